@@ -1,6 +1,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting plan comfort board engine operations house
+BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting verified plan comfort board engine operations house
+# These want public data sets.
+STUDIES := utility margin judge tables calibration
 
 .PHONY: demo demo-federation docs test coverage check format bench reproduce wheelhouse sbom clean
 
@@ -39,11 +41,12 @@ format: .venv/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Each prints one JSON object. DATA=folder adds the accuracy study on public data sets.
+# Each prints one JSON object. DATA=folder adds those on public data sets.
 bench: .venv/ready .bench-venv/ready
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --json || exit 1; done
-	@if [ -n "$(DATA)" ]; then echo utility; $(BIN)/python benchmarks/utility.py --data "$(DATA)" --json; fi
-	@if [ -n "$(DATA)" ]; then echo calibration; $(BIN)/python benchmarks/calibration.py --data "$(DATA)" --json; fi
+ifneq ($(DATA),)
+	@for name in $(STUDIES); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --data "$(DATA)" --json || exit 1; done
+endif
 
 # The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then a
 # notebook for each paper, the slow tests, of which some read those sets too, and KILLS kills of `colonnade train`.

@@ -35,7 +35,7 @@ from cli_project import write_project
 from report_runs import private_run
 
 from colonnade.ledger import Ledger
-from colonnade.ledger.release import Line, Release
+from colonnade.ledger.release import LedgerLine, Release
 from colonnade.privacy.events import Gaussian
 
 MANY, FEW, LOOKS = 10_000, 10, 60
@@ -62,7 +62,7 @@ def folder_with(place: Path, runs: int) -> Path:
     for party in ("bank", "insurer"):
         ledger = Ledger.create(place / f"{party}.ledger", party)
         ledger.set_budget("customers", "*", "*", epsilon=4.0, delta=1e-5)
-        lines = (Line("server", "record", event), Line("reader", "record", event))
+        lines = (LedgerLine("server", "record", event), LedgerLine("reader", "record", event))
         ledger.charge(Release("r", "8c11", "plan", "second moments", "server", lines, False), "customers")
     facts = {**private_run()[0], "time": "2026-05-06T07:08:09+00:00"}
     write_runs(place / "runs", facts, [f"run-{number:05}" for number in range(runs)])

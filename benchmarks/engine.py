@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import Administration, wait_for_server, write_job
-from colonnade.runtime.processes import connected, household
+from colonnade.runtime.processes import connected, process_group
 from colonnade.runtime.provision import all_kits
 
 PARTIES = ("bank", "shop")
@@ -133,7 +133,7 @@ def measure(folder: Path) -> dict[str, float]:
     allow_probe(kits["server"], "ProbeCoordinator")
     write_probe(folder / "probe")
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent)
-    with household() as begin:
+    with process_group() as begin:
         begin(kits["server"])
         wait_for_server(kits["bank"])
         with Administration(kits["admin"]) as session:

@@ -93,7 +93,7 @@ async def play(name: str, ports: dict[str, int], folder: Path | None) -> None:
     async def program(party: Party) -> None:
         while await asyncio.to_thread(sys.stdin.readline):
             plans._planned.cache_clear()  # so that calibration is done anew
-            once = replace(party, numbers={}, opened=set(), run="", tainted=False)
+            once = replace(party, numbers={}, opened=set(), run="", seeded=False)
             aligned, plan = await prepare(once, table, REQUEST)
             print(json.dumps({"done": time.perf_counter()}), flush=True)
             await asyncio.to_thread(sys.stdin.readline)

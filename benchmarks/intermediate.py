@@ -36,7 +36,7 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 ROWS, ACTIVE, PASSIVE, BATCH = 100_000, 30, 300, 3200
@@ -99,7 +99,8 @@ class Prepared:
             ends.append((time.process_time(), time.perf_counter()))
 
         desks = {
-            member: Desk(Ledger.in_memory(member), self.made.get(member)) for member in plan.group.members
+            member: PartyInputs(Ledger.in_memory(member), self.made.get(member))
+            for member in plan.group.members
         }
         run_here(program, plan.group, desks)
         return max(ends)[0] - min(starts)[0], max(ends)[1] - min(starts)[1]

@@ -39,7 +39,7 @@ from colonnade import Federation, LogisticRegression
 from colonnade.methods.margin.curve import MILLION, PERIOD, Curve
 from colonnade.methods.margin.method import MarginOptions
 from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import train_with
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Gaussian
@@ -60,7 +60,7 @@ def trained(split: Split, epsilon: float, **options: Any) -> tuple[Any, Federati
     """What one run learns, and the parties it ran between."""
     federation = Federation(split.tables, budget=BUDGET)
     # Texas has more than 1e5 people; the figures are for δ = 1e-5 all the same, which has to be said.
-    asked = Asked("classification", epsilon, DELTA, DELTA, options=MarginOptions(**options))
+    asked = TrainingSpec("classification", epsilon, DELTA, DELTA, options=MarginOptions(**options))
     return train_with(federation, "margin", asked), federation
 
 

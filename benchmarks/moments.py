@@ -38,7 +38,7 @@ from colonnade.methods.moments.session import moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 
 GROUP = Group.of(("bank", "insurer"))
 ADULT_ROWS, ADULT_COLUMNS, GAMMA = 45_222, 41, 1 << 15
@@ -52,13 +52,13 @@ def schema_of(party: str, columns: int) -> Schema:
     return Schema.parse(f"id = 'n'\n{names}")
 
 
-def desks_for(tables: Mapping[str, object]) -> dict[str, Desk]:
+def desks_for(tables: Mapping[str, object]) -> dict[str, PartyInputs]:
     """Everybody's ledger in memory, with a budget that does not matter here."""
     desks = {}
     for name in GROUP.members:
         ledger = Ledger.in_memory(name)
         ledger.set_budget(name, "*", "*", epsilon=1e6, delta=1e-9)
-        desks[name] = Desk(ledger, tables.get(name), dataset=name)
+        desks[name] = PartyInputs(ledger, tables.get(name), dataset=name)
     return desks
 
 

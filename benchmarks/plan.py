@@ -34,7 +34,7 @@ from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.forecast import forecast
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.methods.method import Asked, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.alignment import Alignment
 
@@ -103,7 +103,7 @@ def federation(shape: Shape, seed: int) -> Federation:
 def compared(shape: Shape, repeats: int) -> dict[str, Any]:
     """One job: foretold from pilots, then run."""
     method = METHODS[shape.method]
-    asked = Asked("classification", 1.0, options=checked_options(method, shape.options))
+    asked = TrainingSpec("classification", 1.0, options=checked_options(method, shape.options))
     first = federation(shape, 1)
     schemas = {party: table.public() for party, table in first.tables.items()}
     if not isinstance(method, Method):

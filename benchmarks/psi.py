@@ -42,7 +42,7 @@ from colonnade.protocols.id_list import Ids
 from colonnade.protocols.intersection import intersect
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_as, run_here
+from colonnade.runtime.run import PartyInputs, run_as, run_here
 from colonnade.runtime.sockets import connect
 
 GROUP = Group.of(("bank", "insurer"), active="bank")
@@ -68,7 +68,7 @@ def ids_of(name: str, count: int) -> list[str] | None:
 
 def here(count: int, way: str | None = None) -> dict[str, float]:
     """Both owners in this process."""
-    desks = {name: Desk(Ledger.in_memory(name), ids_of(name, count)) for name in GROUP.members}
+    desks = {name: PartyInputs(Ledger.in_memory(name), ids_of(name, count)) for name in GROUP.members}
     start, started = time.perf_counter(), time.process_time()
     outcome = run_here(intersection, GROUP, desks, way, timeout=3600)
     figures = {"wall": time.perf_counter() - start, "cpu": time.process_time() - started}

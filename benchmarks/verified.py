@@ -44,7 +44,7 @@ from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.margin.method import MarginOptions
 from colonnade.methods.margin.method import request as margin_request
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.methods.moments.request import MomentsRequest
@@ -56,7 +56,7 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Program, run_here
+from colonnade.runtime.run import PartyInputs, Program, run_here
 
 ADULT_ROWS, ADULT_COLUMNS, GAMMA = 45_222, 41, 1 << 15
 
@@ -67,13 +67,13 @@ def schema_of(party: str, columns: int) -> Schema:
     return Schema.parse(f"id = 'n'\n{names}")
 
 
-def desks_for(group: Group, tables: dict[str, Table]) -> dict[str, Desk]:
+def desks_for(group: Group, tables: dict[str, Table]) -> dict[str, PartyInputs]:
     """Everybody's ledger in memory, with a budget that does not matter here."""
     desks = {}
     for name in group.members:
         ledger = Ledger.in_memory(name)
         ledger.set_budget(name, "*", "*", epsilon=1e6, delta=1e-5)
-        desks[name] = Desk(ledger, tables.get(name), dataset=name)
+        desks[name] = PartyInputs(ledger, tables.get(name), dataset=name)
     return desks
 
 
@@ -175,7 +175,8 @@ def descents(repetitions: int) -> dict[str, float]:
 
     def program(verify: Verify) -> Program:
         asked = margin_request(
-            Asked("classification", 1.0, 1e-6, options=MarginOptions(), verify=verify), alignment="equal"
+            TrainingSpec("classification", 1.0, 1e-6, options=MarginOptions(), verify=verify),
+            alignment="equal",
         )
         plan = asked.planned(group, schemas, ADULT_ROWS)
         _ = plan.views, plan.scheme, plan.waves.plain, plan.waves.labelled

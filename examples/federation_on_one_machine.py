@@ -18,7 +18,7 @@ from colonnade import Ledger, LogisticRegression, MomentRelease
 from colonnade.cli.federation.job import wait_for
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.runtime.operations import Administration, wait_for_server
-from colonnade.runtime.processes import connected, household
+from colonnade.runtime.processes import connected, process_group
 from colonnade.runtime.provision import all_kits
 
 JOB = """
@@ -69,7 +69,7 @@ def main() -> None:
         kits[party].tell_site({name: str(path) for name, path in files.items()})
 
     # Everything that was started ends with the block, also on Ctrl-C.
-    with household() as begin:
+    with process_group() as begin:
         begin(kits["server"])
         wait_for_server(kits["bank"])
         with Administration(kits["admin"]) as administrator:

@@ -17,12 +17,12 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.public_data import PublicSet, Split, acs_income_texas, adult, binned, credit, phishing
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
-from colonnade.report.charts import Axes, Chart, Level, Line, Style, svg
+from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.one_place import DELTA, OnePlace
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, load, timed
 from reproduction.skellam_sets import made_up_incomes
@@ -73,7 +73,7 @@ def _section(
             for method, scores in _scores(split, place, coded, coarse, column, epsilon, others):
                 facts[f"{method}, {epsilon:g}"] = _judged(scores, truth)
         exact = Federation(split.tables, budget=(1e6, DELTA), public=True)
-        found = train_with(exact, "non-private", Asked("classification", 1.0, DELTA, DELTA))
+        found = train_with(exact, "non-private", TrainingSpec("classification", 1.0, DELTA, DELTA))
         facts["without privacy"] = _judged(_decided(found, split), truth)
     commonest = max(float(truth.mean()), 1.0 - float(truth.mean()))
     text = f"""
@@ -110,7 +110,7 @@ def _scores(
         try:
             options = checked_options(METHODS[method], {})
             found = train_with(
-                source, method, Asked("classification", epsilon, DELTA, DELTA, options=options)
+                source, method, TrainingSpec("classification", epsilon, DELTA, DELTA, options=options)
             )
         except ColonnadeError:
             continue
@@ -224,7 +224,7 @@ def _picture(name: str, facts: Mapping[str, list[float]], epsilons: Sequence[flo
         Style("#595959", (8, 3), "cross"),
     )
     lines = tuple(
-        Line(
+        Series(
             method,
             tuple(epsilons),
             tuple(100 * facts[f"{method}, {epsilon:g}"][1] for epsilon in epsilons),

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from colonnade.forecast.expected import HALF_A_POINT, Law
-from colonnade.report.charts import Axes, Chart, Level, Line, Style, svg
+from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.sections import FIGURES, Picture, Section, Table, timed
 
 MOST = 0.15
@@ -152,7 +152,7 @@ def _people_picture(points: Points, method: str) -> Picture:
         widest = max(point["columns"] for point in mine)
         here = [p for p in mine if p["columns"] == widest and p["epsilon"] == 1.0]
         lines.append(
-            Line(
+            Series(
                 f"{people}, {widest} columns",
                 tuple(float(point["rows"]) for point in here),
                 tuple(100 * point["lost"] for point in here),
@@ -180,7 +180,7 @@ def _needed_picture(points: Points, laws: Mapping[str, Law]) -> Picture:
         for columns, dashes in ((20, (1.5, 2)), (50, (5, 2)), (200, ())):
             needed = tuple(law.people_for(A_POINT, whole, columns) for whole in noise.values())
             lines.append(
-                Line(
+                Series(
                     f"{method}, {columns} columns",
                     tuple(noise),
                     needed,

@@ -21,9 +21,9 @@ from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.functional.method import FunctionalOptions
-from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
 from colonnade.protocols.plans import Task
@@ -143,7 +143,7 @@ parties.
 
 def _linear_scores(tables: list[DataTable], repetitions: int) -> list[float]:
     """scikit-learn's logistic regression on the features that the paper has: numbers in [−1, 1], no circle."""
-    frame = Frame(
+    frame = InputSpec(
         tuple((table.party, Encoder(table.schema.columns, "linear")) for table in tables),
         LabelBlock(tables[0].schema.label),
     )
@@ -245,7 +245,7 @@ def _seconds_of(people: PublicSet, task: Task, parties: int, repetitions: int) -
     for _ in range(repetitions + 1):
         federation = Federation(tables, budget=(100.0, 0.1), public=True)
         start = perf_counter()
-        method.train(federation, Asked(task, 1.0, DELTA, DELTA, options=options))
+        method.train(federation, TrainingSpec(task, 1.0, DELTA, DELTA, options=options))
         taken.append(perf_counter() - start)
     return min(taken[1:])
 

@@ -114,10 +114,10 @@ def _frank_wolfe(sums: Sums) -> np.ndarray:
     """The walk of `colonnade.methods.baselines.frank_wolfe`, with its gradient from exact second moments."""
     plan = walk(_STEPS, radius=_RADIUS, epsilon=1.0, delta=DELTA)
     gram, cross = sums.train[:-1, :-1], sums.train[:-1, -1]
-    weights, noise, coins = np.zeros(len(cross)), DiscreteLaplaceNoise(plan.scale), SystemRandomness()
+    weights, noise, randomness = np.zeros(len(cross)), DiscreteLaplaceNoise(plan.scale), SystemRandomness()
     for step in range(plan.steps):
         scores = np.rint((gram @ weights - cross) * (GRID / (1.0 + _RADIUS))).astype(np.int64)
-        noisy = np.concatenate([scores, -scores]) + noise.draw(2 * len(scores), coins)
+        noisy = np.concatenate([scores, -scores]) + noise.draw(2 * len(scores), randomness)
         best = int(noisy.argmin())
         corner = np.zeros_like(weights)
         corner[best % len(cross)] = _RADIUS if best < len(cross) else -_RADIUS

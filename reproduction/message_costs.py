@@ -17,7 +17,7 @@ from colonnade.methods.baselines.vertical import IdealOptions, exactly, ideal_me
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.options import GlmOptions
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
-from colonnade.methods.method import Asked, Learnt, LearntLinear
+from colonnade.methods.method import LinearModel, TrainedModel, TrainingSpec
 from colonnade.methods.table import METHODS
 from colonnade.models.release import MomentRelease
 from reproduction.message_data import made_up
@@ -37,7 +37,7 @@ def running_time(*, sizes: Sequence[int], epochs: Sequence[int], encrypted_most:
         federation = Federation(made_up(rows), budget=UNLIMITED, public=True)
         form = METHODS[method].options(**options)
         start = process_time()
-        METHODS[method].train(federation, Asked("classification", 1.0, options=form))
+        METHODS[method].train(federation, TrainingSpec("classification", 1.0, options=form))
         return process_time() - start
 
     methods = ("vfl-non-private", "intermediate", "encrypted")
@@ -100,8 +100,8 @@ def poisson_regression(given: list[Columns], raw: Mapping[str, Any], counts: Any
     """Poisson regression of visits to a doctor, which the paper proposes and does not run."""
     loss = LOSSES["poisson"]
 
-    def deviance(learnt: Learnt | MomentRelease) -> float:
-        if not isinstance(learnt, LearntLinear):
+    def deviance(learnt: TrainedModel | MomentRelease) -> float:
+        if not isinstance(learnt, LinearModel):
             raise TypeError("Poisson regression has one weight a column")
         scores = learnt.frame.features(raw) @ learnt.coefficients.T + learnt.intercepts
         return float(mean_poisson_deviance(counts, np.exp(scores[:, 0])))
@@ -118,13 +118,13 @@ def poisson_regression(given: list[Columns], raw: Mapping[str, Any], counts: Any
         ours = deviance(
             ideal_messages(
                 parties(),
-                Asked("regression", 1.0),
+                TrainingSpec("regression", 1.0),
                 loss,
                 IdealOptions(strength=0.0, learning_rate=2.0, epochs=1500),
             )
         )
-        exact = deviance(exactly(parties(), Asked("regression", 1.0), loss, free, alone=False))
-        alone = deviance(exactly(parties(), Asked("regression", 1.0), loss, free, alone=True))
+        exact = deviance(exactly(parties(), TrainingSpec("regression", 1.0), loss, free, alone=False))
+        alone = deviance(exactly(parties(), TrainingSpec("regression", 1.0), loss, free, alone=True))
         constant = float(mean_poisson_deviance(counts, np.full(len(counts), counts.mean())))
         rows = [
             ("scikit-learn, all columns", f"{theirs:.4f}"),
@@ -135,7 +135,7 @@ def poisson_regression(given: list[Columns], raw: Mapping[str, Any], counts: Any
         ]
         private: dict[str, list[float]] = {}
         for epsilon in (1.0, 10.0):
-            asked = Asked("regression", epsilon, options=IntermediateOptions(loss="poisson"))
+            asked = TrainingSpec("regression", epsilon, options=IntermediateOptions(loss="poisson"))
             private[f"messages, sound, ε = {epsilon:g}"] = [
                 deviance(METHOD.train(parties(), asked)) for _ in range(runs)
             ]

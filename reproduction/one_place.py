@@ -19,7 +19,7 @@ from colonnade.methods.margin.ideal import descended
 from colonnade.methods.margin.method import learnt as margin_learnt
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows
-from colonnade.methods.method import Asked, Learnt
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import arranged
 from colonnade.methods.moments.session import OpenedMoments
@@ -95,7 +95,7 @@ class OnePlace:
     """
 
     def __init__(self, tables: Sequence[Table], *, delta: float = DELTA) -> None:
-        self.tables, self.delta, self.coins = list(tables), delta, SystemRandomness()
+        self.tables, self.delta, self.randomness = list(tables), delta, SystemRandomness()
         self._federation = Federation(self.tables, budget=(1e6, delta), public=True)
         self._sums: dict[object, Integers] = {}
         self._rows: dict[object, Any] = {}
@@ -105,7 +105,9 @@ class OnePlace:
     ) -> Any:
         """The plan that the parties would agree on."""
         chosen = protocol_named(method)
-        asked = Asked(task, epsilon, self.delta, self.delta, options=checked_options(chosen, options or {}))
+        asked = TrainingSpec(
+            task, epsilon, self.delta, self.delta, options=checked_options(chosen, options or {})
+        )
         group = self._federation.group
         schemas = tuple(table.schema.public(table.party) for table in self.tables)
         return chosen.request(asked, "auto", ()).planned(group, schemas, self.tables[0].rows)
@@ -123,7 +125,7 @@ class OnePlace:
         part, noise = plan.noise.part(plan.group.whole), np.zeros((plan.size, plan.size), dtype=np.int64)
         for _ in plan.group.dealers:
             for kind in self._matrices(plan):
-                noise[kind, kind] += part.draw_symmetric(kind.stop - kind.start, self.coins)
+                noise[kind, kind] += part.draw_symmetric(kind.stop - kind.start, self.randomness)
         return self._as_release(plan, noise)
 
     @staticmethod
@@ -146,34 +148,34 @@ class OnePlace:
             # Nobody has two classes: these products are known to be 0 and get no noise.
             kinds = slice(plan.size - plan.label.width, plan.size)
             matrix[kinds, kinds] = np.diag(np.diag(matrix[kinds, kinds]))
-        return released(OpenedMoments(plan, "", self.coins.reproducible, None, matrix))
+        return released(OpenedMoments(plan, "", self.randomness.reproducible, None, matrix))
 
-    def margin(self, *, epsilon: float, options: Mapping[str, Any] | None = None) -> Learnt:
+    def margin(self, *, epsilon: float, options: Mapping[str, Any] | None = None) -> TrainedModel:
         """A linear classifier by noisy margin descent."""
         plan: MarginPlan = self.plan("margin", "classification", epsilon=epsilon, options=options)
         grid = ("margin", plan.gamma, plan.rows_rounded)
         if grid not in self._rows:
             self._rows[grid] = {
-                table.party: OwnRows.read(table.party, table, plan, self.coins) for table in self.tables
+                table.party: OwnRows.read(table.party, table, plan, self.randomness) for table in self.tables
             }
         rows: Mapping[str, OwnRows] = self._rows[grid]
-        descent = descended(plan, rows, self.coins)
+        descent = descended(plan, rows, self.randomness)
         return margin_learnt(descent.model, descent.counts, plan, reproducible=False)
 
-    def slr(self, *, epsilon: float, options: Mapping[str, Any] | None = None) -> Learnt:
+    def slr(self, *, epsilon: float, options: Mapping[str, Any] | None = None) -> TrainedModel:
         """A linear classifier by noisy gradients on secret batches."""
         plan: GradientPlan = self.plan("slr", "classification", epsilon=epsilon, options=options)
         grid = ("slr", plan.gamma, plan.rounding)
         if grid not in self._rows:
             parts = [
-                integer_rows(cast(Any, _Reader(table.party, self.coins)), table, plan)
+                integer_rows(cast(Any, _Reader(table.party, self.randomness)), table, plan)
                 for table in self.tables
             ]
             self._rows[grid] = np.concatenate(parts, axis=1)
-        weights = gradient_weights(plan, self._rows[grid], self.coins)
+        weights = gradient_weights(plan, self._rows[grid], self.randomness)
         found = slr_model(
-            Asked("classification", epsilon),
-            {"server": TrainedWeights(plan, "", self.coins.reproducible, None, weights)},
+            TrainingSpec("classification", epsilon),
+            {"server": TrainedWeights(plan, "", self.randomness.reproducible, None, weights)},
         )
         if found is None:
             raise ValueError("SLR gave no weights")
@@ -187,7 +189,7 @@ class OnePlace:
         for blocks in zip(*(table.blocks(size) for table in self.tables), strict=True):
             parts: list[Integers] = []
             for table, block in zip(self.tables, blocks, strict=True):
-                parts.append(plan.quantizers[table.party].quantize(block, self.coins))
+                parts.append(plan.quantizers[table.party].quantize(block, self.randomness))
                 if table.party != plan.label_holder:
                     continue
                 values = block.label if plan.task != "pca" else None

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import eigsh
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.data.table import Table as DataTable
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.moments import Scatter
 from colonnade.models.pca import PCA
@@ -163,7 +163,7 @@ def _release(
 ) -> MomentRelease:
     """One release by a method; δ at the paper's 1e-5, which is not below 1/n for every set here."""
     source = Federation(tables, budget=BUDGET, public=True)
-    asked = Asked("pca", epsilon, DELTA, DELTA, options=checked_options(METHODS[method], options))
+    asked = TrainingSpec("pca", epsilon, DELTA, DELTA, options=checked_options(METHODS[method], options))
     found = train_with(source, method, asked)
     if not isinstance(found, MomentRelease):
         raise TypeError(f"{method} releases no moments")
@@ -172,11 +172,11 @@ def _release(
 
 def _equal(exact: MomentRelease, release: MomentRelease) -> MomentRelease:
     """The exact moments with discrete normal noise of as much variance as the protocol's release has."""
-    size, coins = len(exact.matrix), SystemRandomness()
+    size, randomness = len(exact.matrix), SystemRandomness()
     scale = Fraction(exact.gamma, release.gamma) ** 4
     variance = release.mu * scale
-    upper = np.triu(DiscreteGaussianNoise(variance).draw((size, size), coins), 1)
-    diagonal = DiscreteGaussianNoise(2 * variance).draw(size, coins)
+    upper = np.triu(DiscreteGaussianNoise(variance).draw((size, size), randomness), 1)
+    diagonal = DiscreteGaussianNoise(2 * variance).draw(size, randomness)
     return replace(exact, matrix=exact.matrix + upper + upper.T + np.diag(diagonal), mu=variance)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.public_data import PublicSet, Split
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import Asked, Learnt
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
@@ -166,11 +166,13 @@ def _descent(split: Split, rate: float) -> Mapping[str, Any]:
 
 def _accuracy(split: Split, method: str, options: Mapping[str, Any], epsilon: float) -> float:
     source = Federation(split.tables, budget=BUDGET, public=True)
-    asked = Asked("classification", epsilon, DELTA, DELTA, options=checked_options(METHODS[method], options))
+    asked = TrainingSpec(
+        "classification", epsilon, DELTA, DELTA, options=checked_options(METHODS[method], options)
+    )
     return _score(split, train_with(source, method, asked))
 
 
-def _score(split: Split, found: MomentRelease | Learnt) -> float:
+def _score(split: Split, found: MomentRelease | TrainedModel) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegression().fit(found)

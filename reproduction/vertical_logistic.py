@@ -26,7 +26,7 @@ from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
-from colonnade.report.charts import Axes, Line
+from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed
 
@@ -257,7 +257,9 @@ def _curves(one: Set, *, seeds: int, drawn: bool) -> Section:
             )
             facts[name] = {"by_epoch": mean.tolist(), "accuracy": accuracies, "sigma": sigma}
             if changes.get("epsilon", 0.5) == 0.5 and "learning_rate" not in changes:
-                lines.append(Line(name, tuple(range(1, one.epochs + 1)), tuple(float(rate) for rate in mean)))
+                lines.append(
+                    Series(name, tuple(range(1, one.epochs + 1)), tuple(float(rate) for rate in mean))
+                )
     picture = Picture(
         f"vertical-logistic-{one.name.split()[0].lower()}.svg",
         f"{one.name}: share of labels read right by criterion 4.2 in each epoch, for each initialisation and defence",

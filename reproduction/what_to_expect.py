@@ -16,7 +16,7 @@ from benchmarks.public_data import PublicSet, acs_income_texas, adult, credit, p
 from colonnade.data.targets import RealLabel
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import Asked, Learnt
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.table import train_with
 from colonnade.models.logistic import LogisticRegression
@@ -150,7 +150,7 @@ def _lost(
         chosen = rest[public_permutation(len(rest), repeat + 1)[:count]]
         place = OnePlace(everybody.tables(parties, chosen))
         source = Federation(place.tables, budget=(1e6, DELTA), public=True)
-        asked = Asked("classification", 1.0, DELTA, DELTA)
+        asked = TrainingSpec("classification", 1.0, DELTA, DELTA)
         exact.append(_score(train_with(source, "non-private", asked), rows, labels))
         for epsilon in epsilons:
             release = place.moments("classification", epsilon=epsilon)
@@ -174,7 +174,7 @@ def _lost(
         )
 
 
-def _score(found: MomentRelease | Learnt, rows: dict[str, Any], labels: Any) -> float:
+def _score(found: MomentRelease | TrainedModel, rows: dict[str, Any], labels: Any) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegression().fit(found)

@@ -1,6 +1,7 @@
 """Settings and fixtures for every test: no test passes or fails by the clock, nor by the luck of its examples.
 
-`make test` draws the same examples on every machine; the studies (`make reproduce`) draw new ones at every run.
+`make test` draws the same examples and the same noise on every machine; the studies (`make reproduce`) draw new ones at
+every run.
 """
 
 import os
@@ -12,10 +13,18 @@ from browser import Browser, BrowserError, browser, executable
 from cli_project import Project, write_project
 from hypothesis import settings
 from postgresql_server import serve
+from same_noise import SameNoise
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)
-settings.load_profile(os.environ.get("COLONNADE_EXAMPLES", "same"))
+_EXAMPLES = os.environ.get("COLONNADE_EXAMPLES", "same")
+settings.load_profile(_EXAMPLES)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the same noise where the same examples are drawn."""
+    if _EXAMPLES == "same":
+        config.pluginmanager.register(SameNoise(), "same noise")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from colonnade.privacy.gdp import gaussian_sigma
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import functional_mechanism, hdp_vfl
 from colonnade.privacy.sensitivity import functional
-from colonnade.report.charts import Axes, Line
+from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 
 HERE = Path(__file__).parent
@@ -26,10 +26,10 @@ TABLE = re.compile(r"<!-- table: ([a-z_]+) -->\n(.*?)<!-- end -->", re.DOTALL)
 NUMBER = re.compile(r"<!--=([a-z0-9.-]+)-->(.*?)<!---->")
 
 
-def gaussian_lines() -> tuple[list[Line], Axes, str]:
+def gaussian_lines() -> tuple[list[Series], Axes, str]:
     epsilons = tuple(10 ** (step / 8) for step in range(-8, 17))
     lines = [
-        Line(
+        Series(
             f"{name}, δ = {delta:g}",
             epsilons,
             tuple(sigma(epsilon, delta) for epsilon in epsilons),
@@ -47,7 +47,7 @@ def gaussian_lines() -> tuple[list[Line], Axes, str]:
     )
 
 
-def pbm_lines() -> tuple[list[Line], Axes, str]:
+def pbm_lines() -> tuple[list[Series], Axes, str]:
     epochs = (1, 2, 5, 10, 20, 50, 100)
 
     def exact(contributors: int) -> tuple[float, ...]:
@@ -56,9 +56,9 @@ def pbm_lines() -> tuple[list[Line], Axes, str]:
 
     places = tuple(map(float, epochs))
     lines = [
-        Line("another party's view", places, exact(4)),
-        Line("server's view", places, exact(5)),
-        Line(
+        Series("another party's view", places, exact(4)),
+        Series("server's view", places, exact(5)),
+        Series(
             "paper formula, C₀ = 1", places, tuple(tables.pbm_paper(5, 4, "0.1", count) for count in epochs)
         ),
     ]
@@ -66,41 +66,43 @@ def pbm_lines() -> tuple[list[Line], Axes, str]:
     return lines, Axes("epochs", "ε", log_x=True, log_y=True), title
 
 
-def spca_lines() -> tuple[list[Line], Axes, str]:
+def spca_lines() -> tuple[list[Series], Axes, str]:
     places = tuple(map(float, tables.SERVER_EPSILONS))
     claims = [tables.spca_claims(server) for server in places]
     lines = [
-        Line("printed in the tables", places, tuple(map(float, tables.PRINTED_CLIENTS))),
-        Line("equation (9)", places, tuple(claim[0] for claim in claims)),
-        Line("sound, 3 clients", places, tuple(tables.spca_client(server, 3) for server in places)),
-        Line("sound, 117 clients", places, tuple(tables.spca_client(server, 117) for server in places)),
+        Series("printed in the tables", places, tuple(map(float, tables.PRINTED_CLIENTS))),
+        Series("equation (9)", places, tuple(claim[0] for claim in claims)),
+        Series("sound, 3 clients", places, tuple(tables.spca_client(server, 3) for server in places)),
+        Series("sound, 117 clients", places, tuple(tables.spca_client(server, 117) for server in places)),
     ]
     title = "SPCA, n = 117, γ = 2¹²: what a client learns"
     return lines, Axes("server's ε", "client's ε", log_x=True, log_y=True), title
 
 
-def functional_lines() -> tuple[list[Line], Axes, str]:
+def functional_lines() -> tuple[list[Series], Axes, str]:
     features = (1, 2, 3, 5, 8, 14, 25, 50)
     places = tuple(map(float, features))
     lines = [
-        Line(
+        Series(
             "paper, L1",
             places,
             tuple(float(functional_mechanism.linear_sensitivity(d).value) for d in features),
         ),
-        Line(
+        Series(
             "all pairs, exact L1",
             places,
             tuple(float(functional.linear_part_ordered_l1(d, own=d, holds_label=True)) for d in features),
         ),
-        Line("each pair once, L1", places, tuple(float(functional.linear_zero_out(d).l1) for d in features)),
-        Line("each pair once, L2", places, tuple(functional.linear_zero_out(d).l2 for d in features)),
+        Series(
+            "each pair once, L1", places, tuple(float(functional.linear_zero_out(d).l1) for d in features)
+        ),
+        Series("each pair once, L2", places, tuple(functional.linear_zero_out(d).l2 for d in features)),
     ]
     title = "Functional mechanism, linear regression: how far a record moves it"
     return lines, Axes("features d", "sensitivity", log_x=True, log_y=True), title
 
 
-FIGURES: dict[str, Callable[[], tuple[list[Line], Axes, str]]] = {
+FIGURES: dict[str, Callable[[], tuple[list[Series], Axes, str]]] = {
     "classical-gaussian": gaussian_lines,
     "pbm-epsilon": pbm_lines,
     "spca-client": spca_lines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from typed import untyped
@@ -16,23 +16,26 @@ TREES = {
 }
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+@cache
+def imports(tree: ast.AST) -> tuple[str, ...]:
+    found: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(found)
 
 
-def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+@cache
+def calls(tree: ast.AST) -> tuple[tuple[str, ast.Call], ...]:
     """Every call with the dotted text of what is called."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+    return tuple((ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-def attributes(tree: ast.AST) -> Iterator[str]:
-    yield from (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+@cache
+def attributes(tree: ast.AST) -> tuple[str, ...]:
+    return tuple(ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
 
 
 def uses_randomness_source(tree: ast.AST) -> bool:

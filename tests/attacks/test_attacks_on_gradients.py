@@ -26,7 +26,7 @@ from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
 from colonnade.federation.federation import Run
 from colonnade.methods.encrypted.ideal import ideal_descent
-from colonnade.methods.encrypted.owner import Diary, Holding
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
@@ -35,12 +35,12 @@ from colonnade.runtime.party import Party
 APPROXIMATIONS = ("taylor", "minimax", "piecewise")
 
 
-def holdings_of(run: Run[Any]) -> dict[str, Holding]:
+def holdings_of(run: Run[Any]) -> dict[str, OwnerState]:
     aligned = aligned_of(run)
-    return {owner: Holding(owner, aligned[owner], run.plan, SystemRandomness()) for owner in aligned}
+    return {owner: OwnerState(owner, aligned[owner], run.plan, SystemRandomness()) for owner in aligned}
 
 
-def view_of(run: Run[Any], owner: str, diary: Diary | None = None) -> PartyView:
+def view_of(run: Run[Any], owner: str, diary: OwnerTranscript | None = None) -> PartyView:
     holding = holdings_of(run)[owner]
     kept = diary or run.result(owner).diary
     return PartyView(run.plan, owner, kept, holding.features, holding.labels)
@@ -214,8 +214,8 @@ def test_labels_are_not_read_with_the_sound_defence() -> None:
 
 def ideal_messages(run: Run[Any], owner: str) -> Any:
     """An owner's messages by epoch, in the order of the records: what whoever breaks the encryption reads."""
-    coins = {name: SeededRandomness(name) for name in run.plan.group.owners}
-    ideal = ideal_descent(run.plan, aligned_of(run), coins)
+    randomness = {name: SeededRandomness(name) for name in run.plan.group.owners}
+    ideal = ideal_descent(run.plan, aligned_of(run), randomness)
     steps = run.plan.schedule.steps_per_epoch
     found = []
     for epoch in range(run.plan.schedule.epochs):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, noted, visit
-from typed import there
 
 from colonnade.board.access import MOST_WRONG, SESSION_SECONDS, WITHIN_SECONDS, Access, Person, TooMany
 from colonnade.board.place import Place
@@ -289,18 +285,3 @@ def test_without_its_extra_the_verb_says_what_to_install(
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert run(["board", str(tmp_path)]) == 3
     assert "pip install 'colonnade[board]'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_the_process_says_its_links_answers_and_ends_politely(tmp_path: Path, how: signal.Signals) -> None:
-    code = "import sys; from colonnade.cli.app import run; sys.exit(run(sys.argv[1:]))"
-    words = [sys.executable, "-c", code, "board", str(tmp_path), "--port", "0", "--person", "Ada", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        told = json.loads(there(process.stdout).readline())
-        host = told["address"].removeprefix("http://")
-        connection = http.client.HTTPConnection(host, timeout=20)
-        connection.request("GET", "/enter?" + told["links"][0]["link"].partition("?")[2])
-        assert connection.getresponse().status == 303
-        process.send_signal(how)
-        rest, wrong = process.communicate(timeout=30)
-    assert (process.returncode, rest, wrong) == (0, "", "")

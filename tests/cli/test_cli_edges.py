@@ -14,7 +14,7 @@ from cli_project import Project, one_object, train, write_project
 from colonnade.cli.app import run
 from colonnade.data.documents import LARGEST, Document
 from colonnade.errors import FormError, LedgerError
-from colonnade.ledger.journal import _translated
+from colonnade.ledger.entry_store import _translated
 
 INPUT = 3
 COLONNADE = f"{sys.executable} -c 'from colonnade.cli import main; main()'"

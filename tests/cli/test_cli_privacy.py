@@ -22,7 +22,7 @@ from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import skellam_moments
 from colonnade.protocols.noise_families import AnyOwners, Dealing, unit_asked
-from colonnade.report.charts import Axes, Line
+from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 from colonnade.runtime.group import Group
 
@@ -261,7 +261,7 @@ def test_a_curve_over_epochs_ends_where_the_guarantee_is(ask: Any, tmp_path: Pat
 
 
 def test_a_plot_is_grey_and_the_same_each_time(tmp_path: Path) -> None:
-    lines = [Line(str(place), (1.0, 2.0), (place, place + 1.0)) for place in range(6)]
+    lines = [Series(str(place), (1.0, 2.0), (place, place + 1.0)) for place in range(6)]
     for name in ("one.svg", "two.svg"):
         draw(tmp_path / name, lines, Axes("x", "y"), title="grey")
     text = (tmp_path / "one.svg").read_text()
@@ -274,7 +274,7 @@ def test_a_plot_is_grey_and_the_same_each_time(tmp_path: Path) -> None:
 
 def test_a_line_needs_points() -> None:
     with pytest.raises(ValueError, match="2 abscissas and 1"):
-        Line("a", (1.0, 2.0), (1.0,))
+        Series("a", (1.0, 2.0), (1.0,))
     with pytest.raises(ValueError, match="a line"):
         draw(Path("never.svg"), [], Axes("x", "y"), title="")
 

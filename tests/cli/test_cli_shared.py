@@ -48,11 +48,11 @@ Change = Callable[[Project], None]
 
 async def align_by_other_coins(party: Party, table: Table | None, how: Alignment) -> AlignedTable | None:
     """Alignment draws more for more ids; what is drawn after it must not move for that."""
-    coins, party.randomness = party.randomness, SystemRandomness()
+    randomness, party.randomness = party.randomness, SystemRandomness()
     try:
         return await align(party, table, how)
     finally:
-        party.randomness = coins
+        party.randomness = randomness
 
 
 @pytest.fixture(autouse=True)

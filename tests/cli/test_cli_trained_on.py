@@ -12,7 +12,7 @@ from cli_project import Project, one_object, train
 
 from colonnade.cli.app import run
 from colonnade.ledger import Ledger
-from colonnade.models.files.membership import People
+from colonnade.models.files.membership import TrainingMembership
 
 DATA, REFUSED = 3, 5
 KEPT = Path(__file__).parents[1] / "learn" / "kept" / "people-format-1.npz"
@@ -133,7 +133,7 @@ def test_a_run_of_an_earlier_version_scores_with_noise_and_says_why_not_without(
         path.unlink()
     for party in FILES:
         shutil.copy(KEPT, f"run/parties/{party}.people.npz")
-    assert "C3" in People.load(KEPT) and People.load(KEPT).rules is None
+    assert "C3" in TrainingMembership.load(KEPT) and TrainingMembership.load(KEPT).rules is None
     capsys.readouterr()
     assert run(["predict", "run", "job.toml"]) == REFUSED
     assert "of an earlier version, which does not say by which id column and rules" in capsys.readouterr().err

@@ -124,7 +124,7 @@ def test_the_demonstration_shows_what_it_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["demo", "--verbose"]) == 0
+    assert run(["demo", "--people", "few", "--verbose"]) == 0
     out = capsys.readouterr().out
     assert "private model, accuracy" in out and "non-private model, accuracy" in out
     facts = one_object(Path("demo-run/run/facts.json").read_text())
@@ -138,16 +138,7 @@ def test_the_demonstration_shows_what_it_promises(
     private, central, commonest = facts["measured"].values()
     assert 0.6 < private <= 1 and 0.9 < central <= 1 and 0.5 < commonest < 0.7
     assert f"in {facts['traffic']['rounds']} rounds" in out
-    assert "Report: demo-run/income/run/report.html\nReport: demo-run/run/report.html" in out
-    assert Path("demo-run/run/report.html").is_file() and Path("demo-run/income/run/report.html").is_file()
-    # Many people: ε = 1 costs next to nothing. The same margin as between two draws of the people held out.
-    many = one_object(Path("demo-run/income/run/facts.json").read_text())
-    private, central, commonest = many["measured"].values()
-    assert many["rows"] > 26_000 and abs(private - central) < 0.02 and central > commonest + 0.08
-    assert (
-        run(["predict", "demo-run/income/run", "--rows", "demo-run/income/new-people.csv", "--id", "person"])
-        == 0
-    )
+    assert Path("demo-run/run/report.html").is_file() and "Report: demo-run/run/report.html" in out
     # The examples of the help are about these files.
     assert run(["plan", "demo-run/job.toml", "--rows", "455", "--methods", "none"]) == 0
     assert run(["align", "demo-run/job.toml"]) == 0

@@ -5,6 +5,7 @@ How a page is written so that its snippets and commands are run and their output
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -361,3 +362,11 @@ def test_the_demonstration_says_what_the_readme_says_it_does(
     lines = [line for line in drawn.sub("", shown).splitlines() if line.strip()]
     assert len(lines) > 8
     assert [line for line in lines if line not in drawn.sub("", said).splitlines()] == []
+    assert "Report: demo-run/income/run/report.html\nReport: demo-run/run/report.html" in said
+    assert Path("demo-run/run/report.html").is_file() and Path("demo-run/income/run/report.html").is_file()
+    # Many people: ε = 1 costs next to nothing. The same margin as between two draws of the people held out.
+    many = json.loads(Path("demo-run/income/run/facts.json").read_text())
+    private, central, commonest = many["measured"].values()
+    assert many["rows"] > 26_000 and abs(private - central) < 0.02 and central > commonest + 0.08
+    new = ["--rows", "demo-run/income/new-people.csv", "--id", "person"]
+    assert run(["predict", "demo-run/income/run", *new]) == 0

@@ -14,7 +14,7 @@ from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.methods.method import Asked, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.plans import Plan, Task
 from colonnade.runtime.run import Outcome
@@ -48,17 +48,17 @@ def tables(widths: list[int], rows: int, *, task: Task = "classification", alone
 
 def planned(
     method: str, made: list[Table], rows: int, *, task: Task = "classification", options: dict[str, Any]
-) -> tuple[Asked, Plan, Federation]:
+) -> tuple[TrainingSpec, Plan, Federation]:
     """What is asked, the plan for so many people, and a federation to run it in."""
     chosen = METHODS[method]
-    asked = Asked(task, 1.0, options=checked_options(chosen, options))
+    asked = TrainingSpec(task, 1.0, options=checked_options(chosen, options))
     federation = Federation(made, budget=(1e9, 0.5))
     schemas = tuple(table.public() for table in made)
     assert isinstance(chosen, Method)
     return asked, chosen.request(asked, "auto").plan(federation.group, schemas, rows), federation
 
 
-def foretold(method: str, asked: Asked, plan: Plan, made: list[Table]) -> Cost:
+def foretold(method: str, asked: TrainingSpec, plan: Plan, made: list[Table]) -> Cost:
     """The forecast from pilots alone."""
     rehearsals = Rehearsals(
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
@@ -66,7 +66,7 @@ def foretold(method: str, asked: Asked, plan: Plan, made: list[Table]) -> Cost:
     return rehearsals.rehearse(untyped(METHODS[method]), asked, plan).cost
 
 
-def ran(method: str, asked: Asked, federation: Federation) -> Outcome:
+def ran(method: str, asked: TrainingSpec, federation: Federation) -> Outcome:
     """The run itself, on real rows."""
     METHODS[method].train(federation, asked)
     return federation.runs[-1].outcome

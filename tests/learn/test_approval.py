@@ -24,7 +24,7 @@ from colonnade.federation import approval
 from colonnade.federation.approval import Request, approve, decline, list_requests, vouched
 from colonnade.federation.own_files import waits_for
 from colonnade.federation.policy import Policy
-from colonnade.federation.policy_terms import People
+from colonnade.federation.policy_terms import Approvers
 from colonnade.ledger import Decision, Ledger
 from colonnade.ledger.export import export, read_export
 from colonnade.randomness import SystemRandomness
@@ -108,7 +108,7 @@ def test_nothing_is_compared_or_charged_before_somebody_says_yes_and_the_ledger_
         "Ada approved job j1, second moments of 10 columns of 'd' to server, by moments with shop"
     )
     (decision,) = bank.decisions("j1")
-    assert vouched(decision, kits["bank"].trust(), People(1, ()))
+    assert vouched(decision, kits["bank"].trust(), Approvers(1, ()))
     # What was shown is what was charged, rounded up, and what is left is what was foretold.
     totals = {(total.observer, total.unit): total for total in bank.totals()}
     assert {(cost.observer, cost.unit) for cost in seen[0].costs} == set(totals)
@@ -226,7 +226,7 @@ def test_two_people_are_two_and_each_signs_with_their_own_key(kits: dict[str, Ki
 
 def test_a_signature_of_another_kit_or_of_other_words_does_not_count(kits: dict[str, Kit]) -> None:
     decision = Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank")
-    trust, one = kits["bank"].trust(), People(1, ())
+    trust, one = kits["bank"].trust(), Approvers(1, ())
     signed = replace(decision, signature=approval._signature(decision, kits["bank"], None))
     assert vouched(signed, trust, one)
     assert not vouched(replace(signed, by="Eve"), trust, one)

@@ -17,7 +17,7 @@ from colonnade.errors import DataError, PlanError
 from colonnade.methods.baselines import central
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.baselines.method import BASELINES, DescentOptions, LaplaceOptions, WalkOptions
-from colonnade.methods.method import Asked, Learnt
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.observers import Reader
 from colonnade.protocols.plans import Task
@@ -52,8 +52,8 @@ def shops(kind: str, rows: int = 3000, *, public: bool = True) -> tuple[Federati
     return Federation([bank, shop], budget=(1.0, 1e-5), public=public, noise_seed=3), labels
 
 
-def asked(task: Task, options: Form | None = None, epsilon: float = 1.0) -> Asked:
-    made = Asked(task, epsilon, 1e-5)
+def asked(task: Task, options: Form | None = None, epsilon: float = 1.0) -> TrainingSpec:
+    made = TrainingSpec(task, epsilon, 1e-5)
     return made if options is None else replace(made, options=options)
 
 
@@ -90,7 +90,7 @@ def test_each_learns_at_a_generous_epsilon_and_promises_no_more_than_asked(name:
     assert score > (0.3 if kind == "real" else 0.55), score
 
 
-def _score(found: Learnt | MomentRelease, rows: np.ndarray, labels: np.ndarray, kind: str) -> float:
+def _score(found: TrainedModel | MomentRelease, rows: np.ndarray, labels: np.ndarray, kind: str) -> float:
     if isinstance(found, MomentRelease):
         model = LinearRegression() if kind == "real" else LogisticRegression()
         return float(model.fit(found).score(rows, labels))
@@ -115,7 +115,7 @@ def test_without_privacy_is_scikit_learns_solution() -> None:
     rows = gather(federation, asked("regression"))
     exact = Squares().fit(rows.features, labels)
     found = METHODS["non-private"].train(federation, asked("regression"))
-    assert isinstance(found, Learnt)
+    assert isinstance(found, TrainedModel)
     assert np.allclose(untyped(found).coefficients[0], exact.coef_) and np.allclose(
         untyped(found).intercepts, exact.intercept_
     )
@@ -124,7 +124,7 @@ def test_without_privacy_is_scikit_learns_solution() -> None:
         federation, labels = shops(kind)
         rows = gather(federation, asked("classification"))
         found = METHODS["non-private"].train(federation, asked("classification"))
-        assert isinstance(found, Learnt)
+        assert isinstance(found, TrainedModel)
         central_model = Logistic(C=1e3, max_iter=2000).fit(rows.features, labels)
         assert _score(found, rows.features, labels, kind) == pytest.approx(
             central_model.score(rows.features, labels), abs=2e-3
@@ -139,7 +139,7 @@ def test_a_class_that_does_not_occur_is_never_predicted() -> None:
         [bank.take(kept), federation.tables["shop"].take(kept)], budget=(1.0, 1e-5), public=True
     )
     found = METHODS["non-private"].train(smaller, asked("classification"))
-    assert isinstance(found, Learnt) and untyped(found).coefficients.shape[0] == 3
+    assert isinstance(found, TrainedModel) and untyped(found).coefficients.shape[0] == 3
     rows = gather(smaller, asked("classification"))
     scores = rows.features @ untyped(found).coefficients.T + untyped(found).intercepts
     assert set(scores.argmax(axis=1)) == {0, 2}

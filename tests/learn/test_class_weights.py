@@ -10,12 +10,12 @@ from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.errors import InputError, LabelMismatch, PlanError
 from colonnade.federation.job import Job
 from colonnade.methods.margin.method import MarginOptions
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.moments.method import MomentsOptions
 from colonnade.methods.table import train_with
 from colonnade.models.class_weights import weighed, weights_of
 
-PEOPLE = 2000
+PEOPLE = 10_000
 JOB = """name = "who buys"
 task = "classification"
 parties = ["bank", "shop"]
@@ -26,27 +26,30 @@ method = "moments"
 """
 
 
-def federation(share: float = 0.1, classes: str = '["no", "yes"]', **options: object) -> Federation:
+def federation(people: int = PEOPLE, *, classes: str = '["no", "yes"]') -> Federation:
     rng = np.random.default_rng(5)
-    buys = rng.uniform(size=PEOPLE) < share
-    value = np.clip(rng.normal(size=PEOPLE) * 0.3 + 0.4 * buys - 0.2, -1, 1)
-    names = [f"p{number}" for number in range(PEOPLE)]
+    buys = rng.uniform(size=people) < 0.1
+    value = np.clip(rng.normal(size=people) * 0.3 + 0.4 * buys - 0.2, -1, 1)
+    names = [f"p{number}" for number in range(people)]
     text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
     label = f'[label]\ncolumn = "buys"\nkind = "classes"\nclasses = {classes}\n'
     bank = {"n": names, "value": value, "buys": np.where(buys, "yes", "no")}
-    shop = {"n": names, "value": rng.uniform(-1, 1, PEOPLE)}
+    shop = {"n": names, "value": rng.uniform(-1, 1, people)}
     tables = [
         Table.from_arrays("bank", bank, Schema.parse(text + label)),
         Table.from_arrays("shop", shop, Schema.parse(text)),
     ]
-    return Federation(tables, budget=(1000.0, 1e-5), **options)  # type: ignore[arg-type]
+    return Federation(tables, budget=(1000.0, 1e-5))
 
 
 @pytest.mark.parametrize("method", ["margin", "moments"])
 def test_balanced_weights_are_those_of_the_classes_up_to_noise(method: str) -> None:
+    # So much ε and so many people that every figure is forty deviations of its noise or more within its bounds.
     source = federation()
     options = MarginOptions(steps=4) if method == "margin" else MomentsOptions()
-    found = train_with(source, method, Asked("classification", 8.0, 1e-5, options=options, verify="none"))
+    found = train_with(
+        source, method, TrainingSpec("classification", 50.0, 1e-5, options=options, verify="none")
+    )
     model, plain = LogisticRegression(class_weight="balanced").fit(found), LogisticRegression().fit(found)
     share = float((np.random.default_rng(5).uniform(size=PEOPLE) < 0.1).mean())
     assert model.class_weight_["yes"] == pytest.approx(0.5 / share, rel=0.2)
@@ -70,7 +73,7 @@ def test_weights_shift_a_model_as_weighing_people_does() -> None:
 
 
 def test_what_no_classes_have_is_refused_before_anything_is_charged() -> None:
-    source = federation(classes='["no", "maybe", "yes"]')
+    source = federation(100, classes='["no", "maybe", "yes"]')
     for arguments, error, said in (
         ({"threshold": 0.3}, LabelMismatch, "is for two classes; this label has 3"),
         ({"class_weight": {"yess": 2}}, LabelMismatch, "names 'yess', which is no declared class.*'yes'"),

@@ -16,7 +16,7 @@ from colonnade.data.spelling import Spelling
 from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError, ModelNewer
 from colonnade.models.files.document import _digest
 from colonnade.models.files.linear_file import ModelFile, model_file, parts_of
-from colonnade.models.files.membership import IdRules, People
+from colonnade.models.files.membership import IdRules, TrainingMembership
 from colonnade.randomness import SeededRandomness
 
 EVERY = 64
@@ -24,7 +24,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "model.json": ModelFile.load,
     "part.json": ModelFile.load,
     "release.npz": MomentRelease.load,
-    "people.npz": People.load,
+    "people.npz": TrainingMembership.load,
 }
 
 
@@ -49,7 +49,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     whole.save(folder / "model.json")
     parts_of(whole, active="shop")["club"].save(folder / "part.json")
     rules = IdRules("customer", Spelling())
-    People.of((f"P{number}" for number in range(40)), rules, SeededRandomness(1)).save(folder / "people.npz")
+    TrainingMembership.of((f"P{number}" for number in range(40)), rules, SeededRandomness(1)).save(
+        folder / "people.npz"
+    )
     return {name: (folder / name).read_bytes() for name in READERS}
 
 

@@ -128,7 +128,7 @@ def test_a_run_is_foretold_for_its_report_only_where_everybody_declared_the_data
     for public in (False, True):
         few, many = tables([1, 1], 80), tables([1, 1], 100)
         federation = Federation([few[0], many[1]], budget=(1e9, 0.5), public=public)
-        assert (before.foretold(job, federation) is not None) == public
+        assert (before.forecast_before_run(job, federation) is not None) == public
 
 
 @given(

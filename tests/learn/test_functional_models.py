@@ -29,9 +29,9 @@ from colonnade.methods.functional.minimise import (
 from colonnade.methods.functional.noise import BlockNoise
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
 from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS, train_with
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.spectral import floor_of
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.plans import Task
@@ -68,7 +68,7 @@ def rows_of(tables: list[Table], opened: OpenedObjective) -> tuple[NDArray[np.fl
             raw[column.name] = values if values.dtype == float else np.array(untyped(column).levels)[values]
         if table.schema.label is not None:
             labels = block.label
-    return Frame(tuple(opened.plan.encoders.items()), opened.plan.label).features(raw), there(labels)
+    return InputSpec(tuple(opened.plan.encoders.items()), opened.plan.label).features(raw), there(labels)
 
 
 def exact_minimum(opened: OpenedObjective, **more: Any) -> Minimum:
@@ -173,7 +173,7 @@ def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said() -> None:
     options = FunctionalOptions(
         budget="bottom-up", epsilons={"bank": 4.0, "insurer": 1.0, "insurer+bank": 3.0}
     )
-    learnt = METHOD.train(federation, Asked("classification", 8.0, 1e-5, options=options))
+    learnt = METHOD.train(federation, TrainingSpec("classification", 8.0, 1e-5, options=options))
     assert any("sum to 8" in note for note in untyped(learnt).notes)
     plan = federation.runs[0].plan
     assert len({noise.parameter for noise in plan.noises}) == 3
@@ -193,7 +193,9 @@ def test_budgets_that_make_no_sense_are_refused_before_anything_is_charged(
 ) -> None:
     federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
     with pytest.raises(PlanError, match=message):
-        METHOD.train(federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(**options)))
+        METHOD.train(
+            federation, TrainingSpec("classification", 1.0, 1e-5, options=FunctionalOptions(**options))
+        )
     assert not federation.ledgers["bank"].totals() and not federation.runs
 
 
@@ -203,7 +205,7 @@ def test_options_that_do_not_exist_are_told_apart() -> None:
         with pytest.raises(InputError, match="functional"):
             LogisticRegression(method="functional", options=options).fit(federation)
     with pytest.raises(TypeError, match="FunctionalOptions"):
-        METHOD.train(federation, Asked("classification", 1.0, 1e-5, options=NoOptions()))
+        METHOD.train(federation, TrainingSpec("classification", 1.0, 1e-5, options=NoOptions()))
     assert METHODS["functional"] is METHOD
 
 
@@ -221,7 +223,7 @@ def test_a_single_class_is_told_from_its_noisy_count() -> None:
         ]
         federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=seed)
         try:
-            METHOD.train(federation, Asked("classification", 5.0, 1e-5, options=FunctionalOptions()))
+            METHOD.train(federation, TrainingSpec("classification", 5.0, 1e-5, options=FunctionalOptions()))
         except DataError as error:
             found.append(str(error))
     assert found and all("class 'yes' has a noisy count of" in message for message in found)
@@ -230,7 +232,7 @@ def test_a_single_class_is_told_from_its_noisy_count() -> None:
 def test_paper_mode_is_for_public_data_and_promises_nothing() -> None:
     tables = tables_of(NAMES[:2], 2000)
     options = FunctionalOptions(calibration="paper")
-    asked = Asked("classification", 100.0, 1e-5, options=options)
+    asked = TrainingSpec("classification", 100.0, 1e-5, options=options)
     with pytest.raises(PlanError, match="declared public"):
         METHOD.train(Federation(tables, budget=(1.0, 1e-5)), asked)
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
@@ -253,13 +255,13 @@ def test_paper_mode_of_regression_and_of_corollary_1() -> None:
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
     shares = {"bank": 1.0, "insurer": 2.0, "insurer+bank": 3.0}
     options = FunctionalOptions(calibration="paper", budget="bottom-up", epsilons=shares)
-    learnt = METHOD.train(federation, Asked("regression", 1000.0, 1e-5, options=options))
+    learnt = METHOD.train(federation, TrainingSpec("regression", 1000.0, 1e-5, options=options))
     corollary = untyped(learnt).figures[-1]
     # Four features a party: Δ_f = 2·81, Δ_g = 2·25 with the label and 2·16 without, Δ_h = 2(2·16 + 2·4).
     assert corollary.value == pytest.approx(162 / 50 * 1 + 162 / 32 * 2 + 162 / 80 * 3)
     with pytest.raises(PlanError, match=r"none for bank\+insurer"):
         paper_figures(
-            Asked("regression", 1.0), {"bank": 1, "insurer": 1}, "bank", {"bank": 1.0, "insurer": 1.0}
+            TrainingSpec("regression", 1.0), {"bank": 1, "insurer": 1}, "bank", {"bank": 1.0, "insurer": 1.0}
         )
 
 
@@ -273,7 +275,8 @@ def test_paper_mode_tells_two_classes_apart() -> None:
     federation = Federation(tables, budget=(1.0, 1e-5), public=True)
     with pytest.raises(PlanError, match="3 are declared"):
         METHOD.train(
-            federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(calibration="paper"))
+            federation,
+            TrainingSpec("classification", 1.0, 1e-5, options=FunctionalOptions(calibration="paper")),
         )
 
 

@@ -31,7 +31,7 @@ from colonnade.methods.glm.options import GlmOptions, chosen_loss
 from colonnade.methods.glm.rows import CONSTANT, GAMMA, ClippedRows
 from colonnade.methods.messages.method import METHOD as MESSAGES
 from colonnade.methods.messages.method import PAPER, SPLIT
-from colonnade.methods.method import Asked, Baseline, Method, NoOptions
+from colonnade.methods.method import Baseline, Method, NoOptions, TrainingSpec
 from colonnade.methods.one_shot.method import METHOD as ONE_SHOT
 from colonnade.methods.one_shot.method import calibrated
 from colonnade.protocols.plans import Task
@@ -76,8 +76,8 @@ def federation(
     return Federation(made, **{"budget": (60.0, 1e-4), "noise_seed": 2, "public": public, **changes})
 
 
-def asked(method: Baseline | Method, task: Task, epsilon: float = 1.0, **options: Any) -> Asked:
-    return Asked(task, epsilon, options=method.options(**options))
+def asked(method: Baseline | Method, task: Task, epsilon: float = 1.0, **options: Any) -> TrainingSpec:
+    return TrainingSpec(task, epsilon, options=method.options(**options))
 
 
 def scores(learnt: Any) -> NDArray[np.float64]:
@@ -117,10 +117,10 @@ def test_training_without_noise_is_what_scikit_learn_finds() -> None:
     peer = PoissonRegressor(alpha=0, tol=1e-9, max_iter=2000).fit(np.column_stack(list(RAW.values())), counts)
     wanted = np.log(peer.predict(np.column_stack(list(RAW.values()))))
     options = IdealOptions(strength=0.0, epochs=400, learning_rate=2.0)
-    messages = ideal_messages(public, Asked("regression", 1.0), LOSSES["poisson"], options)
+    messages = ideal_messages(public, TrainingSpec("regression", 1.0), LOSSES["poisson"], options)
     assert np.abs(scores(messages) - wanted).max() < 0.01
     central = exactly(
-        public, Asked("regression", 1.0), LOSSES["poisson"], GlmOptions(strength=0.0), alone=False
+        public, TrainingSpec("regression", 1.0), LOSSES["poisson"], GlmOptions(strength=0.0), alone=False
     )
     assert np.abs(scores(central) - wanted).max() < 1e-3
     assert untyped(label).high == 9
@@ -139,7 +139,7 @@ def test_baselines_without_privacy_run_on_public_data_only() -> None:
     for train in (
         lambda parties: IDEAL.train(parties, asked(IDEAL, "classification")),
         lambda parties: exactly(
-            parties, Asked("classification", 1.0), LOSSES["logistic"], GlmOptions(), alone=False
+            parties, TrainingSpec("classification", 1.0), LOSSES["logistic"], GlmOptions(), alone=False
         ),
         lambda parties: MESSAGES.train(parties, asked(MESSAGES, "classification", calibration="paper")),
     ):
@@ -257,7 +257,7 @@ def test_mistakes_are_told_before_anything_is_charged() -> None:
         with pytest.raises(InputError, match=f"Fit it with {name}"):
             model(method="network").fit(parties)
     with pytest.raises(PlanError, match="not 'pca'"):
-        chosen_loss(Asked("pca", 1.0), GlmOptions())
+        chosen_loss(TrainingSpec("pca", 1.0), GlmOptions())
     with pytest.raises(PlanError, match="needs a label of kind"):
         PoissonRegression().fit(parties)
     with pytest.raises(TypeError, match="fit takes a Federation"):
@@ -269,7 +269,7 @@ def test_mistakes_are_told_before_anything_is_charged() -> None:
         SupportVectorClassifier(epsilon=2.0).fit(federation("classes", budget=(1.0, 1e-5)))
     for method in (MESSAGES, ONE_SHOT, IDEAL, SINGLE):
         with pytest.raises(TypeError, match="Options"):
-            method.train(parties, Asked("classification", 1.0, options=NoOptions()))
+            method.train(parties, TrainingSpec("classification", 1.0, options=NoOptions()))
     with pytest.raises(DataError, match="label 'y'"):
         SupportVectorClassifier(epsilon=1.0).fit(federation("classes")).score(RAW, ["maybe"] * ROWS)
 

@@ -16,9 +16,9 @@ from colonnade.errors import InputError, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.encrypted.method import METHOD, EncryptedOptions
-from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.randomness import SystemRandomness
@@ -26,8 +26,10 @@ from colonnade.randomness import SystemRandomness
 WIDTHS = {"a": 2, "b": 3}
 
 
-def asked(epsilon: float = 1.0, **options: Any) -> Asked:
-    return Asked("classification", epsilon, 1e-5, options=EncryptedOptions(epochs=2, batch=20, **options))
+def asked(epsilon: float = 1.0, **options: Any) -> TrainingSpec:
+    return TrainingSpec(
+        "classification", epsilon, 1e-5, options=EncryptedOptions(epochs=2, batch=20, **options)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,7 @@ def test_scores_of_the_model_are_those_of_the_parties_together() -> None:
     learnt = METHOD.train(parties, asked(defence="none"))
     run = learnt.run
     together = sum(
-        Holding(o, untyped(run).aligned[o], untyped(run).plan, SystemRandomness()).features
+        OwnerState(o, untyped(run).aligned[o], untyped(run).plan, SystemRandomness()).features
         @ untyped(run).result(o).weights
         for o in WIDTHS
     )
@@ -72,10 +74,10 @@ def test_scores_of_the_model_are_those_of_the_parties_together() -> None:
 def test_without_a_defence_it_learns_as_well_as_least_squares() -> None:
     parties = federation(rows=200)
     options = EncryptedOptions(epochs=60, batch=200, learning_rate=7.0, defence="none")
-    learnt = METHOD.train(parties, Asked("classification", 1.0, 1e-5, options=options))
+    learnt = METHOD.train(parties, TrainingSpec("classification", 1.0, 1e-5, options=options))
     features = untyped(learnt).frame.features(raw_rows(parties.tables.values()))
     run = learnt.run
-    labels = Holding("a", untyped(run).aligned["a"], untyped(run).plan, SystemRandomness()).labels
+    labels = OwnerState("a", untyped(run).aligned["a"], untyped(run).plan, SystemRandomness()).labels
     fitted, *_ = np.linalg.lstsq(features, 2 * there(labels), rcond=None)
     # The Taylor coefficient is the gradient of ‖Xθ − 2y‖²/8.
     assert np.allclose(untyped(learnt).coefficients[0], fitted, rtol=0.05, atol=0.05)
@@ -111,7 +113,7 @@ def test_options_that_are_none_are_told_by_name() -> None:
     with pytest.raises(InputError, match="epochs"):
         checked_options(METHOD, {"epochs": 0})
     with pytest.raises(TypeError, match="EncryptedOptions"):
-        METHOD.train(federation(), Asked("classification", 1.0, options=NoOptions()))
+        METHOD.train(federation(), TrainingSpec("classification", 1.0, options=NoOptions()))
 
 
 def test_between_machines_every_owner_keeps_its_own_weights() -> None:

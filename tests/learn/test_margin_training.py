@@ -23,11 +23,11 @@ from colonnade.methods.margin.optimiser import log_odds_slope
 from colonnade.methods.margin.plan import Schedule
 from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.margin.session import margin_session
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, train_with
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
-from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins, ResumedLedger
+from colonnade.runtime.journal import Journal, JournalChannel, ReplayRandomness, ResumedLedger
 from colonnade.runtime.memory import memory_network
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import decode
@@ -149,7 +149,9 @@ def test_the_twin_learns_what_the_protocol_learns(fitted: tuple[Federation, Logi
 
 def test_notes_say_how_it_was_trained() -> None:
     learnt = train_with(
-        federation(rows=300), "margin", Asked("classification", 2.0, 1e-5, options=MarginOptions(steps=2))
+        federation(rows=300),
+        "margin",
+        TrainingSpec("classification", 2.0, 1e-5, options=MarginOptions(steps=2)),
     )
     assert "2 steps over all 300 people" in " ".join(untyped(learnt).notes)
 
@@ -194,7 +196,7 @@ def declared(party: str, columns: int, classes: str | tuple[()] = ()) -> PublicS
 def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes: str, method: str) -> None:
     group = Group.of(PAIR, active="bank")
     schemas = {"bank": declared("bank", 4, classes), "shop": declared("shop", 4)}
-    asked = Asked("classification", 4.0, 1e-6)
+    asked = TrainingSpec("classification", 4.0, 1e-6)
     found = default_for(asked, group, schemas, rows=1000)
     assert found[0] == method and "in 4 trials margin descent" in found[1]
     assert ("beyond chance" in found[1]) == (method == "margin")
@@ -217,7 +219,7 @@ def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is() -> None:
 def test_the_default_is_moments_where_shares_of_all_rows_would_fill_the_memory() -> None:
     schemas = {"bank": declared("bank", 100, "ab"), "shop": declared("shop", 100)}
     found = default_for(
-        Asked("classification", 1.0, 1e-12), Group.of(PAIR, active="bank"), schemas, rows=10**10
+        TrainingSpec("classification", 1.0, 1e-12), Group.of(PAIR, active="bank"), schemas, rows=10**10
     )
     assert found[0] == "moments" and "GiB" in found[1]
 
@@ -256,7 +258,7 @@ def test_options_out_of_range_are_named(options: Any, part: Any) -> None:
 
 def test_the_grid_of_a_moment_release_is_not_margins() -> None:
     with pytest.raises(PlanError, match="margin has its own"):
-        request(Asked("classification", 1.0, gamma=8192, options=MarginOptions()), "auto")
+        request(TrainingSpec("classification", 1.0, gamma=8192, options=MarginOptions()), "auto")
 
 
 def test_a_label_with_one_class_in_it_gives_a_model_all_the_same() -> None:
@@ -313,7 +315,9 @@ def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: A
             if resumed:
                 await channel.compare(GROUP.others(name), timeout=2)
             book = ResumedLedger(books[name]) if resumed else books[name]
-            party = Party(name, GROUP, channel, book, OwnCoins(journal.key), dataset=name, timeout=5.0)
+            party = Party(
+                name, GROUP, channel, book, ReplayRandomness(journal.key), dataset=name, timeout=5.0
+            )
             return await margin_session(party, tables.get(name), ASKED)
         except BaseException:
             inner.stop("it fell")

@@ -12,7 +12,7 @@ from colonnade.conformance import ConformanceError, check_method
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import LearntLinear, Method, Noise
+from colonnade.methods.method import LinearModel, Method, Noise
 from colonnade.methods.table import METHODS
 
 PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(method, Method)}
@@ -50,7 +50,7 @@ def test_a_method_of_ours_keeps_the_contract(name: str) -> None:
 def elsewhere(asked: Any, results: Any) -> Any:
     """A model that differs where only one member is."""
     found = PROTOCOLS["local"].model(asked, results)
-    if len(results) == 1 and isinstance(found, LearntLinear):
+    if len(results) == 1 and isinstance(found, LinearModel):
         return replace(found, coefficients=found.coefficients + 1e-12)
     return found
 
@@ -58,7 +58,7 @@ def elsewhere(asked: Any, results: Any) -> Any:
 def everything(asked: Any, results: Any) -> Any:
     """A part that is larger than its party's own."""
     found = PROTOCOLS["intermediate"].model(asked, results)
-    if len(results) == 1 and isinstance(found, LearntLinear):
+    if len(results) == 1 and isinstance(found, LinearModel):
         return replace(found, coefficients=np.concatenate([found.coefficients, found.coefficients], axis=1))
     return found
 

@@ -23,7 +23,7 @@ from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegress
 from colonnade.methods.network.network import Network
 from colonnade.methods.network.network_file import NetworkFile, weights_path
 from colonnade.models.files.document import read_document, write_document
-from colonnade.models.files.membership import People
+from colonnade.models.files.membership import TrainingMembership
 from colonnade.scoring.score import Stored
 
 PLAIN: dict[str, Any] = {
@@ -91,7 +91,7 @@ def test_every_part_holds_its_partys_network_alone_and_the_label_holders_the_las
         owners = {name.split("/")[1] for name in found.tensors if name.startswith("network/")}
         assert owners == {party}
         assert any(name.startswith("fusion/") for name in found.tensors) == (party == "p0")
-        people = People.load(tmp_path / "parties" / f"{party}.people.npz")
+        people = TrainingMembership.load(tmp_path / "parties" / f"{party}.people.npz")
         assert "0" in people and "60" not in people
         parts[party] = found.network()
     with pytest.raises(ModelError, match="p0 has its last layer"):

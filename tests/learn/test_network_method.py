@@ -20,10 +20,10 @@ from colonnade.comparison.held_out import HeldOut
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
 from colonnade.federation.job import Job
 from colonnade.federation.train import request_of
-from colonnade.methods.method import Asked, LearntLinear, NoOptions
+from colonnade.methods.method import LinearModel, NoOptions, TrainingSpec
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.learnt import LearntNetwork
 from colonnade.methods.network.method import METHOD, NetworkOptions
+from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import METHODS, method_named, train_with
 from colonnade.protocols.plans import Task
 
@@ -42,15 +42,15 @@ batch = 50
 """
 
 
-def asked(task: Task = "classification", **options: object) -> Asked:
-    return Asked(task, 6.0, 1e-5, options=NetworkOptions(**{**SMALL, **options}))
+def asked(task: Task = "classification", **options: object) -> TrainingSpec:
+    return TrainingSpec(task, 6.0, 1e-5, options=NetworkOptions(**{**SMALL, **options}))
 
 
 @pytest.fixture(scope="module")
-def found() -> LearntNetwork:
+def found() -> NetworkModel:
     """One network for all tests that need a private one: calibrating is what takes time."""
     learnt = train_with(federation_of(400), "network", asked())
-    assert isinstance(learnt, LearntNetwork)
+    assert isinstance(learnt, NetworkModel)
     return learnt
 
 
@@ -82,7 +82,7 @@ def test_without_pytorch_training_names_the_extra_and_comparisons_leave_networks
 
 
 def test_a_method_trains_what_the_estimator_would_and_its_run_is_the_one_that_was_planned(
-    found: LearntNetwork,
+    found: NetworkModel,
 ) -> None:
     federation = federation_of(400)
     assert found.split and found.holder is None and found.run is not None
@@ -103,7 +103,7 @@ def test_a_method_trains_what_the_estimator_would_and_its_run_is_the_one_that_wa
         LogisticRegression().fit(found)
     with pytest.raises(InputError, match="NeuralRegressor"):
         PoissonRegression().fit(found)
-    linear = LearntLinear(np.zeros((1, 6)), np.zeros(1), frame=found.frame, privacy=found.privacy)
+    linear = LinearModel(np.zeros((1, 6)), np.zeros(1), frame=found.frame, privacy=found.privacy)
     with pytest.raises(InputError, match="no network"):
         NeuralClassifier().fit(linear)
 
@@ -131,9 +131,9 @@ def test_jobs_name_the_options_and_what_they_cannot_be() -> None:
     with pytest.raises(OnlyForPublicData, match="one process"):
         METHOD.request(asked(regime="paper"), "auto")
     with pytest.raises(PlanError, match="networks have none"):
-        METHOD.request(Asked("classification", 1.0, gamma=64, options=NetworkOptions()), "auto")
+        METHOD.request(TrainingSpec("classification", 1.0, gamma=64, options=NetworkOptions()), "auto")
     with pytest.raises(TypeError, match="NetworkOptions"):
-        METHOD.train(federation_of(60), Asked("classification", 1.0, options=NoOptions()))
+        METHOD.train(federation_of(60), TrainingSpec("classification", 1.0, options=NoOptions()))
 
 
 def test_networks_take_part_in_comparisons() -> None:
@@ -152,7 +152,7 @@ def test_networks_take_part_in_comparisons() -> None:
     assert row.split and row.mean is not None and row.guarantees and not row.failures
 
 
-def test_a_loaded_network_does_not_know_whom_it_was_trained_on(found: LearntNetwork, tmp_path: Path) -> None:
+def test_a_loaded_network_does_not_know_whom_it_was_trained_on(found: NetworkModel, tmp_path: Path) -> None:
     model = NeuralClassifier().fit(found)
     model.save(tmp_path / "model.json")
     loaded = NeuralClassifier.load(tmp_path / "model.json")

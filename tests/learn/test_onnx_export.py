@@ -29,7 +29,7 @@ from colonnade.errors import CannotWrite, DataError, ModelError, NotInstalled
 from colonnade.models.files import onnx as onnx_export
 from colonnade.models.files.linear_file import ModelFile, parts_of
 from colonnade.models.files.onnx import onnx_model, save_onnx
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 
 PRIVACY = Privacy(GUARANTEES)
@@ -119,7 +119,7 @@ def models(draw: st.DrawFn) -> tuple[ModelFile, dict[str, list[Any]]]:
         for (column, values), name in zip(found, (f"{party}.shared", f"own {party}"), strict=True):
             people[name] = [draw(values) for _ in range(rows)]
             assert column.name in name
-    frame = Frame(tuple(parties), LABELS[which])
+    frame = InputSpec(tuple(parties), LABELS[which])
     width = {"three classes": 3, "PCA": 2}.get(which, 1)
     weights = draw(st.lists(st.floats(-3, 3), min_size=width * frame.columns, max_size=width * frame.columns))
     offsets = draw(
@@ -195,7 +195,7 @@ def test_encoded_features_are_answered_alike(case: tuple[ModelFile, dict[str, li
 def classifier() -> ModelFile:
     bank = Encoder((NumericColumn("age", 0, 90), CategoricalColumn("job", ("clerk", "cook"))), "circle")
     shop = Encoder((BinnedColumn("visits", (1, 5)),), "circle")
-    frame = Frame((("bank", bank), ("shop", shop)), LABELS["LogisticRegression"])
+    frame = InputSpec((("bank", bank), ("shop", shop)), LABELS["LogisticRegression"])
     weights = np.arange(1.0, frame.columns + 1)[None, :]
     return ModelFile("LogisticRegression", frame, weights, np.array([0.5]), PRIVACY, "moments", "5f0c")
 
@@ -284,7 +284,7 @@ def test_what_is_no_linear_model_or_not_fitted_is_refused() -> None:
 def test_columns_that_go_through_a_map_are_exported_as_features_only() -> None:
     age = NumericColumn("age", 0, 90)
     encoder = Encoder((age,), "circle", FeatureMap(RandomRelu(features=3, seed=1)))
-    frame = Frame((("bank", encoder),), LABELS["LogisticRegression"])
+    frame = InputSpec((("bank", encoder),), LABELS["LogisticRegression"])
     model = ModelFile("LogisticRegression", frame, np.ones((1, 3)), np.zeros(1), PRIVACY, "moments", "")
     with pytest.raises(ModelError, match=r"columns of bank go through the map.*encoded features"):
         onnx_model(model)

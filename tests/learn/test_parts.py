@@ -132,9 +132,9 @@ def test_a_share_of_nobody_or_everybody_is_refused(share: float) -> None:
 
 def test_parties_that_hold_out_different_shares_name_the_difference() -> None:
     from colonnade.errors import GroupMismatch, RemoteProtocolError
-    from colonnade.protocols.parts import PartAsked
+    from colonnade.protocols.parts import PartSpec
 
     parties = federation()
-    asked = parties.parts("training") | {"server": PartAsked(0.3, "training")}
+    asked = parties.parts("training") | {"server": PartSpec(0.3, "training")}
     with pytest.raises((RemoteProtocolError, GroupMismatch, PlanError), match="held_out"):
         parties._run(moments_session, REQUEST, parts=asked)

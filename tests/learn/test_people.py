@@ -15,7 +15,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ModelDamaged, ModelNewer, TrainedOn
-from colonnade.models.files.membership import IdRules, People, remember, remembered
+from colonnade.models.files.membership import IdRules, TrainingMembership, remember, remembered
 from colonnade.randomness import SystemRandomness
 
 KEPT = Path(__file__).parent / "kept" / "people-format-1.npz"
@@ -29,8 +29,10 @@ def table(names: list[str], declared: str = '"customer"') -> Table:
 
 def test_a_list_is_read_back_and_tells_members_from_strangers(tmp_path: Path) -> None:
     names = [f"p{number}" for number in range(500)]
-    People.of(names, RULES, SystemRandomness(), dataset="customers", run="r").save(tmp_path / "people.npz")
-    people = People.load(tmp_path / "people.npz")
+    TrainingMembership.of(names, RULES, SystemRandomness(), dataset="customers", run="r").save(
+        tmp_path / "people.npz"
+    )
+    people = TrainingMembership.load(tmp_path / "people.npz")
     assert (len(people), people.rules, people.dataset, people.runs) == (500, RULES, "customers", ("r",))
     assert all(name in people for name in names) and not any(f"q{name}" in people for name in names)
 
@@ -63,7 +65,7 @@ def test_runs_that_end_at_once_are_all_remembered(tmp_path: Path) -> None:
 
 
 def test_only_ids_read_as_in_training_can_be_asked(tmp_path: Path) -> None:
-    people = People.of(["a"], RULES, SystemRandomness())
+    people = TrainingMembership.of(["a"], RULES, SystemRandomness())
     people.check_rules("bank", table(["a"]).schema)
     for declared in ('"number"', '{column = "customer", case = "lower"}'):
         with pytest.raises(TrainedOn, match=r"bank: people were trained on under ids of column 'customer'"):
@@ -71,7 +73,7 @@ def test_only_ids_read_as_in_training_can_be_asked(tmp_path: Path) -> None:
 
 
 def test_a_list_of_format_1_is_read_and_its_rules_are_unknown() -> None:
-    people = People.load(KEPT)
+    people = TrainingMembership.load(KEPT)
     assert len(people) == 5 and "C4" in people and "C5" not in people and people.rules is None
     with pytest.raises(TrainedOn, match="of an earlier version"):
         people.check_rules("bank", table(["a"]).schema)
@@ -86,7 +88,7 @@ def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path
 
     write({"format": 3})
     with pytest.raises(ModelNewer, match=r"format 3.*reads up to 2"):
-        People.load(path)
+        TrainingMembership.load(path)
     wrong: tuple[Any, ...] = (
         {},
         [],
@@ -95,7 +97,7 @@ def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path
     for about in wrong:
         write(about)
         with pytest.raises(ModelDamaged):
-            People.load(path)
+            TrainingMembership.load(path)
 
 
 def test_a_list_that_cannot_be_written_is_found_before_anything_is_charged(
@@ -119,7 +121,7 @@ def test_a_list_that_cannot_be_written_is_found_before_anything_is_charged(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(People, "save", full)
+    monkeypatch.setattr(TrainingMembership, "save", full)
     with pytest.raises(CannotWrite, match=r"cannot be remembered .*No space left.*Nothing was charged"):
         federation.moments(task="pca", epsilon=1.0, delta=1e-5)
     assert not any(entry.kind == "charge" for ledger in ledgers.values() for entry in ledger.entries())

@@ -12,7 +12,7 @@ from typed import untyped
 from colonnade.errors import FormError, PolicyRefused
 from colonnade.federation.job import Job
 from colonnade.federation.policy import PolicedLedger, Policy
-from colonnade.ledger import CoalitionBound, Comparison, Ledger, Line, Release
+from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Release
 from colonnade.privacy.events import Gaussian
 
 POLICY = """methods = ["moments", "slr", "functional", "intermediate"]
@@ -235,7 +235,7 @@ def test_what_a_policy_accepts_is_said_in_words() -> None:
     assert Policy.parse(draft).words.startswith("nothing is accepted")
 
 
-def release(*lines: Line, **roles: Any) -> Release:
+def release(*lines: LedgerLine, **roles: Any) -> Release:
     return Release("r/x", "r", "5f0c", "a sum", "server", lines, False, owners=("bank", "shop"), **roles)
 
 
@@ -243,17 +243,17 @@ SMALL = Gaussian(sensitivity=1, sigma=32)
 
 
 def test_what_everybody_hears_is_refused_where_no_limit_for_readers_could_hold() -> None:
-    told = Line("party:shop", "others-part", SMALL)
+    told = LedgerLine("party:shop", "others-part", SMALL)
     policy().check_release(release(told, shown_to=("shop",), published=False))
     with pytest.raises(
         PolicyRefused, match=r"would tell everybody something.*no ε for readers.*held_out = 0"
     ):
         policy().check_release(release(told, shown_to=("shop",), published=True))
-    policy().check_release(release(told, Line("reader", "record", SMALL), published=True))
+    policy().check_release(release(told, LedgerLine("reader", "record", SMALL), published=True))
 
 
 def test_a_coalition_by_its_name_is_limited_also_where_nothing_bounds_it() -> None:
-    lines = (Line("reader", "record", SMALL), Line("reader", "record-replaced", SMALL))
+    lines = (LedgerLine("reader", "record", SMALL), LedgerLine("reader", "record-replaced", SMALL))
     shares = {"share_holders": ("server", "bank", "shop"), "threshold": 1}
     named = Policy.parse(POLICY.replace('"*" = 2.0', '"*" = 2.0, "coalition:server+shop" = 0.5'))
     with pytest.raises(

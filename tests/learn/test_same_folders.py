@@ -18,7 +18,7 @@ from colonnade.federation.party_file import federation_of, party_files
 from colonnade.federation.train import found_for
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
-from colonnade.models.files.membership import People
+from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.release import MomentRelease
 from colonnade.report.run_folder import write_run
 
@@ -146,7 +146,7 @@ def same_file(one: Path, other: Path, member: str) -> None:
         assert shape(one.read_text()) == shape(other.read_text())
     elif one.name.endswith("people.npz"):
         # Each list has a key of its own.
-        lists = [People.load(path) for path in (one, other)]
+        lists = [TrainingMembership.load(path) for path in (one, other)]
         assert len(lists[0]) == len(lists[1]) == ROWS
         assert all(f"p{row}" in people for row in range(ROWS) for people in lists)
     elif one.name == "release.npz":

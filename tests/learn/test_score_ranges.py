@@ -11,7 +11,7 @@ from typed import untyped
 from colonnade.data.columns import BinnedColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.data.encoding import MODES, Encoder, Mode
 from colonnade.data.label import LabelBlock
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.scoring.evaluating import score_ranges
 
 KINDS: dict[str, tuple[Column, list[object]]] = {
@@ -39,6 +39,6 @@ def test_no_score_lies_outside_its_range_and_some_score_is_at_either_end(kind: s
     for _ in range(20):
         weights = rng.normal(size=encoder.width)
         scores = encoder.encode({"x": untyped(values)}) @ weights
-        found = score_ranges(Frame((("bank", encoder),), LabelBlock(None)), weights)["bank"]
+        found = score_ranges(InputSpec((("bank", encoder),), LabelBlock(None)), weights)["bank"]
         assert found.middle - found.reach <= scores.min() <= found.middle - found.reach + 1e-3
         assert found.middle + found.reach - 1e-3 <= scores.max() <= found.middle + found.reach

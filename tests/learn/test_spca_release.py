@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA as Exact
 from colonnade import PCA, Federation, Schema, Table
 from colonnade.errors import InputError, JobError, PlanError
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import moments_session
 from colonnade.methods.spca.method import SpcaOptions, request
@@ -66,7 +66,7 @@ def test_what_rounding_adds_is_not_taken_for_directions() -> None:
 
 def test_retry_keeps_the_bound_of_the_paper_in_the_plan() -> None:
     source = federation()
-    plan = request(Asked("pca", 1.0, 1e-5, options=SpcaOptions(gamma=16)), "auto").plan(
+    plan = request(TrainingSpec("pca", 1.0, 1e-5, options=SpcaOptions(gamma=16)), "auto").plan(
         source.group, tuple(table.public() for table in source.tables.values()), ROWS
     )
     assert plan.rounding == "retry" and plan.to_data()["rounding"] == "retry"
@@ -183,12 +183,12 @@ def test_paper_mode_is_refused_on_private_data() -> None:
 
 def test_paper_mode_has_no_plan() -> None:
     with pytest.raises(PlanError, match="there is no plan of it"):
-        request(Asked("pca", 1.0, options=SpcaOptions(calibration="paper")), "auto")
+        request(TrainingSpec("pca", 1.0, options=SpcaOptions(calibration="paper")), "auto")
 
 
 def test_the_papers_gram_is_right_on_average() -> None:
     rows = rows_of(2000)
-    gathered = gather(federation(rows), Asked("pca", 1.0, 1e-5))
+    gathered = gather(federation(rows), TrainingSpec("pca", 1.0, 1e-5))
     exact = 64.0**2 * gathered.features.T @ gathered.features
     found = paper_gram(gathered, 64, SeededRandomness(1))
     beside = ~np.eye(6, dtype=bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from colonnade.ledger import Ledger, Line, Receipt, Release
+from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
 from colonnade.privacy.events import Event, Gaussian
 
 DELTA = 1e-5
@@ -26,7 +26,7 @@ def release(
         plan="5f0c",
         what=what,
         receiver="server",
-        lines=(Line(observer, unit, event),),
+        lines=(LedgerLine(observer, unit, event),),
         reproducible=reproducible,
     )
 

@@ -18,10 +18,10 @@ from ledger_samples import DELTA
 
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import BudgetExceeded, InputError
-from colonnade.ledger import CoalitionBound, Ledger, Line, Release
-from colonnade.ledger.book import Book
+from colonnade.ledger import CoalitionBound, Ledger, LedgerLine, Release
 from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
+from colonnade.ledger.state import LedgerState
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.request import IntermediateRequest
@@ -122,7 +122,7 @@ class World:
 
     def release(self, name: str) -> Release:
         stated = [(key, self.event(*key)) for key in sorted(self.stated)]
-        lines = tuple(Line(*key, event) for key, event in stated if event is not None)
+        lines = tuple(LedgerLine(*key, event) for key, event in stated if event is not None)
         if self.format_1:
             return Release(name, name, "5f0c", "a sum", "server", lines, False)
         whole = sum(width**2 for width in self.widths.values())
@@ -203,7 +203,7 @@ def squares(events: tuple[Event, ...] | Iterator[Event]) -> float:
 @settings(max_examples=75, deadline=None)
 @given(st.lists(worlds(), min_size=1, max_size=3))
 def test_no_total_is_below_the_truth_and_no_release_lowers_one(drawn: list[World]) -> None:
-    book = Book("here")
+    book = LedgerState("here")
     releases = book.released.setdefault("people", [])
     accounts = [Account("people", unit, observer) for unit in UNITS for observer in OBSERVERS]
     before = dict.fromkeys(accounts, 0.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ledger_samples import DELTA, STEP, ledger_with_history, release
 
 from colonnade.errors import BudgetExceeded, InputError, LedgerAltered, LedgerError, PrivacyError
-from colonnade.ledger import Ledger, Line, Receipt, Release, Total
+from colonnade.ledger import Ledger, LedgerLine, Receipt, Release, Total
 from colonnade.privacy.events import Approximated, Composed, Event, Gaussian, PoissonSampled, Repeated
 from colonnade.privacy.guarantee import account
 
@@ -188,7 +188,7 @@ def test_a_release_that_one_of_its_accounts_refuses_is_charged_to_none() -> None
         plan="5f0c",
         what="second moments",
         receiver="server",
-        lines=(Line("server", "record", STEP), Line("party:insurer", "others-part", STEP)),
+        lines=(LedgerLine("server", "record", STEP), LedgerLine("party:insurer", "others-part", STEP)),
         reproducible=False,
     )
     with pytest.raises(BudgetExceeded, match="observer 'party:insurer'"):
@@ -204,7 +204,7 @@ def test_two_lines_of_a_release_on_one_account_both_count() -> None:
         plan="5f0c",
         what="two counts",
         receiver="server",
-        lines=(Line("server", "record", STEP), Line("server", "record", STEP)),
+        lines=(LedgerLine("server", "record", STEP), LedgerLine("server", "record", STEP)),
         reproducible=False,
     )
     ledger = bank(5.0)
@@ -231,13 +231,13 @@ def test_a_delta_too_small_for_the_samplers_refuses_and_still_shows_the_totals()
 
 def test_sampling_that_an_observer_can_see_is_no_line_of_a_release() -> None:
     sampled = PoissonSampled(rate=Fraction(1, 100), event=STEP)
-    Line("server", "record", sampled)
+    LedgerLine("server", "record", sampled)
     with pytest.raises(PrivacyError, match="secret batches"):
-        Line("party:insurer", "record", sampled)
+        LedgerLine("party:insurer", "record", sampled)
     with pytest.raises(PrivacyError, match="record-replaced"):
-        Line("server", "record-replaced", sampled)
+        LedgerLine("server", "record-replaced", sampled)
     with pytest.raises(TypeError, match="event"):
-        Line("server", "record", "gaussian")  # type: ignore[arg-type]
+        LedgerLine("server", "record", "gaussian")  # type: ignore[arg-type]
 
 
 # Once per id.
@@ -355,7 +355,7 @@ def test_one_coalition_in_two_spellings_is_one_account() -> None:
     ledger.set_budget("adult", "record", "coalition:server+insurer", 1.0, DELTA)
     assert ledger.what_fits("adult", "record", "coalition:insurer+server") == 1.0
     with pytest.raises(ValueError, match=r"is written 'coalition:insurer\+server'"):
-        Line("coalition:server+insurer", "record", STEP)
+        LedgerLine("coalition:server+insurer", "record", STEP)
 
 
 # Taint, receipts, views.

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from colonnade.crypto.signatures import SigningKey, signed_by
 from colonnade.errors import LedgerAltered, LedgerError
-from colonnade.ledger import Ledger, Line, Receipt, Release
+from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
 from colonnade.ledger.budget import Account
 from colonnade.ledger.export import export, load_export, read_export
-from colonnade.ledger.room import room
+from colonnade.ledger.remaining import remaining_epsilon
 from colonnade.privacy.events import Gaussian
 from colonnade.report.timeline import history, history_csv
 
@@ -26,7 +26,7 @@ def book(charges: int = 2, *, budget: float = 3.0) -> Ledger:
     ledger = Ledger.in_memory("bank")
     ledger.set_budget("adult", "record", "server", epsilon=budget, delta=1e-5)
     for number in range(charges):
-        line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
+        line = LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
         ledger.charge(
             Release(f"r{number}", f"run{number}", "plan", "a count", "server", (line,), False), "adult"
         )
@@ -136,14 +136,14 @@ def test_a_signature_is_for_one_message_and_one_purpose(message: bytes, purpose:
 
 @pytest.mark.parametrize("charges", [0, 3])
 def test_what_fits_is_admitted_and_a_little_more_is_not(charges: int) -> None:
-    from colonnade.ledger.book import Book
+    from colonnade.ledger.state import LedgerState
     from colonnade.privacy.gdp import gaussian_mu
 
     ledger = book(charges)
-    known = Book("bank")
+    known = LedgerState("bank")
     for entry in ledger.entries():
         known.read(entry)
-    fits = room(known, Account("adult", "record", "server"))
+    fits = remaining_epsilon(known, Account("adult", "record", "server"))
     spent = known.lost(Account("adult", "record", "server"), 1e-5)
 
     def after(epsilon: float) -> float:

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import BudgetExceeded
-from colonnade.ledger import Cut, Ledger, Line, Part, Release
-from colonnade.ledger.book import Book
+from colonnade.ledger import Cut, Ledger, LedgerLine, Part, Release
 from colonnade.ledger.budget import Account
 from colonnade.ledger.parts import PARTS
+from colonnade.ledger.state import LedgerState
 from colonnade.privacy.events import Event, Gaussian
 
 KEPT = Path(__file__).parent / "kept"
@@ -30,7 +30,7 @@ CHOICES = (None, *(Part(cut, name) for cut in CUTS for name in PARTS))
 
 
 def release(name: str, part: Part | None, mu: float = 0.1) -> Release:
-    lines = tuple(Line("party:shop", unit, Gaussian(mu, 1.0)) for unit in UNITS)
+    lines = tuple(LedgerLine("party:shop", unit, Gaussian(mu, 1.0)) for unit in UNITS)
     return Release(name, name, "5f0c", "a sum", "server", lines, False, owners=("bank", "shop"), part=part)
 
 
@@ -55,7 +55,7 @@ def truth(parts: Any, unit: str) -> Any:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(CHOICES), st.integers(1, 9)), min_size=1, max_size=7))
 def test_no_total_by_part_is_below_the_truth(drawn: list[tuple[Part | None, int]]) -> None:
-    book = Book("here")
+    book = LedgerState("here")
     releases = book.released.setdefault("people", [])
     done: list[tuple[Part | None, float]] = []
     before = dict.fromkeys(UNITS, 0.0)

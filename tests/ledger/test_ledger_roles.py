@@ -13,7 +13,7 @@ from ledger_samples import DELTA, STEP
 
 from colonnade import Federation, Schema, Table
 from colonnade.errors import BudgetExceeded
-from colonnade.ledger import Ledger, Line, Release
+from colonnade.ledger import Ledger, LedgerLine, Release
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.privacy.events import Composed, Event, Gaussian
@@ -25,7 +25,7 @@ ROWS = 100
 IN_PART = ("others-part", "party:bank")
 
 
-def of(name: str, *lines: Line, reproducible: bool = False) -> Release:
+def of(name: str, *lines: LedgerLine, reproducible: bool = False) -> Release:
     return Release(name, f"run {name}", "5f0c", "second moments", "server", lines, reproducible)
 
 
@@ -33,10 +33,10 @@ def run_with(partner: str, name: str, *, own: Event = STEP, replaced: Event = LA
     """What a party charges for a run with one partner, as the protocols write it."""
     return of(
         name,
-        Line("server", "record", SMALL),
-        Line("reader", "record", SMALL),
-        Line("reader", "record-replaced", replaced),
-        Line(f"party:{partner}", "others-part", own),
+        LedgerLine("server", "record", SMALL),
+        LedgerLine("reader", "record", SMALL),
+        LedgerLine("reader", "record-replaced", replaced),
+        LedgerLine(f"party:{partner}", "others-part", own),
     )
 
 
@@ -127,7 +127,7 @@ def test_a_release_that_nobody_reads_adds_nothing_to_those_it_does_not_name() ->
     ledger = shop()
     ledger.charge(run_with("bank", "r0"), "sales")
     before = epsilons(ledger)[IN_PART]
-    ledger.charge(of("r1", Line("server", "record", LARGE)), "sales")
+    ledger.charge(of("r1", LedgerLine("server", "record", LARGE)), "sales")
     ledger.charge(of("r2"), "sales")
     assert epsilons(ledger)[IN_PART] == before
 
@@ -152,7 +152,7 @@ def test_an_overdrawn_account_refuses_only_what_adds_to_it() -> None:
     ledger = shop()
     ledger.charge(run_with("bank", "r0"), "sales")
     ledger.set_budget("sales", *IN_PART, epsilon=cost(STEP) / 2, delta=DELTA)
-    ledger.charge(of("r1", Line("server", "record", SMALL)), "sales")
+    ledger.charge(of("r1", LedgerLine("server", "record", SMALL)), "sales")
     with pytest.raises(BudgetExceeded, match="party:bank"):
         ledger.charge(run_with("clinic", "r2"), "sales")
 

@@ -14,7 +14,7 @@ import pytest
 from ledger_samples import DELTA, ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked
-from colonnade.ledger import Ledger, journal
+from colonnade.ledger import Ledger, entry_store
 from colonnade.ledger.layout import Page
 
 
@@ -107,14 +107,14 @@ def test_an_error_inside_a_charge_leaves_no_trace(path: Path, monkeypatch: pytes
 
 def test_a_full_disk_refuses_the_release(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, receipts = ledger_with_history(path)
-    configure = journal._configure
+    configure = entry_store._configure
 
     def small_disk(connection: sqlite3.Connection) -> None:
         configure(connection)
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
-    monkeypatch.setattr(journal, "_configure", small_disk)
+    monkeypatch.setattr(entry_store, "_configure", small_disk)
     with pytest.raises(LedgerError, match="the disk is full"):
         for index in range(100):
             ledger.charge(release(f"late-{index}"), "adult")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import http.client
 import json
 import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -205,3 +206,11 @@ def live(folder: Path, *people: Person, forecasts: Forecasts | None = None) -> I
             running.should_exit = True
             thread.join()
             board.forecasts.close()
+
+
+def cookie_of(address: str, token: str) -> str:
+    """What a browser sends to a board that answers, once it has opened its link."""
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)
+    with closing(connection):
+        connection.request("GET", f"/enter?token={token}")
+        return str(connection.getresponse().getheader("set-cookie", "")).partition(";")[0]

@@ -23,7 +23,7 @@ from colonnade.protocols.plans import Task
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABELS = {
@@ -144,5 +144,5 @@ def run_plan(
 
     by_name = {table.party: table for table in tables}
     books = ledgers or ledgers_for(plan.group)
-    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
     return run_here(program, plan.group, desks, record=record)

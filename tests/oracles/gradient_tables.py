@@ -19,7 +19,7 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABEL = "[label]\ncolumn='y'\nkind='classes'\nclasses={classes}\n"
@@ -100,5 +100,5 @@ def run_plan(
 
     by_name = {table.party: table for table in tables}
     books = ledgers or ledgers_for(plan.group)
-    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
     return run_here(program, plan.group, desks, record=record)

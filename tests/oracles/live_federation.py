@@ -22,7 +22,7 @@ from colonnade.errors import RemoteProtocolError
 from colonnade.federation.own_files import OUTCOME
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import Administration, wait_for_server
-from colonnade.runtime.processes import CONSOLE, LONGEST_NAME, SPARE, Begin, connected, family, household
+from colonnade.runtime.processes import CONSOLE, LONGEST_NAME, SPARE, Begin, connected, family, process_group
 from colonnade.runtime.provision import all_kits
 
 # Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
@@ -176,7 +176,7 @@ def federation_of(
     for name, told in sites.items():
         kits[name].tell_site(told)
     prepare(kits)
-    with household() as begin:
+    with process_group() as begin:
         running = Live(folder, kits, begin, parties)
         running.start("server")
         wait_for_server(kits["admin"], timeout=PATIENCE_SECONDS)

@@ -15,7 +15,7 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 
 
 class Silence:
@@ -66,7 +66,7 @@ def run_margin(plan: Any, tables: Any, *, record: bool = False, ledgers: Any = N
 
     by_name = {table.party: table for table in tables}
     books = ledgers or ledgers_for(plan.group)
-    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
     return run_here(program, plan.group, desks, record=record)
 
 

@@ -13,14 +13,14 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.network.interfaces import Brought
+from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
 from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.runtime.group import Group
-from colonnade.runtime.journal import Journal, OwnCoins, ResumedLedger
+from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'
 
@@ -131,9 +131,9 @@ def brings(
     stops = dict(fails)
 
     def for_party(name: str) -> Callable[..., Any]:
-        def bring(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
+        def bring(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
             if aligned is None:
-                return Brought()
+                return PartyModels()
             blocks = list(aligned.blocks())
             contributor = None
             if name in plan.contributors:
@@ -143,7 +143,7 @@ def brings(
             if name == plan.receiver:
                 y = np.concatenate([block.label for block in blocks])
                 mine = fusion or Recorder(np.where(y == 1, 1.0, -1.0)[:, None])
-            return Brought(contributor, mine)
+            return PartyModels(contributor, mine)
 
         return bring
 
@@ -156,7 +156,7 @@ def desks_for(
     epsilon: float = 1e6,
     ledgers: dict[str, Ledger] | None = None,
     journals: dict[str, Journal] | None = None,
-) -> dict[str, Desk]:
+) -> dict[str, PartyInputs]:
     desks = {}
     for name, table in {**{table.party: table for table in tables}, "server": None}.items():
         ledger = (ledgers or {}).get(name) or Ledger.in_memory(name)
@@ -164,10 +164,12 @@ def desks_for(
             ledger.set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
         journal = (journals or {}).get(name)
         if journal is None:
-            desks[name] = Desk(ledger, table, dataset=name if table else "")
+            desks[name] = PartyInputs(ledger, table, dataset=name if table else "")
         else:
             book = ResumedLedger(ledger) if journal.resumed else ledger
-            desks[name] = Desk(book, table, dataset=name if table else "", randomness=OwnCoins(journal.key))
+            desks[name] = PartyInputs(
+                book, table, dataset=name if table else "", randomness=ReplayRandomness(journal.key)
+            )
     return desks
 
 

@@ -26,7 +26,7 @@ from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import agreed_rows
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 NAMES = ("clinic", "bank", "shop", "school")
@@ -93,7 +93,7 @@ def against(
         await agreed_rows(party, aligned)
         if party.name == owner:
             return await intermediate_results(party, aligned, plan)
-        await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+        await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
         if not party.owns_columns:
             return None
         for step, rows in plan.batches():
@@ -118,6 +118,6 @@ def against(
         ledger = Ledger.in_memory(member)
         ledger.set_budget("data", "*", "*", epsilon=1e6, delta=0.5)
         own = table if member == owner else others.get(member)
-        desks[member] = Desk(ledger, own, dataset="data", randomness=SeededRandomness(seed))
+        desks[member] = PartyInputs(ledger, own, dataset="data", randomness=SeededRandomness(seed))
     outcome = run_here(program, plan.group, desks)
     return sent, outcome.results[owner]

@@ -23,7 +23,7 @@ from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.id_list import Ids
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 
@@ -55,7 +55,7 @@ def aligned(
         return await align(party, table, how)
 
     desks = {
-        name: Desk(
+        name: PartyInputs(
             Ledger.in_memory(name),
             table_of(name, ids[name]) if name in ids else None,
             shown_ids=(shown or {}).get(name),
@@ -113,7 +113,7 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
 
     group = Group.of(("bank", "insurer"))
     desks = {
-        name: Desk(Ledger.in_memory(name), table_of(name, ids) if ids else None)
+        name: PartyInputs(Ledger.in_memory(name), table_of(name, ids) if ids else None)
         for name, ids in {"bank": bank, "insurer": insurer, "server": None}.items()
     }
     try:
@@ -222,7 +222,7 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> 
 
     group = Group.of(("bank", "shop"))
     desks = {
-        name: Desk(untyped(Full()), table_of(name, ["p1"]) if name != "server" else None)
+        name: PartyInputs(untyped(Full()), table_of(name, ["p1"]) if name != "server" else None)
         for name in group.members
     }
     with pytest.raises(LedgerError, match="the disk is full"):

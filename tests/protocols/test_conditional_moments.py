@@ -28,7 +28,7 @@ from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import lower
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 
 def run_plan(plan: MomentsPlan, tables: list[Table], *, record: bool = False) -> Outcome:
@@ -41,7 +41,7 @@ def run_plan(plan: MomentsPlan, tables: list[Table], *, record: bool = False) ->
 
     by_name = {table.party: table for table in tables}
     books = ledgers_for(plan.group)
-    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
     return run_here(program, plan.group, desks, record=record)
 
 
@@ -128,4 +128,4 @@ def test_only_products_are_lowered() -> None:
 
     group = Group.of(("bank", "insurer"), active="bank")
     with pytest.raises(LocalProtocolError, match="a value of degree 1 was to be lowered"):
-        run_here(program, group, {name: Desk(book) for name, book in ledgers_for(group).items()})
+        run_here(program, group, {name: PartyInputs(book) for name, book in ledgers_for(group).items()})

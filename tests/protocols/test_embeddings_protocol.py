@@ -27,7 +27,7 @@ from colonnade.errors import (
 )
 from colonnade.ledger import Ledger
 from colonnade.ledger.chain import Entry
-from colonnade.methods.network.interfaces import Brought
+from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.randomness import SystemRandomness
@@ -203,11 +203,11 @@ def test_a_refused_charge_leaves_nothing_of_the_data_on_the_wire() -> None:
     bring = brings(FROZEN)
 
     def watching(name: str) -> Callable[..., Any]:
-        def inner(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
+        def inner(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
             brought = bring(name)(aligned, plan)
             if brought.contributor is not None:
                 seen.append(brought.contributor)
-            result: Brought = brought
+            result: PartyModels = brought
             return result
 
         return inner
@@ -241,13 +241,13 @@ def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(
     bring = brings(PAPER)
 
     def bent(name: str) -> Callable[..., Any]:
-        def inner(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
-            brought: Brought = bring(name)(aligned, plan)
+        def inner(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
+            brought: PartyModels = bring(name)(aligned, plan)
             if name != "p0":
                 return brought
             contributor = Bent(untyped(brought.contributor).features, 3)
             contributor.wrong = wrong
-            return Brought(contributor, None)
+            return PartyModels(contributor, None)
 
         return inner
 

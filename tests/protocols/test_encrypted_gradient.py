@@ -22,14 +22,14 @@ from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import exchange as encrypted_exchange
 from colonnade.methods.encrypted import owner as encrypted_holding
 from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
-from colonnade.methods.encrypted.owner import Holding, initial_weights
+from colonnade.methods.encrypted.owner import OwnerState, initial_weights
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols import paillier
 from colonnade.protocols.paillier import PaillierKeys
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 PARTIES = ({"a": 3, "b": 4}, {"a": 0, "b": 3}, {"a": 2, "b": 1, "c": 3}, {"a": 1, "b": 2, "c": 1, "d": 2})
@@ -37,8 +37,8 @@ APPROXIMATIONS = ("taylor", "minimax", "piecewise")
 
 
 def ideal_of(run: Run[Any]) -> IdealDescent:
-    coins = {owner: SystemRandomness() for owner in run.plan.group.owners}
-    return ideal_descent(run.plan, aligned_of(run), coins)
+    randomness = {owner: SystemRandomness() for owner in run.plan.group.owners}
+    return ideal_descent(run.plan, aligned_of(run), randomness)
 
 
 @settings(max_examples=12, deadline=None)
@@ -63,7 +63,7 @@ def test_without_noise_the_encrypted_gradient_is_the_ideal(
 def test_the_ideal_is_gradient_descent_on_the_joint_rows() -> None:
     run = run_of({"a": 2, "b": 3}, 24, epochs=3, learning_rate=2.0)
     owners = run.plan.group.owners
-    holdings = [Holding(o, aligned_of(run)[o], run.plan, SystemRandomness()) for o in owners]
+    holdings = [OwnerState(o, aligned_of(run)[o], run.plan, SystemRandomness()) for o in owners]
     rows = np.concatenate([holding.features for holding in holdings], axis=1)
     weights = np.zeros(5)
     for epoch in range(3):
@@ -79,17 +79,17 @@ def test_with_noise_the_encrypted_gradient_is_the_ideal_on_the_same_messages(
     widths: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: dict[str, list[Any]] = {owner: [] for owner in widths}
-    message = Holding.message
+    message = OwnerState.message
 
     def remembered(self: Any, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         sent[self.owner].append(message(self, rows))
         result: NDArray[np.int64] = sent[self.owner][-1]
         return result
 
-    monkeypatch.setattr(Holding, "message", remembered)
+    monkeypatch.setattr(OwnerState, "message", remembered)
     run = run_of(widths, 20, defence="sound")
     replayed = {owner: iter(list(kept)) for owner, kept in sent.items()}
-    monkeypatch.setattr(Holding, "message", lambda self, rows: next(replayed[self.owner]))
+    monkeypatch.setattr(OwnerState, "message", lambda self, rows: next(replayed[self.owner]))
     ideal = ideal_of(run)
     for owner in widths:
         assert run.result(owner).weights.tolist() == ideal.weights[owner].tolist()
@@ -101,7 +101,7 @@ def test_with_noise_the_encrypted_gradient_is_the_ideal_on_the_same_messages(
 def test_noise_is_drawn_before_clipping_and_clipped_before_encryption() -> None:
     plan = plan_of({"a": 2, "b": 2}, 400, defence="sound", batch=400)
     table = {t.party: t for t in tables_of({"a": 2, "b": 2}, 400)}
-    holding = Holding("a", table["a"], plan, SystemRandomness())
+    holding = OwnerState("a", table["a"], plan, SystemRandomness())
     message = holding.message(np.arange(400))
     sigma = float(plan.noise_of("a").sigma_squared) ** 0.5
     assert sigma > 10 * plan.clips["a"]
@@ -157,7 +157,7 @@ def run_with(tables: list[Table], requests: dict[str, EncryptedRequest], ledgers
     group = Federation(tables, budget=(1.0, 1e-5)).group
     books = ledgers or {name: Ledger.in_memory(name) for name in group.members}
     by_name = {table.party: table for table in tables}
-    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in group.members}
+    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in group.members}
 
     async def program(party: Party, table: Table | None) -> Any:
         return await encrypted_session(party, table, requests.get(party.name, requests["*"]))
@@ -302,6 +302,6 @@ def test_an_answer_that_is_no_sum_ends_the_run_by_name(monkeypatch: pytest.Monke
 def test_scores_that_are_too_large_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the owner of the label reads the others' scores, it reads none beyond what was agreed."""
     far = 1 << 80
-    monkeypatch.setattr(Holding, "on_grid", lambda self, values: np.full(len(values), far, dtype=object))
+    monkeypatch.setattr(OwnerState, "on_grid", lambda self, values: np.full(len(values), far, dtype=object))
     with pytest.raises(RemoteProtocolError, match=r"has more than the .* bits agreed"):
         run_of({"a": 2, "b": 2}, 12, approximation="minimax")

@@ -14,7 +14,7 @@ from typed import untyped
 
 from colonnade.crypto.packing import Fields
 from colonnade.errors import PlanError
-from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, Approximation, coefficients
 from colonnade.privacy.guarantee import account
@@ -150,10 +150,10 @@ def test_no_neighbour_moves_the_messages_further_than_planned(
         assert squares <= plan.sensitivities(owner).total ** 2
 
 
-def pair_of_holdings(plan: EncryptedPlan, owner: str, widths: dict[str, int], rng: Any) -> list[Holding]:
+def pair_of_holdings(plan: EncryptedPlan, owner: str, widths: dict[str, int], rng: Any) -> list[OwnerState]:
     """An owner's rows, and the same with one record turned around as far as columns and label allow."""
     (table,) = (item for item in tables_of(widths, 12, seed=int(rng.integers(1000))) if item.party == owner)
-    pair = [Holding(owner, table, plan, SystemRandomness()) for _ in range(2)]
+    pair = [OwnerState(owner, table, plan, SystemRandomness()) for _ in range(2)]
     record = int(rng.integers(12))
     edge = np.full(pair[0].integers.shape[1], np.abs(pair[0].integers).max(initial=0))
     for holding, sign in zip(pair, (1, -1), strict=True):

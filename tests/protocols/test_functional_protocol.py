@@ -43,7 +43,7 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 
 FALSE_ALARM = 1e-9
 
@@ -154,9 +154,9 @@ def drawn_noise(plan: FunctionalPlan, owners: tuple[str, ...], seed: int) -> NDA
     """All owners' parts of a plan's noise, from seeded coins."""
     total = np.zeros(plan.dissection.coefficients, dtype=np.int64)
     for owner in owners:
-        coins = SeededRandomness(f"{seed}/{owner}")
+        randomness = SeededRandomness(f"{seed}/{owner}")
         total = total + np.concatenate(
-            [plan.noise_of(b).part(plan.group).draw(b.size, coins) for b in plan.dissection.blocks]
+            [plan.noise_of(b).part(plan.group).draw(b.size, randomness) for b in plan.dissection.blocks]
         )
     return total
 
@@ -242,7 +242,7 @@ def test_a_refused_release_leaves_no_column_on_the_wire() -> None:
             steps.extend(step for _, step in party.traffic.sent)
 
     by_name = {table.party: table for table in tables}
-    desks = {n: Desk(ledgers[n], by_name.get(n), dataset=n) for n in plan.group.members}
+    desks = {n: PartyInputs(ledgers[n], by_name.get(n), dataset=n) for n in plan.group.members}
     with pytest.raises(BudgetExceeded, match="bank"):
         run_here(program, plan.group, desks)
     assert "hello" in steps and not {"columns", "noise", "objective"} & set(steps)
@@ -262,7 +262,9 @@ def test_a_second_draw_under_the_same_charge_is_refused() -> None:
     books = ledgers_for(plan.group)
     with pytest.raises(LedgerError, match="was charged before"):
         run_here(
-            twice, plan.group, {n: Desk(books[n], by_name.get(n), dataset=n) for n in plan.group.members}
+            twice,
+            plan.group,
+            {n: PartyInputs(books[n], by_name.get(n), dataset=n) for n in plan.group.members},
         )
 
 
@@ -281,7 +283,7 @@ def test_different_jobs_stop_the_run_and_name_the_field(field: str, other: float
 
     books = ledgers_for(group)
     with pytest.raises(PlansDiffer, match=f"do not agree on '{field}'"):
-        run_here(program, group, {n: Desk(books[n], tables.get(n), dataset=n) for n in group.members})
+        run_here(program, group, {n: PartyInputs(books[n], tables.get(n), dataset=n) for n in group.members})
 
 
 def test_rows_that_are_not_those_of_the_plan_are_refused() -> None:
@@ -327,7 +329,7 @@ def test_a_server_that_publishes_what_no_objective_is_stops_the_run() -> None:
             run_here(
                 functional_session,
                 group,
-                {n: Desk(books[n], by_name.get(n), dataset=n) for n in group.members},
+                {n: PartyInputs(books[n], by_name.get(n), dataset=n) for n in group.members},
                 request,
             )
 

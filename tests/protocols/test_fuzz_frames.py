@@ -58,7 +58,7 @@ from colonnade.protocols.sharing import open_to, share
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import Message, decode
 
@@ -277,7 +277,9 @@ def recorded(name: str) -> dict[str, list[Seen]]:
         seen[party.name] = there(party.seen)
 
     desks = {
-        member: Desk(untyped(OpenBook()), protocol.tables.get(member), randomness=SeededRandomness(member))
+        member: PartyInputs(
+            untyped(OpenBook()), protocol.tables.get(member), randomness=SeededRandomness(member)
+        )
         for member in protocol.group.members
     }
     run_here(program, protocol.group, desks, record=True)

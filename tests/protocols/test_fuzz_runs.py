@@ -171,8 +171,8 @@ async def everybody(
         ledger = Ledger.in_memory(member)
         ledger.set_budget(member, "*", "*", epsilon=10.0, delta=1e-5)
         channel = wrap(network[member]) if member == villain else network[member]
-        coins = SeededRandomness(f"{member}/{seed}")
-        parties[member] = Party(member, group, channel, ledger, coins, dataset=member, timeout=timeout)
+        randomness = SeededRandomness(f"{member}/{seed}")
+        parties[member] = Party(member, group, channel, ledger, randomness, dataset=member, timeout=timeout)
     tasks = [run_as(party, program, untyped(tables).get(member)) for member, party in parties.items()]
     async with asyncio.timeout(HANG):
         ends = await asyncio.gather(*tasks, return_exceptions=True)

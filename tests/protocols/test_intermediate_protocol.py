@@ -27,7 +27,7 @@ from colonnade.methods.one_shot.protocol import NoisyColumnsRequest, noisy_colum
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import decode
 
@@ -319,7 +319,7 @@ def test_two_owners_need_no_server() -> None:
     for member, table in made.items():
         ledger = Ledger.in_memory(member)
         ledger.set_budget("data", "*", "*", epsilon=2.0, delta=1e-5)
-        desks[member] = Desk(ledger, table, dataset="data")
+        desks[member] = PartyInputs(ledger, table, dataset="data")
     outcome = run_here(intermediate_session, group, desks, request(epochs=2))
     assert {part.weights.shape for part in outcome.results.values()} == {(3,)}
     assert all(untyped(desk.ledger).totals() for desk in desks.values())

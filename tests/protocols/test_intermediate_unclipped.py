@@ -45,7 +45,7 @@ def shifts(plan: Any, *, cap: Any, runs: Any, seed: int) -> Any:
     One record is +cap in one data set and −cap in the other, every other record is +cap, weights start at their bound
     and residuals are ±½. The messages of all records but one add up, so that one row stands for them.
     """
-    coins = SeededRandomness(seed)
+    randomness = SeededRandomness(seed)
     generator = np.random.default_rng(seed)
     bank = SimpleNamespace(name="bank")
     noise = plan.noise["clinic"]
@@ -53,7 +53,7 @@ def shifts(plan: Any, *, cap: Any, runs: Any, seed: int) -> Any:
     for _ in range(runs):
         here, there = (Descent(np.array([plan.radius]), rate=plan.rate("bank")) for _ in range(2))
         square = 0.0
-        drawn = noise.draw((EPOCHS * ROWS // BATCH, BATCH), coins) * float(GRID)
+        drawn = noise.draw((EPOCHS * ROWS // BATCH, BATCH), randomness) * float(GRID)
         for step, numbers in enumerate(drawn):
             received = numbers + generator.choice([-0.5, 0.5], BATCH)
             if plan.clip is not None:

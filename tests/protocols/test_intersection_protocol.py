@@ -21,7 +21,7 @@ from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 
 PAIR = Group.of(("bank", "insurer"), active="bank")
@@ -52,7 +52,7 @@ async def program(party: Party, ids: Any, padding: Any) -> Any:
 def run(
     group: Group, tables: dict[str, list[str]], padding: dict[str, int] | None = None, play: Any = program
 ) -> Outcome:
-    desks = {name: Desk(untyped(NoLedger()), tables.get(name)) for name in group.members}
+    desks = {name: PartyInputs(untyped(NoLedger()), tables.get(name)) for name in group.members}
     return run_here(play, group, desks, padding or {}, record=True, timeout=20)
 
 
@@ -155,12 +155,14 @@ def test_parties_meet_before_they_intersect() -> None:
 
 # A peer that does not follow: the insurer runs one altered step, the bank must name it and stop.
 
-GOOD = blinded_sets.BlindedSet.prepare([b"x"], domain=b"d", randomness=Desk(untyped(NoLedger())).randomness)
+GOOD = blinded_sets.BlindedSet.prepare(
+    [b"x"], domain=b"d", randomness=PartyInputs(untyped(NoLedger())).randomness
+)
 POINT = next(GOOD.blinded_blocks())
 POINTS = [
     next(
         blinded_sets.BlindedSet.prepare(
-            [name], domain=b"d", randomness=Desk(untyped(NoLedger())).randomness
+            [name], domain=b"d", randomness=PartyInputs(untyped(NoLedger())).randomness
         ).blinded_blocks()
     )
     for name in (b"x", b"y", b"z")

@@ -15,7 +15,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError
 from colonnade.federation.federation import Federation
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.protocols.joint_scores import ScoresRequest, scores_session
 from colonnade.runtime.party import Party
@@ -132,7 +132,7 @@ def test_a_linear_model_whose_weights_stay_apart_is_scored_as_if_they_were_toget
         federation.group, schemas_of(federation.tables.values()), 30
     )
     encoders = tuple((schema.party, Encoder(schema.columns, "linear")) for schema in plan.schemas)
-    frame = Frame(encoders, LabelBlock(plan.schemas[0].label))
+    frame = InputSpec(encoders, LabelBlock(plan.schemas[0].label))
     coefficients = np.array([[1.5, -0.5]])
     request = ScoresRequest("h", 1, linear_bound(frame, coefficients), "private")
     found = score_jointly(federation, request, linear_terms(frame, coefficients))

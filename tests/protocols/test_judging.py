@@ -247,8 +247,8 @@ def audited(plan: JudgePlan, noise: DealtNoise, label: float, draws: int = 200_0
     change = ideal_judgement(said, np.array([label]), plan).astype(np.float64)
     change = change[change != 0]
     # The server knows its own part of the noise; those of the two owners are what hides a record from it.
-    coins, part = SeededRandomness("audit of judging"), noise.vector.part(plan.group.whole)
-    dealt = sum(part.draw((draws, len(change)), coins).astype(np.float64) for _ in plan.group.owners)
+    randomness, part = SeededRandomness("audit of judging"), noise.vector.part(plan.group.whole)
+    dealt = sum(part.draw((draws, len(change)), randomness).astype(np.float64) for _ in plan.group.owners)
     along = dealt @ change / np.linalg.norm(change)
     half = draws // 2
     return threshold_bound(

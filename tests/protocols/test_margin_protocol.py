@@ -237,16 +237,16 @@ class Keepers:
     """Three keepers of one person's row and slope, as they stand before the last product of a step."""
 
     def __init__(self, seed: int) -> None:
-        self.scheme, self.coins = make_scheme(3, FIELD63), SeededRandomness(f"keepers {seed}")
+        self.scheme, self.randomness = make_scheme(3, FIELD63), SeededRandomness(f"keepers {seed}")
         self.rows = self.dealt(ROW, 1)
         # The slope comes from a product of degree 2 and was dealt anew by everybody.
         factors = [self.dealt(np.array([[value]]), 1) for value in (SLOPE, 1)]
         products = [left.multiply(right) for left, right in zip(*factors, strict=True)]
-        again = [reshare(self.scheme, j, one, self.coins) for j, one in enumerate(products)]
+        again = [reshare(self.scheme, j, one, self.randomness) for j, one in enumerate(products)]
         self.slopes = [total(self.scheme, [pieces[j] for pieces in again]) for j in range(3)]
 
     def dealt(self, values: Any, degree: Any) -> Any:
-        pieces = self.scheme.deal(FIELD63.encode(values), degree, self.coins)
+        pieces = self.scheme.deal(FIELD63.encode(values), degree, self.randomness)
         return [self.scheme.expand(piece) for piece in pieces]
 
     def products(self) -> Any:

@@ -49,7 +49,7 @@ from colonnade.protocols.sharing import open_to, share
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABELS = {
@@ -139,7 +139,7 @@ def run_plan(plan: Any, tables: Any, *, record: bool = False, ledgers: Any = Non
 
     by_name = {table.party: table for table in tables}
     books = ledgers or ledgers_for(plan.group)
-    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    desks = {name: PartyInputs(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
     return run_here(program, plan.group, desks, record=record)
 
 
@@ -222,7 +222,7 @@ def opening(prepare: Any, *, threshold: int = 1) -> Any:
         value = await prepare(party, sums.upper_triangle(), dealt["bank"], scheme)
         return await open_to(party, group.server, value, scheme=scheme, release=release, step="open")
 
-    desks = {name: Desk(ledger) for name, ledger in ledgers_for(group).items()}
+    desks = {name: PartyInputs(ledger) for name, ledger in ledgers_for(group).items()}
     return run_here(program, group, desks, record=True)
 
 
@@ -299,7 +299,7 @@ def test_a_refused_release_leaves_no_column_on_the_wire() -> None:
         run_here(
             program,
             group,
-            {name: Desk(ledgers[name], by_name.get(name), dataset=name) for name in group.members},
+            {name: PartyInputs(ledgers[name], by_name.get(name), dataset=name) for name in group.members},
         )
     assert "hello" in steps and not {"columns", "noise", "moments"} & set(steps)
     assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
@@ -360,7 +360,7 @@ def test_a_second_draw_under_the_same_run_is_refused() -> None:
     by_name = {table.party: table for table in tables}
     books = ledgers_for(group)
     with pytest.raises(LedgerError, match="was charged before"):
-        run_here(twice, group, {n: Desk(books[n], by_name.get(n), dataset=n) for n in group.members})
+        run_here(twice, group, {n: PartyInputs(books[n], by_name.get(n), dataset=n) for n in group.members})
 
 
 def test_the_same_seed_on_the_same_ledger_is_no_free_release() -> None:
@@ -425,7 +425,9 @@ def test_different_jobs_stop_the_run_and_name_the_field(field: Any) -> None:
 
     ledgers = ledgers_for(group)
     with pytest.raises(PlansDiffer, match=f"do not agree on '{field}'"):
-        run_here(program, group, {n: Desk(ledgers[n], tables.get(n), dataset=n) for n in group.members})
+        run_here(
+            program, group, {n: PartyInputs(ledgers[n], tables.get(n), dataset=n) for n in group.members}
+        )
     assert all(len(ledger.entries()) <= 2 for ledger in ledgers.values()), "nothing was charged"
 
 
@@ -446,7 +448,8 @@ def test_a_lying_introduction_is_refused() -> None:
 
     ledgers = ledgers_for(group)
     desks = {
-        n: Desk(ledgers[n], Lying() if n == "insurer" else tables.get(n), dataset=n) for n in group.members
+        n: PartyInputs(ledgers[n], Lying() if n == "insurer" else tables.get(n), dataset=n)
+        for n in group.members
     }
     with pytest.raises(RemoteProtocolError, match="insurer introduced itself with the columns of bank"):
         run_here(moments_session, group, desks, MomentsRequest("classification", 1.0, delta=1e-5))
@@ -466,7 +469,9 @@ def aligned_with(bank_ids: Any, insurer_ids: Any) -> Any:
         return await align(party, table, "equal")
 
     ledgers = ledgers_for(group)
-    return run_here(program, group, {n: Desk(ledgers[n], tables.get(n)) for n in group.members}, record=True)
+    return run_here(
+        program, group, {n: PartyInputs(ledgers[n], tables.get(n)) for n in group.members}, record=True
+    )
 
 
 def test_equal_ids_align() -> None:
@@ -589,7 +594,7 @@ def test_shares_that_are_none_end_the_run_by_name() -> None:
             return
         await share(party, None, {"bank": (1, 2)}, scheme=scheme, degree=1, step="columns")
 
-    desks = {name: Desk(ledger) for name, ledger in ledgers_for(group).items()}
+    desks = {name: PartyInputs(ledger) for name, ledger in ledgers_for(group).items()}
     with pytest.raises(RemoteProtocolError, match="bank at step 'columns' sent a share that is none"):
         run_here(program, group, desks)
 
@@ -608,10 +613,10 @@ def test_interrupting_a_run_cancels_every_party() -> None:
 
     group = Group.of(("bank", "insurer"), active="bank")
     with pytest.raises(KeyboardInterrupt):
-        run_here(program, group, {name: Desk(ledger) for name, ledger in ledgers_for(group).items()})
+        run_here(program, group, {name: PartyInputs(ledger) for name, ledger in ledgers_for(group).items()})
     assert sorted(cancelled) == ["bank", "insurer"]
 
 
 def test_the_system_randomness_is_the_default() -> None:
     tables = tables_of(("bank", "insurer"), 20)
-    assert isinstance(Federation(tables, budget=(1.0, 1e-5)).coins("bank"), SystemRandomness)
+    assert isinstance(Federation(tables, budget=(1.0, 1e-5)).randomness("bank"), SystemRandomness)

@@ -20,7 +20,7 @@ from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 
 PAIR = Group.of(("bank", "insurer"), active="bank")
@@ -43,7 +43,7 @@ def run(
     play: Any = program,
     **seen: Any,
 ) -> Outcome:
-    desks = {name: Desk(untyped(NoLedger()), tables.get(name)) for name in group.members}
+    desks = {name: PartyInputs(untyped(NoLedger()), tables.get(name)) for name in group.members}
     return run_here(play, group, desks, way, padding or {}, record=True, timeout=30, **seen)
 
 

@@ -36,7 +36,7 @@ from colonnade.protocols.shared import Shared, total
 from colonnade.protocols.sharing import unpack
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 
 honest_weights, honest_share = gradient._published_weights, sharing.share
@@ -259,7 +259,7 @@ def compared(owners: Any, told: Any) -> Any:
         await agree_on_public(party, "weights 7", told, np.array(told.get(party.name, ())))
 
     group = Group.of(owners)
-    desks = {name: Desk(Ledger.in_memory(name)) for name in group.members}
+    desks = {name: PartyInputs(Ledger.in_memory(name)) for name in group.members}
     return run_here(program, group, desks, record=True)
 
 
@@ -290,5 +290,5 @@ def test_whoever_is_the_odd_one_out_everybody_stops(odd: Any) -> None:
             assert f"{party.name} at step 'weights 7'" in str(error)
 
     group = Group.of(("bank", "insurer", "shop"))
-    run_here(program, group, {name: Desk(Ledger.in_memory(name)) for name in group.members})
+    run_here(program, group, {name: PartyInputs(Ledger.in_memory(name)) for name in group.members})
     assert sorted(stopped) == ["bank", "insurer", "shop"]

@@ -14,14 +14,14 @@ from typed import there
 from colonnade.crypto.bit_packing import pack_words, packed_size, unpack_words
 from colonnade.crypto.masks import SumRing
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PeerTimeout, RemoteProtocolError
-from colonnade.ledger import Ledger, Line, Release
+from colonnade.ledger import Ledger, LedgerLine, Release
 from colonnade.privacy.events import Gaussian
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import exchange, tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 
 GROUP = Group.of(("a", "b", "c"), active="a")
@@ -31,7 +31,7 @@ RELEASE = Release(
     plan="5f0c",
     what="a sum",
     receiver="server",
-    lines=(Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0)),),
+    lines=(LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=4.0)),),
     reproducible=False,
 )
 
@@ -75,7 +75,7 @@ def run(
     timeout: Any = 20,
 ) -> Outcome:
     ledgers = ledgers or {name: ledger(name) for name in GROUP.members}
-    desks = {name: Desk(ledgers[name], tables.get(name), dataset="data") for name in GROUP.members}
+    desks = {name: PartyInputs(ledgers[name], tables.get(name), dataset="data") for name in GROUP.members}
     return run_here(play, GROUP, desks, ring, receiver, steps, record=True, timeout=timeout)
 
 

@@ -23,7 +23,7 @@ from colonnade.protocols.sharing import open_to, share
 from colonnade.protocols.verified_products import reshare_products
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 
 GROUP = Group.of(("bank", "shop"))
 SCHEME = make_scheme(3, FIELD63)
@@ -62,7 +62,7 @@ def opened(verify: Verify) -> int:
     for name in GROUP.members:
         ledger = Ledger.in_memory(name)
         ledger.set_budget(name, "*", "*", epsilon=10.0, delta=1e-9)
-        desks[name] = Desk(ledger, None, dataset=name)
+        desks[name] = PartyInputs(ledger, None, dataset=name)
     return int(run_here(gradient, GROUP, desks, verify, timeout=20.0).results["server"][0, 0])
 
 
@@ -155,6 +155,6 @@ def test_factors_of_another_degree_are_refused() -> None:
         value = Shared(None, (1, 1), 2)
         await reshare_products(party, value, value, scheme=SCHEME, verify="all", step="products")
 
-    desks = {name: Desk(Ledger.in_memory(name), None, dataset=name) for name in GROUP.members}
+    desks = {name: PartyInputs(Ledger.in_memory(name), None, dataset=name) for name in GROUP.members}
     with pytest.raises(LocalProtocolError, match="one shape and degree t"):
         run_here(wrong, GROUP, desks, timeout=20.0)

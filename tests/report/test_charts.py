@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.cli.app import run
-from colonnade.report.charts import Axes, Chart, Level, Line, Style, svg
+from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from colonnade.report.curves import draw_chart
 
 NUMBERS = st.floats(-1e9, 1e9) | st.sampled_from([0.0, 1e-300, math.inf, -math.inf, math.nan])
@@ -38,7 +38,9 @@ def test_whatever_the_numbers_a_chart_is_well_formed_and_stays_on_its_paper(
     points: list[tuple[float, float, float]], axes: Axes
 ) -> None:
     xs, ys, spreads = zip(*points, strict=True)
-    drawn = svg(Chart("t", axes, (Line("one", xs, ys, spreads),), (Level(2.0, Style("#123456"), note="n"),)))
+    drawn = svg(
+        Chart("t", axes, (Series("one", xs, ys, spreads),), (Level(2.0, Style("#123456"), note="n"),))
+    )
     root = ElementTree.fromstring(drawn)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     places = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", drawn)
@@ -48,13 +50,13 @@ def test_whatever_the_numbers_a_chart_is_well_formed_and_stays_on_its_paper(
 
 
 def test_a_point_without_a_place_breaks_the_line() -> None:
-    line = Line("ε", (1.0, 2.0, 3.0, 4.0, 5.0), (1.0, 2.0, math.inf, 1.0, 2.0), style=Style("#abcdef"))
+    line = Series("ε", (1.0, 2.0, 3.0, 4.0, 5.0), (1.0, 2.0, math.inf, 1.0, 2.0), style=Style("#abcdef"))
     (drawn, _) = paths(svg(Chart("t", Axes("x", "y"), (line,))), "#abcdef")
     assert re.sub(r"[\d. ]+", "", drawn) == "MLML"
 
 
 def test_decades_are_equally_far_apart_where_an_axis_is_logarithmic() -> None:
-    line = Line("δ", (1e-9, 1e-6, 1e-3), (0.1, 1.0, 10.0), style=Style("#abcdef"))
+    line = Series("δ", (1e-9, 1e-6, 1e-3), (0.1, 1.0, 10.0), style=Style("#abcdef"))
     drawn = svg(Chart("t", Axes("x", "y", log_x=True, log_y=True), (line,)))
     (way, _) = paths(drawn, "#abcdef")
     xs, ys = zip(*((float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", way)), strict=True)
@@ -66,14 +68,14 @@ def test_decades_are_equally_far_apart_where_an_axis_is_logarithmic() -> None:
 def test_names_are_written_and_not_obeyed() -> None:
     hostile = "<script>alert(1)</script>&\"'"
     level = Level(1.0, Style("#000000"), hostile, hostile)
-    drawn = svg(Chart(hostile, Axes(hostile, hostile), (Line(hostile, (1.0,), (1.0,)),), (level,)))
+    drawn = svg(Chart(hostile, Axes(hostile, hostile), (Series(hostile, (1.0,), (1.0,)),), (level,)))
     assert "<script" not in drawn and "&lt;script&gt;" in drawn
     ElementTree.fromstring(drawn)
 
 
 def test_epochs_are_whole_numbers() -> None:
     drawn = svg(
-        Chart("t", Axes("epoch", "rate", whole_x=True), (Line("a", (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)),))
+        Chart("t", Axes("epoch", "rate", whole_x=True), (Series("a", (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)),))
     )
     below = re.findall(r'y="345.0" text-anchor="middle">([^<]*)<', drawn)
     assert below == ["1", "2", "3"]
@@ -85,7 +87,7 @@ def test_other_kinds_are_drawn_by_the_extra_and_the_same_each_time(kind: str, tm
     chart = Chart(
         "t",
         Axes("x", "y", log_x=True, log_y=True, ticks=(1.0, 10.0)),
-        (Line("a", (1.0, 10.0), (1.0, 2.0), (0.1, 0.2), style),),
+        (Series("a", (1.0, 10.0), (1.0, 2.0), (0.1, 0.2), style),),
         (Level(1.5, Style("#999999"), note="here"),),
     )
     for name in ("one", "two"):

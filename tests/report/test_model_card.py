@@ -19,7 +19,7 @@ from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.errors import ModelError
 from colonnade.models.files.linear_file import ModelFile, parts_of
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.neighbours import ZERO_OUT
@@ -109,7 +109,7 @@ def model(kind: str = "LogisticRegression", *, privacy: Privacy | None = None) -
         ),
         "linear",
     )
-    frame = Frame((("bank", bank), ("shop", shop)), label)
+    frame = InputSpec((("bank", bank), ("shop", shop)), label)
     offsets = np.zeros(frame.columns if kind == "PCA" else 1)
     shown = Privacy(GUARANTEES) if privacy is None else privacy
     return ModelFile(kind, frame, np.ones((1, frame.columns)), offsets, shown, "moments", "5f0c")
@@ -209,7 +209,7 @@ def test_a_part_of_a_model_has_no_card() -> None:
 def test_names_that_somebody_chose_are_words_on_the_card_and_no_markup() -> None:
     hostile = "<img src=x onerror=alert(1)> [click](javascript:alert(1)) `code` *bold*"
     bank = Encoder((CategoricalColumn(hostile, (hostile, "b|c")),), "linear")
-    frame = Frame((("bank", bank),), LabelBlock(ClassLabel(hostile, ("low", hostile))))
+    frame = InputSpec((("bank", bank),), LabelBlock(ClassLabel(hostile, ("low", hostile))))
     whole = ModelFile(
         "LogisticRegression", frame, np.zeros((1, 1)), np.zeros(1), Privacy(GUARANTEES), "moments", "r"
     )

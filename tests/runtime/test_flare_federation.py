@@ -49,9 +49,9 @@ from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import MAY, Kit
 from colonnade.runtime.operations import Administration, wait_for_server, write_job
 from colonnade.runtime.presence import Presence
-from colonnade.runtime.processes import family, household
+from colonnade.runtime.processes import family, process_group
 from colonnade.runtime.provision import (
-    Asked,
+    CertificateRequest,
     add_administrator,
     all_kits,
     approve_party,
@@ -208,7 +208,7 @@ def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) 
     ours = tmp_path / "ours"
     found_federation(ours, "test", host="localhost", port=free_port())
     kits = {what: add_administrator(ours, f"one_who_may_{what}", role=role) for what, role in MAY.items()}
-    with household() as begin:
+    with process_group() as begin:
         begin(Kit.load(ours / "server"))
         wait_for_server(kits["view"], timeout=PATIENCE_SECONDS)
         with Administration(kits["submit"], timeout=PATIENCE_SECONDS) as session:
@@ -252,7 +252,7 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
         described = {"name": party, "type": "client", "org": party}
         request = ask_for_kit(tmp_path / party / "request", invitation, described)
         signed = tmp_path / f"{party}.signed.zip"
-        approve_party(ours, request, signed, key=Asked.load(request).key)
+        approve_party(ours, request, signed, key=CertificateRequest.load(request).key)
         kits[party] = make_kit(signed, request.parent, tmp_path / party / "kit", root=invitation.root)
         kits[party].tell_site(write_party(tmp_path, party))
 
@@ -260,7 +260,7 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
         presence = Presence.load(kits["shop"].path)
         return presence is not None and "shop was excluded from this federation" in presence.refused
 
-    with household() as begin:
+    with process_group() as begin:
         running = Live(tmp_path, kits, begin)
         running.start("server")
         wait_for_server(kits["admin"], timeout=PATIENCE_SECONDS)
@@ -309,7 +309,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
     (startup / "server.crt").write_bytes(server.certificate.public_bytes(Encoding.PEM))
     (startup / "server.key").write_bytes(pem_of(server))
     (startup / "rootCA.pem").write_bytes(OURS.certificate.public_bytes(Encoding.PEM))
-    with household() as begin:
+    with process_group() as begin:
         begin(kits["server"])
         wait_for_server(kits["server"], timeout=PATIENCE_SECONDS)
         yield kits["server"]

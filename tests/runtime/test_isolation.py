@@ -18,7 +18,7 @@ from typed import there, untyped
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 GROUP = Group.of(("bank", "insurer"), active="bank")
@@ -92,7 +92,7 @@ def run_with_probe(
         views[party.name] = reachable(party, table, sys._getframe())
         await waiting
 
-    run_here(probed, GROUP, {name: Desk(untyped(Book()), table) for name, table in tables.items()})
+    run_here(probed, GROUP, {name: PartyInputs(untyped(Book()), table) for name, table in tables.items()})
     return views
 
 
@@ -155,4 +155,4 @@ def test_rows_are_touched_only_while_their_own_party_runs() -> None:
         for step in ("first", "second"):
             await exchange(party, step, Message({}, {"sum": table.sum()}), party.group.members)
 
-    run_here(program, GROUP, {name: Desk(untyped(Book()), Guarded(name)) for name in GROUP.members})
+    run_here(program, GROUP, {name: PartyInputs(untyped(Book()), Guarded(name)) for name in GROUP.members})

@@ -12,7 +12,7 @@ from typed import untyped
 
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.runtime.channel import Channel, Frame
-from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
+from colonnade.runtime.journal import Journal, JournalChannel, ReplayRandomness
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.memory import memory_network
 
@@ -49,12 +49,12 @@ class Mortal:
         self.inner.stop(reason)
 
 
-async def program(name: str, channel: Channel, coins: OwnCoins) -> str:
+async def program(name: str, channel: Channel, randomness: ReplayRandomness) -> str:
     """Each round is made from fresh coins and everything heard so far, as noisy messages are."""
     (peer,) = [other for other in NAMES if other != name]
     heard = b""
     for number in range(ROUNDS):
-        mine = hashlib.sha256(coins.bytes(8) + heard).digest()
+        mine = hashlib.sha256(randomness.bytes(8) + heard).digest()
         await channel.send(peer, f"round {number}", mine)
         heard += bytes(await channel.receive(peer, f"round {number}", 1))
     return hashlib.sha256(heard).hexdigest()
@@ -73,7 +73,7 @@ def attempt(
         try:
             if resumed:
                 await channel.compare(tuple(other for other in NAMES if other != name), timeout=1)
-            return await program(name, channel, OwnCoins(journal.key))
+            return await program(name, channel, ReplayRandomness(journal.key))
         except BaseException:
             inner.stop("it fell")
             raise
@@ -123,7 +123,7 @@ async def _alone(folder: Path) -> None:
     network = memory_network(NAMES)
     journal = Journal.resume(folder / "bank")
     try:
-        await program("bank", JournalChannel("bank", network["bank"], journal), OwnCoins(journal.key))
+        await program("bank", JournalChannel("bank", network["bank"], journal), ReplayRandomness(journal.key))
     finally:
         journal.close()
 

@@ -18,7 +18,7 @@ from kits import make_kit
 from colonnade.errors import InputError
 from colonnade.runtime import processes
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.processes import check_startable, command_for, connected, end, family, household
+from colonnade.runtime.processes import check_startable, command_for, connected, end, family, process_group
 
 # A stand-in for FLARE: deaf to TERM, with a job's process in a session of its own that is deaf to it too.
 STAND_IN = """
@@ -58,7 +58,7 @@ def grown(kit: Kit) -> bool:
 
 
 def test_a_member_ends_with_the_processes_of_its_jobs(kit: Kit) -> None:
-    with household() as begin:
+    with process_group() as begin:
         process = begin(kit)
         until(lambda: grown(kit))
         assert len({os.getsid(member.pid) for member in family(kit)}) == 2
@@ -84,7 +84,7 @@ def test_a_signal_ends_everybody_and_handlers_are_put_back(kit: Kit, how: signal
     # Tests that run in the background may have been told to ignore it.
     told = signal.signal(how, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), household() as begin:
+        with pytest.raises(KeyboardInterrupt), process_group() as begin:
             begin(kit)
             until(lambda: grown(kit))
             os.kill(os.getpid(), how)
@@ -98,17 +98,17 @@ def test_a_signal_ends_everybody_and_handlers_are_put_back(kit: Kit, how: signal
 def test_a_signal_that_was_to_be_ignored_is_ignored(kit: Kit) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with household():
+        with process_group():
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
 def test_a_kit_runs_once_and_the_one_that_runs_is_left_alone(kit: Kit) -> None:
-    with household() as begin:
+    with process_group() as begin:
         begin(kit)
         until(lambda: grown(kit))
-        with pytest.raises(InputError, match="runs already"), household() as other:
+        with pytest.raises(InputError, match="runs already"), process_group() as other:
             other(kit)
         assert grown(kit)
 
@@ -116,7 +116,7 @@ def test_a_kit_runs_once_and_the_one_that_runs_is_left_alone(kit: Kit) -> None:
 def test_other_programs_that_name_the_folder_are_left_alone(kit: Kit) -> None:
     reader = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", str(kit.path)])
     try:
-        with household() as begin:
+        with process_group() as begin:
             begin(kit)
         assert reader.poll() is None
     finally:
@@ -128,7 +128,7 @@ def test_what_the_last_process_said_is_kept_and_not_taken_for_this_ones(kit: Kit
     (kit.path / "console.txt").write_text("Successfully registered client")
     assert connected(kit)
     silent = [sys.executable, "-c", "import time; time.sleep(600)", "nvflare.private.fed.app.", str(kit.path)]
-    with pytest.MonkeyPatch.context() as patch, household() as begin:
+    with pytest.MonkeyPatch.context() as patch, process_group() as begin:
         patch.setattr(processes, "command_for", lambda kit: silent)
         begin(kit)
         assert not connected(kit)

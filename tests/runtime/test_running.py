@@ -12,7 +12,7 @@ from colonnade.errors import LocalProtocolError, PeerTimeout, PlanError, RemoteP
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 GROUP = Group.of(("bank", "insurer"), active="bank")
@@ -26,8 +26,8 @@ class NoLedger:
         raise AssertionError("nothing is released here")
 
 
-def desks(group: Group = GROUP, **tables: Any) -> dict[str, Desk]:
-    return {name: Desk(untyped(NoLedger()), tables.get(name)) for name in group.members}
+def desks(group: Group = GROUP, **tables: Any) -> dict[str, PartyInputs]:
+    return {name: PartyInputs(untyped(NoLedger()), tables.get(name)) for name in group.members}
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted.exchange import Question
 from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
-from colonnade.methods.encrypted.owner import Diary, Holding
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party, silent
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.run import PartyInputs, run_here
 
 Array = NDArray[np.float64]
 Asker = Callable[[EncryptedPlan, str], Question]
@@ -34,8 +34,8 @@ class Transcript:
     """What every owner could write down, and the truth to score an attack with."""
 
     plan: EncryptedPlan
-    diaries: Mapping[str, Diary]
-    holdings: Mapping[str, Holding]
+    diaries: Mapping[str, OwnerTranscript]
+    holdings: Mapping[str, OwnerState]
 
     @property
     def labels(self) -> Array:
@@ -92,7 +92,7 @@ def recorded(
         ledger = Ledger.in_memory(member)
         if member in tables:
             ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
-        desks[member] = Desk(ledger, tables.get(member), dataset=member)
+        desks[member] = PartyInputs(ledger, tables.get(member), dataset=member)
 
     async def program(party: Party, table: Table | None) -> Descended:
         return await encrypted_session(party, table, request, question if party.name == attacker else None)
@@ -107,8 +107,8 @@ def recorded(
 def arbiters(tables: Mapping[str, Table], request: EncryptedRequest) -> tuple[Transcript, IdealDescent]:
     """A run in which an arbiter tells every party its gradient after each batch, without encryption in between."""
     plan = planned(tables, request)
-    coins = {owner: SystemRandomness() for owner in plan.group.owners}
-    ideal = ideal_descent(plan, tables, coins)
+    randomness = {owner: SystemRandomness() for owner in plan.group.owners}
+    ideal = ideal_descent(plan, tables, randomness)
     return Transcript(plan, ideal.diaries, _holdings(tables, plan)), ideal
 
 
@@ -125,5 +125,5 @@ def messages_by_epoch(plan: EncryptedPlan, ideal: IdealDescent, owner: str) -> l
     return found
 
 
-def _holdings(tables: Mapping[str, Table], plan: EncryptedPlan) -> dict[str, Holding]:
-    return {owner: Holding(owner, tables[owner], plan, SystemRandomness()) for owner in plan.group.owners}
+def _holdings(tables: Mapping[str, Table], plan: EncryptedPlan) -> dict[str, OwnerState]:
+    return {owner: OwnerState(owner, tables[owner], plan, SystemRandomness()) for owner in plan.group.owners}

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.methods.encrypted.owner import Diary
+from colonnade.methods.encrypted.owner import OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.sigmoid import coefficients
 
@@ -39,7 +39,7 @@ class PartyView:
 
     plan: EncryptedPlan
     owner: str
-    diary: Diary
+    diary: OwnerTranscript
     features: Array
     labels: Array | None = None
 

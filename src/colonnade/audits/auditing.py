@@ -121,7 +121,7 @@ def carry_out(
     for experiment in experiments:
         values: dict[tuple[str, str], list[Array]] = {claim.key: [] for claim in experiment.claims}
         flipped = []
-        for coins in coin_flips(experiment, runs, sessions.coins("auditor")):
+        for coins in coin_flips(experiment, runs, sessions.randomness("auditor")):
             session = sessions.run(experiment.request(coins), experiment.people(coins))
             for claim in experiment.claims:
                 values[claim.key].append(experiment.statistic(session, claim))
@@ -138,21 +138,21 @@ def carry_out(
     for number, each in enumerate(drawn):
         key = each.claim.key
         confidence = 1 - (1 - CONFIDENCE) / ways[key]
-        bound = each.bound(draws, sessions.coins(f"draws {number}"), confidence=confidence)
+        bound = each.bound(draws, sessions.randomness(f"draws {number}"), confidence=confidence)
         claims.setdefault(key, each.claim)
         shown.setdefault(key, []).append(Shown("draws", each.what, 0, bound))
         progress("draws", number + 1, len(drawn))
     return tuple(Finding(claim, tuple(shown[key])) for key, claim in claims.items())
 
 
-def coin_flips(experiment: Experiment, runs: int, coins: Randomness) -> Iterable[Bits]:
+def coin_flips(experiment: Experiment, runs: int, randomness: Randomness) -> Iterable[Bits]:
     """The coins of every session: for two data sets as many of either in either half, for canaries fair ones."""
     if experiment.kind == "neighbours" and experiment.canaries == 1:
         for number in range(runs):
             yield np.array([number % 2 == 1])
         return
     for _ in range(runs):
-        yield (coins.words(experiment.canaries) & np.uint64(1)).astype(np.bool_)
+        yield (randomness.words(experiment.canaries) & np.uint64(1)).astype(np.bool_)
 
 
 def judged(experiment: Experiment, values: Array, coins: Bits, delta: float, *, confidence: float) -> Bound:

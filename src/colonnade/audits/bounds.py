@@ -157,8 +157,8 @@ def canary_bound(
     and it is chosen how many guesses to make; on the second half so many are made, of the largest values that the
     canary was in and of the smallest that it was not.
 
-    >>> coins = (np.arange(1500) % 2 == 1).reshape(500, 3)
-    >>> canary_bound(coins + 0.0, coins).epsilon > 5
+    >>> randomness = (np.arange(1500) % 2 == 1).reshape(500, 3)
+    >>> canary_bound(randomness + 0.0, randomness).epsilon > 5
     True
     """
     half = len(statistics) // 2

@@ -29,10 +29,12 @@ class Drawn:
     draw: Callable[[bool, int, Randomness], Array]
     what: str
 
-    def bound(self, count: int, coins: Randomness, *, confidence: float = CONFIDENCE) -> Bound:
+    def bound(self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE) -> Bound:
         """What so many draws on either side show."""
         counts = [min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE)]
-        values = [np.concatenate([self.draw(side, some, coins) for some in counts]) for side in (False, True)]
+        values = [
+            np.concatenate([self.draw(side, some, randomness) for some in counts]) for side in (False, True)
+        ]
         return threshold_bound(*values, delta=self.claim.delta, confidence=confidence)
 
 
@@ -61,8 +63,8 @@ def opened_draws(plan: OpenedPlan) -> list[Drawn]:
 def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, Randomness], Array]:
     way = direction(plan, change)
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
-        party = alone(plan.group, plan.group.owners[0], coins)
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
+        party = alone(plan.group, plan.group.owners[0], randomness)
         values = np.empty(count)
         for number in range(count):
             noise = sum((noise_of(party, plan) for _ in range(parts)), np.zeros(len(change)))

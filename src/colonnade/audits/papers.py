@@ -20,7 +20,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted.ideal import ideal_descent
-from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.methods.spca.paper import paper_noise
@@ -181,8 +181,8 @@ def _classical(epsilon: float, delta: float) -> Drawn:
     sigma = classical_sigma(epsilon, delta, sensitivity=sensitivity).value
     noise = DiscreteGaussianNoise(Fraction(sigma * _SCALE) ** 2)
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
-        return np.asarray(noise.draw(count, coins) / _SCALE + (1.0 if neighbour else -1.0))
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
+        return np.asarray(noise.draw(count, randomness) / _SCALE + (1.0 if neighbour else -1.0))
 
     return Drawn(_claimed(PartyView("active"), "others-part", epsilon, delta), draw, "one noisy score, at ±k")
 
@@ -195,11 +195,11 @@ def _poisson_binomial(*, rows: int, known: bool) -> Drawn:
     ).value
     noise = PoissonBinomialNoise(trials=_TRIALS, beta=Fraction(_BETA), bound=Fraction(1))
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
         changed = np.full((count, rows * _COORDINATES), 1.0 if neighbour else -1.0)
-        total = noise.draw(changed, coins).sum(axis=1)
+        total = noise.draw(changed, randomness).sum(axis=1)
         if not known:
-            total = total + noise.draw(np.ones_like(changed), coins).sum(axis=1)
+            total = total + noise.draw(np.ones_like(changed), randomness).sum(axis=1)
         return np.asarray(total, dtype=np.float64)
 
     observer: Server | PartyView = PartyView("other") if known else Server()
@@ -211,8 +211,10 @@ def _integer_masks() -> Drawn:
     """q + u − u′ with masks below b = 16, for q = 0 and q = b; "perfectly secure" claims ε = 0."""
     size = 16
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
-        masks = np.array([below(size, coins) - below(size, coins) for _ in range(count)], dtype=np.float64)
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
+        masks = np.array(
+            [below(size, randomness) - below(size, randomness) for _ in range(count)], dtype=np.float64
+        )
         return masks + (size if neighbour else 0)
 
     return Drawn(
@@ -234,11 +236,11 @@ def _functional_part() -> Drawn:
     scale = whole.value / epsilon
     noise = DiscreteLaplaceNoise(Fraction(_SCALE))
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
         side = 1.0 if neighbour else -1.0
         # The mean of two draws on each product, one draw on the product with the label; all in scales of the noise.
-        pairs = noise.draw((count, features - 1, 2), coins).mean(axis=2) / _SCALE + side / scale
-        label = noise.draw(count, coins) / _SCALE - 2.0 * side / scale
+        pairs = noise.draw((count, features - 1, 2), randomness).mean(axis=2) / _SCALE + side / scale
+        label = noise.draw(count, randomness) / _SCALE - 2.0 * side / scale
         ratio = np.abs(label - 2.0 / scale) - np.abs(label + 2.0 / scale)
         return np.asarray(ratio + (_of_two(pairs - 1 / scale) - _of_two(pairs + 1 / scale)).sum(axis=1))
 
@@ -259,12 +261,12 @@ def _spca() -> Drawn:
     columns, gamma, epsilon, delta = 6, 16, 1.0, 1e-5
     mu = Fraction(round(server_mu(gram_moments(columns, gamma), epsilon, delta).value))
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
         values = np.empty(count)
         row = np.full((1, columns), gamma / math.sqrt(columns))
         for number in range(count):
-            rounded = stochastic(row, coins)[0].astype(np.float64)
-            seen = paper_noise([columns // 2, columns // 2], mu, coins) + neighbour * np.outer(
+            rounded = stochastic(row, randomness)[0].astype(np.float64)
+            seen = paper_noise([columns // 2, columns // 2], mu, randomness) + neighbour * np.outer(
                 rounded, rounded
             )
             values[number] = float(np.triu(seen).sum())
@@ -300,8 +302,8 @@ def _encrypted_paper() -> Drawn:
         for side in (False, True)
     }
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
-        return np.array([_ratio_of_scores(plan, worlds, neighbour, coins) for _ in range(count)])
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
+        return np.array([_ratio_of_scores(plan, worlds, neighbour, randomness) for _ in range(count)])
 
     return Drawn(
         _claimed(PartyView("active"), "others-part", request.epsilon, 0.1),
@@ -311,7 +313,7 @@ def _encrypted_paper() -> Drawn:
 
 
 def _ratio_of_scores(
-    plan: EncryptedPlan, worlds: dict[bool, People], neighbour: bool, coins: Randomness
+    plan: EncryptedPlan, worlds: dict[bool, People], neighbour: bool, randomness: Randomness
 ) -> float:
     def rows_of(people: People, owner: str) -> Table:
         schema = next(schema for schema in plan.schemas if schema.party == owner)
@@ -319,11 +321,11 @@ def _ratio_of_scores(
 
     people = worlds[neighbour]
     tables = {owner: rows_of(people, owner) for owner in plan.group.owners}
-    sent = ideal_descent(plan, tables, dict.fromkeys(plan.group.owners, coins)).messages
+    sent = ideal_descent(plan, tables, dict.fromkeys(plan.group.owners, randomness)).messages
     one, sigma = 1 << plan.fraction_bits, float(plan.noise_of("passive").sigma_squared) ** 0.5
     ratio = 0.0
     for side, sign in ((False, 1.0), (True, -1.0)):
-        holding = Holding("passive", rows_of(worlds[side], "passive"), plan, coins)
+        holding = OwnerState("passive", rows_of(worlds[side], "passive"), plan, randomness)
         batches = [rows for epoch in range(plan.schedule.epochs) for rows in plan.batches(epoch)]
         for rows, scores, received in zip(batches, sent["passive"], sent["active"], strict=True):
             distance = scores - holding.scores(rows) * one

@@ -36,11 +36,11 @@ def corner(schemas: Sequence[PublicSchema], place: float) -> People:
     return {schema.party: _record(schema, [place] * (len(schema.columns) + 1)) for schema in schemas}
 
 
-def anybody(schemas: Sequence[PublicSchema], coins: Randomness) -> People:
+def anybody(schemas: Sequence[PublicSchema], randomness: Randomness) -> People:
     """One record with every number at one of its bounds and every category and class drawn evenly."""
     made = {}
     for schema in schemas:
-        words = coins.words(len(schema.columns) + 1)
+        words = randomness.words(len(schema.columns) + 1)
         made[schema.party] = _record(
             schema, [float(word >> np.uint64(11)) * 2.0**-53 for word in words], ends=True
         )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from colonnade.audits.coins import RememberedCoins
 from colonnade.audits.people import People, schema_of, table_of
+from colonnade.audits.recorded_randomness import RecordedRandomness
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
 from colonnade.protocols.plans import Request
@@ -15,7 +15,7 @@ from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.memory import memory_network
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Desk, Outcome, Program, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
 from colonnade.runtime.wire import Message, decode
 
 # Audits are of synthetic or public people, with ledgers that end with them; nothing of it is anybody's budget.
@@ -30,7 +30,7 @@ class Session:
     plan: Any
     outcome: Outcome
     people: People
-    coins: Mapping[str, RememberedCoins]
+    randomness: Mapping[str, RecordedRandomness]
 
     def result(self, member: str) -> Any:
         """What a member came away with."""
@@ -46,12 +46,12 @@ class Session:
 
     def alone(self, owner: str) -> Party:
         """A party that can draw again, for itself, what it drew in the session since it read its last row."""
-        return alone(self.plan.group, owner, self.coins[owner].again())
+        return alone(self.plan.group, owner, self.randomness[owner].again())
 
 
-def alone(group: Group, owner: str, coins: Randomness) -> Party:
+def alone(group: Group, owner: str, randomness: Randomness) -> Party:
     """A party with these coins and nobody to talk to."""
-    return Party(owner, group, memory_network((owner,))[owner], Ledger.in_memory(owner), coins)
+    return Party(owner, group, memory_network((owner,))[owner], Ledger.in_memory(owner), randomness)
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class Sessions:
     seed: int | None = None
     count: int = field(default=0, init=False)
 
-    def coins(self, member: str) -> Randomness:
+    def randomness(self, member: str) -> Randomness:
         """Where a member draws from in the next session."""
         if self.seed is None:
             return SystemRandomness()
@@ -73,21 +73,21 @@ class Sessions:
 
     def run(self, request: Request[Any], people: People) -> Session:
         """One session on these people."""
-        coins = {member: RememberedCoins(self.coins(member)) for member in self.group.dealers}
+        randomness = {member: RecordedRandomness(self.randomness(member)) for member in self.group.dealers}
         desks = {}
         for member in self.group.members:
             ledger = Ledger.in_memory(member)
             if member in self.group.owners:
                 ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
                 schema = next(schema for schema in self.schemas if schema.party == member)
-                table = table_of(schema_of(schema), member, people[member], coins[member].mark)
-                desks[member] = Desk(ledger, table, dataset=member, randomness=coins[member])
+                table = table_of(schema_of(schema), member, people[member], randomness[member].mark)
+                desks[member] = PartyInputs(ledger, table, dataset=member, randomness=randomness[member])
             else:
-                own = coins.get(member) or self.coins(member)
-                desks[member] = Desk(ledger, dataset=member, randomness=own)
+                own = randomness.get(member) or self.randomness(member)
+                desks[member] = PartyInputs(ledger, dataset=member, randomness=own)
         outcome = run_here(self.program, self.group, desks, request, timeout=self.timeout, record=True)
         self.count += 1
-        return Session(outcome.results[self.group.owners[0]].plan, outcome, people, coins)
+        return Session(outcome.results[self.group.owners[0]].plan, outcome, people, randomness)
 
 
 Statistic = Callable[[Session], Any]

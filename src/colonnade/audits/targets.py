@@ -23,7 +23,7 @@ from colonnade.methods.messages.audit import MANY as MANY_MESSAGES
 from colonnade.methods.messages.audit import ROWS as MESSAGE_ROWS
 from colonnade.methods.messages.audit import canary_message_experiments, message_experiments
 from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.network.audit import HOLDER_ONLY, WORST, network_experiments, worst_session
 from colonnade.methods.network.audit import MANY as MANY_EMBEDDED
 from colonnade.methods.slr.audit import ROWS as GRADIENT_ROWS
@@ -67,7 +67,7 @@ class Wanted:
     """What a job asks for, and who is in the data set beside the canaries: people declared public, or nobody."""
 
     method: str
-    asked: Asked
+    asked: TrainingSpec
     group: Group
     schemas: tuple[PublicSchema, ...]
     rest: People | None = None
@@ -95,7 +95,7 @@ def target_of(wanted: Wanted) -> Target:
     return _BUILDERS[method](replace(wanted, asked=replace(asked, delta=delta, accepted_delta=delta)))
 
 
-def _request(method: str, asked: Asked) -> Request[Any]:
+def _request(method: str, asked: TrainingSpec) -> Request[Any]:
     return protocol_named(method).request(asked, ALIGNED)
 
 
@@ -180,7 +180,7 @@ def _encrypted(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 24, OWN_ROWS, *sized)
 
 
-def _within(asked: Asked, rows: int, **changed: str) -> tuple[Asked, tuple[str, ...]]:
+def _within(asked: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
     """The options with batches that so few people can fill."""
     batch = getattr(asked.options, "batch", None)
     update: dict[str, Any] = dict(changed)
@@ -191,7 +191,7 @@ def _within(asked: Asked, rows: int, **changed: str) -> tuple[Asked, tuple[str, 
     return replace(asked, options=asked.options.model_copy(update=update)), notes
 
 
-def _claims(plan: Plan, asked: Asked, paper: bool) -> tuple[Claim, ...]:
+def _claims(plan: Plan, asked: TrainingSpec, paper: bool) -> tuple[Claim, ...]:
     """What is proved, or what a paper's formula was given as its target."""
     if not paper:
         return tuple(Claim.of(stated) for stated in plan.guarantees)

@@ -36,9 +36,10 @@ def decide(board: Board, request: Request, form: Form) -> Response:
     try:
         key = _key(form.get("key", ""))
         if deed == "approve":
-            approve(kit, asked.job, by=person.name, key=key)
+            approve(kit, asked.job, by=person.name, key=key, patience=board.place.patience)
         else:
-            decline(kit, asked.job, by=person.name, because=form.get("because", ""), key=key)
+            because = form.get("because", "")
+            decline(kit, asked.job, by=person.name, because=because, key=key, patience=board.place.patience)
     except ColonnadeError as error:
         board.acts.note(person, deed, of=asked.job, found=without_passwords(str(error)))
         raise
@@ -76,7 +77,7 @@ def sign_export(board: Board, request: Request, form: Form) -> Response:
     """
     view, person = board.named_ledger(request), request.state.session.person
     key = _key(form.get("key", "")) or signing_key(board.place.folder / EXPORT_KEY)
-    text = export(Ledger.open(view.path), key)
+    text = export(Ledger.open(view.path, patience=board.place.patience), key)
     board.acts.note(person, "exported a ledger", of=f"{view.key}, signed by {key.public.hex()}")
     return download(text.encode(), f"{view.key}.json")
 

@@ -26,7 +26,7 @@ from colonnade.cli.runs.report import page_of
 from colonnade.cli.runs.run_folders import readable, with_facts
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FileMissing
-from colonnade.federation.approval import Request as Asked
+from colonnade.federation.approval import Request as ApprovalRequest
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export
 from colonnade.report.html import environment
@@ -124,7 +124,7 @@ class Board:
         forecast = forecast_facts(self._forecast(asked))
         return self.page(request, "request.html", title="Request", forecast=forecast, **views.request(asked))
 
-    def _forecast(self, asked: Asked) -> Forecast | None:
+    def _forecast(self, asked: ApprovalRequest) -> Forecast | None:
         key = f"request {asked.job}"
         if asked.state != "waiting" or not asked.schemas or not asked.text:
             return self.forecasts.get(key)
@@ -138,7 +138,7 @@ class Board:
         forecast = self.forecasts.get(f"request {self.asked(request).job}")
         return self.stream(lambda: None if forecast is None or forecast.ended else forecast.words)
 
-    def asked(self, request: Request) -> Asked:
+    def asked(self, request: Request) -> ApprovalRequest:
         """The request that an address names."""
         job = request.path_params["job"]
         found = next((one for one in self.place.requests(ended=True) if one.job == job), None)
@@ -212,14 +212,18 @@ class Board:
     def ledger_export(self, request: Request) -> Response:
         """Every entry of a ledger, to be checked without it."""
         view = self.named_ledger(request)
-        return download(export(Ledger.open(view.path), None).encode(), f"{view.key}.json")
+        return download(
+            export(Ledger.open(view.path, patience=self.place.patience), None).encode(), f"{view.key}.json"
+        )
 
     def named_ledger(self, request: Request) -> LedgerView:
-        """The ledger that an address names, if it can be read."""
+        """The ledger that an address names; what is wrong with it is raised."""
         key = request.path_params["key"]
-        found = next((one for one in self.place.ledgers() if one.key == key and not one.error), None)
+        found = next((one for one in self.place.ledgers() if one.key == key), None)
         if found is None:
-            raise FileMissing(f"there is no ledger {key!r} here that can be read.")
+            raise FileMissing(f"there is no ledger {key!r} here.")
+        if found.error is not None:
+            raise found.error
         return found
 
     def data(self, request: Request) -> Response:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import threading
 import time
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.board.run_index import RunIndex
-from colonnade.cli.ledger.commands import opened, verified, witness_of
+from colonnade.cli.ledger.reading import opened, verified, witness_of
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.federation.approval import REQUESTS, Request, list_requests
 from colonnade.federation.party_file import PartyFile
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 RUNS, JOBS = "runs", "jobs"
 PEERS = "peers"
 """Where exports of peers' ledgers are put, to compare receipts with them."""
+PATIENCE_SECONDS = 2.0
+"""How long a page waits for a ledger that another process holds, before it says so."""
 _GRAIN_NS = 2_000_000_000
 
 
@@ -51,7 +53,7 @@ class LedgerView:
     party: str
     facts: dict[str, Any]
     entries: tuple[Entry, ...] = ()
-    error: str = ""
+    error: Exception | None = None
     witnesses: tuple[Witness, ...] = ()
 
     @property
@@ -87,6 +89,7 @@ class Place:
         within = self.folder / RUNS
         place = self.kit.runs if self.kit else within if within.is_dir() else self.folder
         self.runs = RunIndex((runs or place).resolve())
+        self.patience = PATIENCE_SECONDS
         self._lock = threading.Lock()
         self._ledgers: dict[Path, tuple[object, LedgerView]] = {}
         self._asked: tuple[int, bool] | None = None
@@ -100,8 +103,8 @@ class Place:
         """The party files: the one that the kit was told of, or all that lie in the folder."""
         if self.kit is not None:
             known = self.kit.site().get("party")
-            return [] if known is None else [_own(Path(known))]
-        return [_own(path) for path in _tables(self.folder, "party", "ledger")]
+            return [] if known is None else [self._own(Path(known))]
+        return [self._own(path) for path in _tables(self.folder, "party", "ledger")]
 
     def job_files(self) -> list[Path]:
         """The job files that lie here."""
@@ -122,7 +125,7 @@ class Place:
         if self.kit is None or "policy" not in self.kit.site():
             return ()
         if ended:
-            return list_requests(self.kit, ended=True)
+            return list_requests(self.kit, ended=True, patience=self.patience)
         try:
             changed = (self.kit.path / REQUESTS).stat().st_mtime_ns
         except OSError:
@@ -130,9 +133,15 @@ class Place:
         # Every request that is written or decided changes its folder: without a change nothing new waits.
         if self._asked == (changed, False):
             return ()
-        found = list_requests(self.kit)
+        found = list_requests(self.kit, patience=self.patience)
         self._asked = (changed, bool(found)) if changed < time.time_ns() - _GRAIN_NS else None
         return found
+
+    def _own(self, path: Path) -> OwnFile:
+        try:
+            return OwnFile(path, replace(PartyFile.load(path), patience=self.patience))
+        except (ColonnadeError, OSError) as error:
+            return OwnFile(path, None, str(error))
 
     def _ledger(self, path: Path, party: str, all_paths: list[Path]) -> LedgerView:
         peers = [other for other in all_paths if other != path and other.exists()]
@@ -142,8 +151,8 @@ class Place:
             kept = self._ledgers.get(path)
         if kept is not None and kept[0] == stamp:
             return kept[1]
-        view = _read_ledger(path, party, peers)
-        if not view.error:
+        view = _read_ledger(path, party, peers, self.patience)
+        if view.error is None:
             with self._lock:
                 self._ledgers[path] = (stamp, view)
         return view
@@ -161,23 +170,16 @@ def _tables(folder: Path, *keys: str) -> list[Path]:
     return found
 
 
-def _own(path: Path) -> OwnFile:
-    try:
-        return OwnFile(path, PartyFile.load(path))
-    except (ColonnadeError, OSError) as error:
-        return OwnFile(path, None, str(error))
-
-
-def _read_ledger(path: Path, party: str, peers: list[Path]) -> LedgerView:
+def _read_ledger(path: Path, party: str, peers: list[Path], patience: float) -> LedgerView:
     found, witnesses = [], []
     try:
-        own = opened(path)
+        own = opened(path, patience=patience)
         kept = own.receipts()
     except (ColonnadeError, OSError) as error:
-        return LedgerView(path, party, {}, error=str(error))
+        return LedgerView(path, party, {}, error=error)
     for peer in peers:
         try:
-            one = witness_of(peer)
+            one = witness_of(peer, patience=patience)
             if one.party == party:
                 continue
             held = [receipt for receipt in kept if receipt.party == one.party]
@@ -191,9 +193,9 @@ def _read_ledger(path: Path, party: str, peers: list[Path]) -> LedgerView:
         witnesses.append(one)
         found.append(Witness(one.party, peer, len(one.receipts(party)), len(held)))
     try:
-        facts, entries, _ = verified(path, witnesses, None)
+        facts, entries, _ = verified(path, witnesses, None, patience=patience)
     except (ColonnadeError, OSError) as error:
-        return LedgerView(path, party, {}, error=str(error))
+        return LedgerView(path, party, {}, error=error)
     return LedgerView(path, party, facts, entries, witnesses=tuple(found))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.cli.screen import STEPS
+from colonnade.errors import ColonnadeError
 from colonnade.federation.own_files import LOG, standing_of
 from colonnade.report.numbers import duration_text, size_text
 
@@ -105,12 +106,16 @@ def read_progress(folder: Path) -> Progress:
 async def told(look: Callable[[], dict[str, Any] | None]) -> AsyncIterator[str]:
     """What `look` finds, as server-sent events: whenever it has changed, until it finds nothing more.
 
-    A comment now and then keeps the connection, and shows when nobody is at its other end any more.
+    A comment now and then keeps the connection, and shows when nobody is at its other end any more. A look that fails,
+    because another process holds a file or is about to change it, is made again.
     """
-    before: dict[str, Any] | None = None
+    before: dict[str, Any] = {}
     silent = 0.0
     while True:
-        found = await asyncio.to_thread(look)
+        try:
+            found = await asyncio.to_thread(look)
+        except (ColonnadeError, OSError):
+            found = before or {}
         if found is None:
             yield "event: ended\ndata: {}\n\n"
             return

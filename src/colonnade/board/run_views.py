@@ -13,7 +13,8 @@ from colonnade.cli.explain import sections
 from colonnade.cli.export import released
 from colonnade.cli.runs.failures import charged_text, where_text
 from colonnade.cli.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, LedgerError
+from colonnade.federation.approval import Request
 from colonnade.federation.site import JOURNAL
 from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.words import about_text
@@ -105,33 +106,52 @@ def _going(place: Place, listed: Listed, found: RunFolder) -> Facts:
         "spent": (spent := charged_for(place, progress.run)),
         "spent_text": spent_text(spent),
         "command": command,
-        "asked": next((one for one in place.requests(ended=True) if one.job == listed.name), None),
+        "asked": _asked(place, listed.name),
     }
 
 
+def _asked(place: Place, job: str) -> Request | None:
+    try:
+        return next((one for one in place.requests(ended=True) if one.job == job), None)
+    except LedgerError:
+        # How far a run is can be said all the same; what is wrong with the ledger stands beside it.
+        return None
+
+
 def charged_for(place: Place, run: str) -> list[Facts]:
-    """What the ledgers here were charged for a run so far, and where the accounts of that data stand."""
-    found = []
+    """What the ledgers here were charged for a run so far, and where the accounts of that data stand.
+
+    Of a ledger that cannot be read it says so.
+    """
+    found: list[Facts] = []
     for view in place.ledgers() if run else ():
+        if view.error:
+            found.append({"party": view.party, "error": str(view.error), "entries": [], "totals": []})
+            continue
         charges = [one for one in view.entries if one.kind == "charge" and one.body["release"]["run"] == run]
         datasets = {one.body["dataset"] for one in charges}
         if charges:
             totals = [one for one in merged(view.facts["totals"]) if one["dataset"] in datasets]
-            found.append({"party": view.party, "entries": [*map(entry_text, charges)], "totals": totals})
+            entries = [*map(entry_text, charges)]
+            found.append({"party": view.party, "error": "", "entries": entries, "totals": totals})
     return found
 
 
 def spent_text(spent: list[Facts]) -> str:
     """How often ledgers here were charged for a run, in words.
 
-    >>> spent_text([]), spent_text([{"party": "bank", "entries": ["a count"], "totals": []}])
-    ('nothing yet', '1 charge to bank')
+    >>> bank, shop = {"party": "bank", "entries": ["a count"], "error": ""}, {"party": "shop", "error": "it is held"}
+    >>> spent_text([]), spent_text([bank, shop])
+    ('nothing yet', '1 charge to bank, not known of shop')
     """
-    counts = [(len(one["entries"]), one["party"]) for one in spent]
-    return (
-        ", ".join(f"{count} {'charge' if count == 1 else 'charges'} to {party}" for count, party in counts)
-        or "nothing yet"
-    )
+    return ", ".join(map(_spent, spent)) or "nothing yet"
+
+
+def _spent(one: Facts) -> str:
+    if one["error"]:
+        return f"not known of {one['party']}"
+    count = len(one["entries"])
+    return f"{count} {'charge' if count == 1 else 'charges'} to {one['party']}"
 
 
 def _failed(found: RunFolder) -> Facts:

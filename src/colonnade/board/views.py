@@ -13,9 +13,10 @@ from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.plans import cost_lines
 from colonnade.cli.doctor.findings import Finding
 from colonnade.cli.doctor.job_files import examine_party
+from colonnade.cli.ledger.reading import opened
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, LedgerLocked
 from colonnade.federation.approval import Request
 from colonnade.report.accounts import merged
 from colonnade.report.charts import svg
@@ -33,7 +34,7 @@ SOON_DAYS = 30
 
 def overview(place: Place) -> Facts:
     """Whether every budget holds, what waits, what runs, and who has been heard of."""
-    ledgers, listed, waiting = place.ledgers(), place.runs.listed(), place.requests()
+    ledgers, listed = place.ledgers(), place.runs.listed()
     going = list(takewhile(lambda one: one.open, listed))
     said = verdict(
         {
@@ -44,20 +45,28 @@ def overview(place: Place) -> Facts:
         }
     )
     broken = [one for one in ledgers if one.error]
-    problems = [*(one.error for one in broken), *(one.error for one in place.own_files() if one.error)]
+    problems = [str(one.error) for one in broken]
+    problems += [one.error for one in place.own_files() if one.error]
+    try:
+        waiting = place.requests()
+    except ColonnadeError as error:
+        waiting, problems = (), list(dict.fromkeys((*problems, str(error))))
     seeded = [
         one.party for one in ledgers if not one.error and not all(t["private"] for t in one.facts["totals"])
     ]
     if ledgers and not said["left"]:
         said["headline"] = "Nothing has been charged yet"
     if broken:
-        said |= {"kept": False, "headline": f"The ledger of {broken[0].party} cannot be relied on"}
+        held = isinstance(broken[0].error, LedgerLocked)
+        found = "is held by another process" if held else "cannot be relied on"
+        said |= {"kept": False, "headline": f"The ledger of {broken[0].party} {found}"}
     return {
         "verdict": said,
         "problems": problems,
         "seeded": seeded,
         "waiting": waiting,
         "ledgers": [ledger_totals(one) for one in ledgers if not one.error],
+        "broken": [(one.key, one.party) for one in broken],
         "going": [place.runs.line(one) for one in going[:SHOWN_RUNS]],
         "going_count": len(going),
         "runs": [place.runs.line(one) for one in listed[len(going) : len(going) + SHOWN_RUNS]],
@@ -154,7 +163,7 @@ def request(asked: Request) -> Facts:
 def ledger(view: LedgerView, page: int) -> Facts:
     """A ledger: totals, what would still fit, its history as a picture and as entries, the latest first."""
     if view.error:
-        return {"party": view.party, "error": view.error, "path": str(view.path)}
+        return {"party": view.party, "error": str(view.error), "path": str(view.path)}
     entries = view.facts["entries"][::-1]
     pages = max(1, math.ceil(len(entries) / SHOWN_ENTRIES))
     page = min(max(1, page), pages)
@@ -236,13 +245,11 @@ def checked(own: OwnFile, place: Place) -> tuple[list[Finding], list[tuple[str, 
     """What reading every row finds, and how many values of each column lie outside their bounds."""
     if own.file is None:
         return [], []
-    from colonnade.cli.ledger.commands import opened
-
     ledgers = {}
     for other in place.own_files():
         if other.file is not None and other.file.ledger.exists():
             try:
-                ledgers[other.file.party] = opened(other.file.ledger)
+                ledgers[other.file.party] = opened(other.file.ledger, patience=place.patience)
             except ColonnadeError:
                 continue
     findings = list(examine_party(own.file, ledgers))

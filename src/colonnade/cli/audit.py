@@ -202,7 +202,7 @@ def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None
 def _wanted_of_run(run: RunFolder) -> Wanted:
     from colonnade.audits.targets import Wanted
     from colonnade.data.schema import PublicSchema
-    from colonnade.methods.method import Asked
+    from colonnade.methods.method import TrainingSpec
     from colonnade.methods.table import METHODS, checked_options
     from colonnade.runtime.group import Group
 
@@ -226,7 +226,7 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
         options = checked_options(method, asked["options"])
-        request = Asked(asked["task"], asked["epsilon"], delta, delta, asked["gamma"], options)
+        request = TrainingSpec(asked["task"], asked["epsilon"], delta, delta, asked["gamma"], options)
     return Wanted(method.name, request, group, schemas)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colonnade.comparison.entries import ComparisonEntries
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
-    from colonnade.methods.method import Learnt
+    from colonnade.methods.method import TrainedModel
     from colonnade.models.release import MomentRelease
 
 EXAMPLE = """
@@ -234,15 +234,15 @@ def _keep_paid(folder: Folder) -> None:
             )
 
 
-def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:
+def _keep(folder: Path, name: str, found: TrainedModel | MomentRelease) -> None:
     """What was paid for: a release as it is, or weights by feature; those that stay with parties are not written."""
-    from colonnade.methods.method import LearntLinear
+    from colonnade.methods.method import LinearModel
     from colonnade.models.release import MomentRelease
 
     folder.mkdir(exist_ok=True)
     if isinstance(found, MomentRelease):
         found.save(folder / f"{name}.npz")
-    elif isinstance(found, LearntLinear) and not found.split:
+    elif isinstance(found, LinearModel) and not found.split:
         weights = {
             "features": list(found.frame.feature_names),
             "coefficients": found.coefficients.tolist(),

@@ -69,7 +69,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, found_for
-    from colonnade.forecast.before_run import foretold
+    from colonnade.forecast.before_run import forecast_before_run
     from colonnade.forecast.clock import Clock
     from colonnade.forecast.default import people_of, schemas_of, settle
     from colonnade.models.uncertainty import Watch
@@ -83,7 +83,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         federation = federation_of(job, files)
         job = settle(job, federation.group, schemas_of(federation), rows=people_of(federation))
         folder.reserve(_room(federation.features(job.task)))
-        made = foretold(job, federation)
+        made = forecast_before_run(job, federation)
         try:
             with progress(not quiet) as advance, Clock() as clock:
                 federation.progress, federation.logged = advance, True

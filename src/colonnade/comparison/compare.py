@@ -27,7 +27,7 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.preflight import check_plan
 from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
-from colonnade.methods.method import Asked, Learnt, Method
+from colonnade.methods.method import Method, TrainedModel, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import METHODS
 from colonnade.models.fitting import NoiseWarning
@@ -49,7 +49,7 @@ METRIC_NOTES: dict[Task, str] = {
 # Public data is charged to ledgers that end with the run; nothing is to be refused there.
 _UNLIMITED = (1e9, 0.5)
 Advance = Callable[[str, int, int], None]
-Keep = Callable[[str, Learnt | MomentRelease], None]
+Keep = Callable[[str, TrainedModel | MomentRelease], None]
 Tell = Callable[[str, ColonnadeError], None]
 
 
@@ -195,7 +195,9 @@ def compare(
                 public=True,
                 noise_seed=None if noise_seed is None else noise_seed + seed,
             )
-            asked = Asked(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
+            asked = TrainingSpec(
+                task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options
+            )
             found[entry.name, epsilon].append(_run(entry, place, asked, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
     return Comparison(
@@ -235,7 +237,7 @@ def compare_charged(
     rows = []
     for number, (entry, epsilon) in enumerate(runs):
         progress("comparing", number, len(runs))
-        asked = Asked(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
+        asked = TrainingSpec(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
         name = f"{entry.name} at ε = {asked.epsilon:g}"
         done = _run(entry, federation, asked, None, keep=partial(keep, name), tell=partial(tell, name))
         rows.append(_row(entry, epsilon, [done]))
@@ -274,7 +276,7 @@ def planned_sums(
     unknown: dict[str, None] = {}
     for entry in field.contenders:
         for epsilon in entry.at(epsilons):
-            asked = Asked(task, epsilon or epsilons[-1], delta, accepted_delta, gamma, entry.options)
+            asked = TrainingSpec(task, epsilon or epsilons[-1], delta, accepted_delta, gamma, entry.options)
             if not isinstance(entry.method, Method):
                 unknown[entry.name] = None
                 continue
@@ -323,10 +325,10 @@ class _Run:
 def _run(
     entry: Contender,
     federation: Federation,
-    asked: Asked,
+    asked: TrainingSpec,
     held_out: HeldOut | None,
     *,
-    keep: Callable[[Learnt | MomentRelease], None] = lambda _found: None,
+    keep: Callable[[TrainedModel | MomentRelease], None] = lambda _found: None,
     tell: Callable[[ColonnadeError], None] = lambda _error: None,
 ) -> _Run:
     """One training; what noise or a plan made impossible is a reason, not an exception.
@@ -335,7 +337,7 @@ def _run(
     """
     public = federation.public
     start, before = time.perf_counter(), len(federation.runs)
-    learnt: Learnt | MomentRelease | None = None
+    learnt: TrainedModel | MomentRelease | None = None
     figures: Mapping[str, float] = {}
     failure = None
     with warnings.catch_warnings(record=True) as caught:
@@ -361,7 +363,7 @@ def _run(
         tuple(learnt.privacy) if learnt is not None else (),
         seconds if public else None,
         sum(sent) if sent else None,
-        isinstance(learnt, Learnt) and learnt.split,
+        isinstance(learnt, TrainedModel) and learnt.split,
         tuple(notes),
     )
 

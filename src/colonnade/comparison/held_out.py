@@ -14,9 +14,9 @@ from colonnade.data.label import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
-from colonnade.methods.method import Learnt, frame_of
+from colonnade.methods.method import TrainedModel, frame_of
 from colonnade.models.discriminant import class_codes
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.linear import LinearRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
@@ -68,11 +68,11 @@ class HeldOut:
     tables: Sequence[Table]
     components: int | None = None
 
-    def score(self, learnt: Learnt | MomentRelease) -> float:
+    def score(self, learnt: TrainedModel | MomentRelease) -> float:
         """How well a model does on these people: accuracy, mean squared error, or captured variance."""
         return next(iter(self.figures(learnt).values()))
 
-    def figures(self, learnt: Learnt | MomentRelease) -> dict[str, float]:
+    def figures(self, learnt: TrainedModel | MomentRelease) -> dict[str, float]:
         """The score that a task is judged by, and what is read beside it: AUC, or R² and RMSE in the label's units.
 
         Of several classes the AUC is the mean over each class against the rest.
@@ -82,7 +82,7 @@ class HeldOut:
                 raise TypeError("components are of a release")
             return {METRICS["pca"]: self._score_components(learnt)}
         rows = self.features(frame_of(learnt))
-        if isinstance(learnt, Learnt):
+        if isinstance(learnt, TrainedModel):
             scores = learnt.scores(rows)
         elif self.task == "classification":
             solved = solve(learnt).scores
@@ -100,7 +100,7 @@ class HeldOut:
         counts = np.bincount(self.labels.astype(np.int64))
         return {METRICS["classification"]: float(counts.max() / len(self.labels)), "AUC": 0.5}
 
-    def features(self, frame: Frame) -> Array:
+    def features(self, frame: InputSpec) -> Array:
         """One row for each person, of the features that a model reads."""
         return encoded_rows(self.tables, frame.encoders, attributes=frame.attributes)
 

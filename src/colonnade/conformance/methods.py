@@ -16,8 +16,8 @@ import numpy as np
 from colonnade.conformance.verdict import expect, expect_refusal, judging
 from colonnade.errors import BudgetExceeded
 from colonnade.federation.federation import Federation, Run
-from colonnade.methods.method import Asked, Found, Kernel, Learnt, LearntLinear, Method
-from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.method import Found, Kernel, LinearModel, Method, TrainedModel, TrainingSpec
+from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import checked_options
 from colonnade.models.release import MomentRelease
 from colonnade.protocols.plans import Task
@@ -35,8 +35,8 @@ class _Case:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def asked(self) -> Asked:
-        return Asked(self.task, self.epsilon, options=checked_options(self.method, self.options))
+    def asked(self) -> TrainingSpec:
+        return TrainingSpec(self.task, self.epsilon, options=checked_options(self.method, self.options))
 
     @cached_property
     def run(self) -> Run[Any]:
@@ -95,7 +95,7 @@ def _is_named(case: _Case) -> None:
 def _is_compared(case: _Case) -> None:
     one, other = (case.method.request(case.asked, "auto").to_data() for _ in range(2))
     expect(one == other, "the same request for the same job", "two that differ")
-    more = Asked(case.task, 2 * case.epsilon, options=case.asked.options)
+    more = TrainingSpec(case.task, 2 * case.epsilon, options=case.asked.options)
     changed = case.method.request(more, "auto").to_data()
     expect(changed != one, "another request for another ε", "the same, so that parties would not notice")
 
@@ -124,7 +124,7 @@ def _charges_first(case: _Case) -> None:
 def _is_the_same_everywhere(case: _Case) -> None:
     whole, plan = case.whole, case.run.plan
     members = {member: case.at(member) for member in plan.group.members}
-    if isinstance(whole, Learnt) and whole.split:
+    if isinstance(whole, TrainedModel) and whole.split:
         _parts_are_the_whole(whole, members, plan.group.owners)
         return
     for member, found in members.items():
@@ -135,36 +135,44 @@ def _is_the_same_everywhere(case: _Case) -> None:
     )
 
 
-def _parts_are_the_whole(whole: Learnt, members: Mapping[str, Found | None], owners: tuple[str, ...]) -> None:
+def _parts_are_the_whole(
+    whole: TrainedModel, members: Mapping[str, Found | None], owners: tuple[str, ...]
+) -> None:
     for member, found in members.items():
-        expect(isinstance(found, Learnt) and found.split, f"{member}'s part of a model in parts", type(found))
         expect(
-            isinstance(found, Learnt) and found.notes == whole.notes, "the same notes at everybody", member
+            isinstance(found, TrainedModel) and found.split,
+            f"{member}'s part of a model in parts",
+            type(found),
         )
-    if isinstance(whole, LearntNetwork):
+        expect(
+            isinstance(found, TrainedModel) and found.notes == whole.notes,
+            "the same notes at everybody",
+            member,
+        )
+    if isinstance(whole, NetworkModel):
         for member, found in members.items():
-            here = set(found.network.locals) if isinstance(found, LearntNetwork) else set()
+            here = set(found.network.locals) if isinstance(found, NetworkModel) else set()
             expect(here <= {member}, f"no network but {member}'s own at {member}", sorted(here))
         return
-    if not isinstance(whole, LearntLinear):
+    if not isinstance(whole, LinearModel):
         return
     if whole.holder is not None:
         for member, found in members.items():
-            size = found.coefficients.size if isinstance(found, LearntLinear) else 0
+            size = found.coefficients.size if isinstance(found, LinearModel) else 0
             wanted = whole.coefficients.size if member == whole.holder else 0
             expect(size == wanted, f"{wanted} weights at {member}", size)
         return
     parts = [members[owner] for owner in owners]
-    beside = np.concatenate([part.coefficients for part in parts if isinstance(part, LearntLinear)], axis=1)
+    beside = np.concatenate([part.coefficients for part in parts if isinstance(part, LinearModel)], axis=1)
     expect(np.array_equal(beside, whole.coefficients), "parts that are the whole, side by side", "others")
-    intercepts = sum(part.intercepts for part in parts if isinstance(part, LearntLinear))
+    intercepts = sum(part.intercepts for part in parts if isinstance(part, LinearModel))
     expect(np.array_equal(intercepts, whole.intercepts), "one party's intercept", "another")
 
 
 def _same(one: Found, other: Found) -> bool:
     if isinstance(one, MomentRelease) and isinstance(other, MomentRelease):
         return np.array_equal(one.matrix, other.matrix) and one.guarantees == other.guarantees
-    if isinstance(one, LearntLinear) and isinstance(other, LearntLinear):
+    if isinstance(one, LinearModel) and isinstance(other, LinearModel):
         alike = np.array_equal(one.coefficients, other.coefficients) and one.notes == other.notes
         return alike and np.array_equal(one.intercepts, other.intercepts)
     return type(one) is type(other)

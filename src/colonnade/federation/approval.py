@@ -24,13 +24,14 @@ from colonnade.crypto.signatures import SigningKey, signed_by
 from colonnade.data.documents import shown
 from colonnade.errors import InputError, NotApproved
 from colonnade.federation.policy import Policy
-from colonnade.federation.policy_terms import People
+from colonnade.federation.policy_terms import Approvers
 from colonnade.federation.preflight import read_book, release_before
 from colonnade.federation.whole_files import make_folder, write_whole
 from colonnade.ledger import Decision, Ledger, Release
+from colonnade.ledger.ledger import PATIENCE
 from colonnade.ledger.prospect import Prospect, prospects
 from colonnade.protocols.agreement import digest
-from colonnade.protocols.parts import PartAsked
+from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.identity import Trust
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.vouching import check_vouched, vouch
@@ -91,28 +92,39 @@ class Request:
         return cls(**facts, costs=tuple(Prospect(**cost) for cost in data["costs"]))
 
 
-def list_requests(kit: Kit, *, ended: bool = False) -> tuple[Request, ...]:
-    """What waits for people at this kit's party, the oldest first; with `ended` also what no longer does."""
+def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) -> tuple[Request, ...]:
+    """What waits for people at this kit's party, the oldest first; with `ended` also what no longer does.
+
+    `patience` is how many seconds to wait while another process holds the ledger that decisions are in.
+    """
     read = [_read(path) for path in (kit.path / REQUESTS).glob("*.json")]
     if not read:
         return ()
-    found = [request for request in map(_Decided(kit).of, read) if ended or request.state == "waiting"]
+    found = [
+        request for request in map(_Decided(kit, patience).of, read) if ended or request.state == "waiting"
+    ]
     return tuple(sorted(found, key=lambda request: request.asked))
 
 
-def approve(kit: Kit, job: str, *, by: str, key: SigningKey | None = None) -> Request:
+def approve(
+    kit: Kit, job: str, *, by: str, key: SigningKey | None = None, patience: float = PATIENCE
+) -> Request:
     """Say yes to a job, as this person; returns the request with all that was decided by then."""
-    return _decide(kit, job, by, True, "", key)
+    return _decide(kit, job, by, True, "", key, patience)
 
 
-def decline(kit: Kit, job: str, *, by: str, because: str, key: SigningKey | None = None) -> Request:
+def decline(
+    kit: Kit, job: str, *, by: str, because: str, key: SigningKey | None = None, patience: float = PATIENCE
+) -> Request:
     """Say no to a job, as this person and for this reason: one no is enough."""
     if not because.strip():
         raise InputError("declining a job needs a reason, which stands in the ledger. Say why.")
-    return _decide(kit, job, by, False, because.strip()[:_LONGEST_REASON], key)
+    return _decide(kit, job, by, False, because.strip()[:_LONGEST_REASON], key, patience)
 
 
-def _decide(kit: Kit, job: str, by: str, approved: bool, because: str, key: SigningKey | None) -> Request:
+def _decide(
+    kit: Kit, job: str, by: str, approved: bool, because: str, key: SigningKey | None, patience: float
+) -> Request:
     by = " ".join(by.split())
     if not by or len(by) > _LONGEST_NAME or not by.isprintable():
         raise InputError(f"{shown(by)} is no name of a person: use 1 to {_LONGEST_NAME} letters.")
@@ -121,7 +133,7 @@ def _decide(kit: Kit, job: str, by: str, approved: bool, because: str, key: Sign
         raise InputError(
             f"no job {job} has asked {kit.path}. `colonnade party requests` lists those that wait."
         )
-    request = _Decided(kit).of(_read(path))
+    request = _Decided(kit, patience).of(_read(path))
     if request.state != "waiting":
         raise InputError(f"job {job} does not wait for anybody any more: it is {request.state}.")
     if _key(by) in {_key(decision.by) for decision in request.decisions}:
@@ -144,9 +156,9 @@ def _decide(kit: Kit, job: str, by: str, approved: bool, because: str, key: Sign
         party=request.party,
         because=because,
     )
-    ledger = Ledger.open(request.ledger)
+    ledger = Ledger.open(request.ledger, patience=patience)
     ledger.note_decision(replace(decision, signature=_signature(decision, kit, key)))
-    return _Decided(kit).of(request)
+    return _Decided(kit, patience).of(request)
 
 
 def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tuple[str, str], ...]:
@@ -157,7 +169,7 @@ def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tu
     return tuple(sorted(made.items()))
 
 
-def vouched(decision: Decision, trust: Trust, people: People) -> bool:
+def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
     """Whether a decision is signed by somebody who may: a person whom the policy names, else the party's own kit."""
     try:
         if people.keys:
@@ -180,16 +192,18 @@ def vouched(decision: Decision, trust: Trust, people: People) -> bool:
 class _Decided:
     """What was decided at a kit's party: policy, trust and each ledger are read once, for any number of requests."""
 
-    def __init__(self, kit: Kit) -> None:
-        self._people = Policy.load(kit.site()["policy"]).people or People(1, ())
+    def __init__(self, kit: Kit, patience: float) -> None:
+        self._patience = patience
+        self._people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
         self._trust = kit.trust()
         self._made: dict[str, tuple[Decision, ...]] = {}
 
     def of(self, request: Request) -> Request:
         """A request with the decisions in the ledger that count for it; one whose time is over has ended."""
         if request.ledger not in self._made:
-            exists = Path(request.ledger).exists()
-            self._made[request.ledger] = Ledger.open(request.ledger).decisions() if exists else ()
+            path = Path(request.ledger)
+            made = Ledger.open(path, patience=self._patience).decisions() if path.exists() else ()
+            self._made[request.ledger] = made
         state = request.state
         if state == "waiting" and datetime.datetime.now(datetime.UTC).isoformat() > request.until:
             # Its process was killed: while it lives it says itself how it ended.
@@ -199,7 +213,7 @@ class _Decided:
 
 
 def _counted(
-    made: Iterable[Decision], request: Request, trust: Trust, people: People
+    made: Iterable[Decision], request: Request, trust: Trust, people: Approvers
 ) -> tuple[Decision, ...]:
     """The decisions about what a request shows that are signed by somebody who may decide."""
     return tuple(
@@ -237,7 +251,7 @@ class Asking:
     method: str
     party: str
     timeout: float
-    part: PartAsked | None = None
+    part: PartSpec | None = None
     resumed: bool = False
     text: str = ""
     granted: Request | None = None
@@ -264,7 +278,7 @@ class Asking:
             _write(path, replace(request, state=state))
 
     async def _decided(self, request: Request) -> None:
-        people = cast("People", self.policy.people)
+        people = cast("Approvers", self.policy.people)
         deadline = time.monotonic() + self.timeout
         while True:
             counted = _counted(self.ledger.decisions(request.job), request, self.kit.trust(), people)
@@ -302,7 +316,7 @@ class Asking:
                 f"{', '.join(others)}"
             ),
             costs=tuple(costs.values()),
-            people=cast("People", self.policy.people).number,
+            people=cast("Approvers", self.policy.people).number,
             # What a person is bound to: the job as all members compared it, its cost, and that it was asked then.
             digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs, "asked": asked}),
             asked=asked,

@@ -14,7 +14,7 @@ from colonnade.federation.whole_files import write_whole
 from colonnade.ledger import Cut, Ledger
 from colonnade.ledger.parts import PartName
 from colonnade.models.files.membership import IdRules
-from colonnade.protocols.parts import PartAsked
+from colonnade.protocols.parts import PartSpec
 
 FORMAT = 1
 
@@ -27,7 +27,7 @@ def part_asked(
     dataset: str,
     schema: Schema,
     cuts: dict[str, Cut] | None = None,
-) -> PartAsked:
+) -> PartSpec:
     """The part of a data set that a run is about, with how the data set was cut before.
 
     A ledger in memory has no file beside it; `cuts` are then kept by whoever has that ledger.
@@ -37,7 +37,7 @@ def part_asked(
     keep: Callable[[Cut], None] = (
         partial(held.__setitem__, dataset) if ledger.path is None else partial(keep_cut, ledger.path, dataset)
     )
-    return PartAsked(share, name, str(IdRules.of(schema)), known, keep)
+    return PartSpec(share, name, str(IdRules.of(schema)), known, keep)
 
 
 def kept_cut(ledger: Path, dataset: str) -> Cut | None:

@@ -1,4 +1,4 @@
-"""Organisations that meet in this process: each a separate object with its own table, ledger and coins."""
+"""Organisations that meet in this process: each a separate object with its own table, ledger and randomness."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.parts import PartAsked
+from colonnade.protocols.parts import PartSpec
 from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
-from colonnade.runtime.journal import Journal, OwnCoins, ResumedLedger, journals_in
+from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger, journals_in
 from colonnade.runtime.party import silent
-from colonnade.runtime.run import Desk, Outcome, Program, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
 
 PlanT = TypeVar("PlanT", bound=Plan)
 
@@ -250,11 +250,11 @@ class Federation(NoRows):
         self.opened(run)
         return run
 
-    def parts(self, part: PartName) -> dict[str, PartAsked]:
+    def parts(self, part: PartName) -> dict[str, PartSpec]:
         """For each member the part of the people that a run is about; nothing where nobody is held out."""
         if self.held_out is None:
             return {}
-        asked = dict.fromkeys(self.group.members, PartAsked(self.held_out, part))
+        asked = dict.fromkeys(self.group.members, PartSpec(self.held_out, part))
         for party, table in self.tables.items():
             asked[party] = part_asked(
                 self.held_out,
@@ -266,7 +266,7 @@ class Federation(NoRows):
             )
         return asked
 
-    def _check(self, request: Request[Any], *, trains: bool, parts: Mapping[str, PartAsked]) -> None:
+    def _check(self, request: Request[Any], *, trains: bool, parts: Mapping[str, PartSpec]) -> None:
         for party, asked in parts.items():
             asked.check(party)
         plan = check_plan(request, self.group, self.tables)
@@ -295,12 +295,12 @@ class Federation(NoRows):
         *agreed: Any,
         record: bool = False,
         trains: bool = False,
-        parts: Mapping[str, PartAsked] | None = None,
+        parts: Mapping[str, PartSpec] | None = None,
         journals: Mapping[str, Journal] | None = None,
     ) -> Outcome:
         journals = journals or {}
         desks = {
-            member: Desk(
+            member: PartyInputs(
                 ledger=ResumedLedger(self.ledgers[member])
                 if member in journals and journals[member].resumed
                 else self.ledgers[member],
@@ -311,7 +311,7 @@ class Federation(NoRows):
                 if trains and member in self.tables
                 else None,
                 part=(parts or {}).get(member),
-                randomness=self.coins(member, journals.get(member)),
+                randomness=self.randomness(member, journals.get(member)),
                 asks=self.asks if member in self.tables else None,
             )
             for member in self.group.members
@@ -334,10 +334,10 @@ class Federation(NoRows):
             self.stopped = journey.stopped()
             raise
 
-    def coins(self, member: str, journal: Journal | None = None) -> Randomness:
+    def randomness(self, member: str, journal: Journal | None = None) -> Randomness:
         """Where one who takes part draws from: the system, its record's key, or for a seeded study its own stream."""
         if self._noise_seed is None:
-            return SystemRandomness() if journal is None else OwnCoins(journal.key)
+            return SystemRandomness() if journal is None else ReplayRandomness(journal.key)
         return SeededRandomness(f"{self._noise_seed}/{len(self.runs)}/{member}")
 
 

@@ -29,7 +29,7 @@ from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
-from colonnade.methods.method import Asked, Method, NoOptions
+from colonnade.methods.method import Method, NoOptions, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import checked_options, default_method, method_named
 from colonnade.models.class_weights import check_options
@@ -174,9 +174,9 @@ class Job:
         return job
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> TrainingSpec:
         """What the job wants of its method."""
-        return Asked(
+        return TrainingSpec(
             self.task, self.epsilon, self.delta, self.accepted_delta, self.gamma, self.options, self.verify
         )
 

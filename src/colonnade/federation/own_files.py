@@ -13,7 +13,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.errors import ColonnadeError
 from colonnade.federation.whole_files import make_folder, write_whole
 from colonnade.models.files.document import MODEL, PARTIES, PEOPLE
-from colonnade.models.files.membership import People
+from colonnade.models.files.membership import TrainingMembership
 from colonnade.protocols.approval import STEP
 from colonnade.randomness import SystemRandomness
 
@@ -112,7 +112,7 @@ def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) 
     """For every party that is here, the list of the people that were trained on."""
     for party, table in aligned.items():
         make_folder(folder / PARTIES)
-        people = People.of_table(table.table, SystemRandomness(), run=run)
+        people = TrainingMembership.of_table(table.table, SystemRandomness(), run=run)
         people.save(own_file(folder, party, PEOPLE))
 
 

@@ -47,8 +47,8 @@ from colonnade.federation.policy_terms import (
     Accepted,
     Alignments,
     AlignmentsForm,
+    Approvers,
     Approving,
-    People,
     Submitting,
     alignments_of,
     check_limits,
@@ -116,7 +116,7 @@ class Policy:
     receivers: tuple[str, ...] = ()
     rows: int | None = None
     verify: Verify | None = None
-    people: People | None = None
+    people: Approvers | None = None
     four_eyes: bool = False
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 

@@ -119,10 +119,10 @@ def alignments_of(form: AlignmentsForm | None, document: Document) -> Alignments
 
 
 @dataclass(frozen=True)
-class People:
+class Approvers:
     """How many people approve a job before it begins, and, where they have keys of their own, who may.
 
-    >>> str(People(1, ())), str(People(2, (("Ada", "00"), ("Ben", "01"))))
+    >>> str(Approvers(1, ())), str(Approvers(2, (("Ada", "00"), ("Ben", "01"))))
     ('a person approves every job', 'two of Ada, Ben approve every job, each with a key')
     """
 
@@ -142,7 +142,7 @@ Submitting = Literal["one", "two"]
 
 def people_of(
     approval: Approving | None, approvers: Mapping[str, str] | None, document: Document
-) -> People | None:
+) -> Approvers | None:
     """Who approves a job, checked; None if nobody is asked."""
     if approval is None:
         if approvers is not None:
@@ -169,7 +169,7 @@ def people_of(
             f"{document.where(('approvers',))}: {number} of them must approve a job, each with a key of their own, and "
             f"there {'is' if len(named) == 1 else 'are'} {len(named)}. Name more people."
         )
-    return People(number, named)
+    return Approvers(number, named)
 
 
 def check_limits(epsilons: Mapping[str, float], document: Document) -> None:

@@ -13,8 +13,8 @@ from typing import TypeVar
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
-from colonnade.ledger.book import Book
-from colonnade.protocols.parts import PartAsked
+from colonnade.ledger.state import LedgerState
+from colonnade.protocols.parts import PartSpec
 from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
 
@@ -37,7 +37,7 @@ def check_budgets(
     plan: Plan,
     ledgers: Mapping[str, Ledger],
     datasets: Mapping[str, str],
-    parts: Mapping[str, PartAsked] | None = None,
+    parts: Mapping[str, PartSpec] | None = None,
 ) -> None:
     """Ask every owner's ledger whether it would admit the release; writes nothing.
 
@@ -48,19 +48,19 @@ def check_budgets(
         admit(read_book(ledgers[owner]), release, datasets[owner])
 
 
-def read_book(ledger: Ledger) -> Book:
+def read_book(ledger: Ledger) -> LedgerState:
     """What a ledger's entries add up to, as a book of its own to ask.
 
     >>> read_book(Ledger.in_memory("bank")).party
     'bank'
     """
-    book = Book(f"the ledger of {ledger.party}")
+    book = LedgerState(f"the ledger of {ledger.party}")
     for entry in ledger.entries():
         book.read(entry)
     return book
 
 
-def release_before(plan: Plan, owner: str, part: PartAsked | None = None) -> Release:
+def release_before(plan: Plan, owner: str, part: PartSpec | None = None) -> Release:
     """What an owner would charge for this plan, under the name of no run."""
     release = plan.release(owner, run="before the run", reproducible=False)
     return release if part is None else replace(release, part=part.before())

@@ -23,7 +23,7 @@ from colonnade.federation.job import Job
 from colonnade.federation.own_files import LOG, OUTCOME, STANDING, Standing, learnt_note
 from colonnade.federation.records import sealed_text
 from colonnade.federation.score_jobs import ScoreJob
-from colonnade.federation.site_desk import SiteDesk, desk_of
+from colonnade.federation.site_inputs import SiteInputs, desk_of
 from colonnade.federation.site_judging import judge_at_site
 from colonnade.federation.site_scoring import scoring_of
 from colonnade.federation.train import found_at, keep_opened, protocol_of
@@ -31,7 +31,7 @@ from colonnade.federation.whole_files import make_folder, open_own, write_whole
 from colonnade.methods.method import Found
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
-from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
+from colonnade.runtime.journal import Journal, JournalChannel, ReplayRandomness
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Party
@@ -64,7 +64,7 @@ class Keep(Protocol):
         ...
 
 
-class Meeting(Channel, Protocol):
+class EngineChannel(Channel, Protocol):
     """A channel of an engine, which has to wait until everybody's process is there."""
 
     async def open(self, timeout: float) -> None:
@@ -81,7 +81,7 @@ class Meeting(Channel, Protocol):
 
 
 async def take_part(
-    meeting: Meeting,
+    meeting: EngineChannel,
     kit: Kit,
     *,
     keep: Keep,
@@ -133,7 +133,7 @@ async def take_part(
 
 
 async def _run(
-    meeting: Meeting,
+    meeting: EngineChannel,
     channel: LoggedChannel,
     kit: Kit,
     keep: Keep,
@@ -233,7 +233,7 @@ class _Work:
     paid: Callable[[Path, Run[Any]], None] = lambda _folder, _run: None
 
 
-def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteDesk) -> _Work:
+def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteInputs) -> _Work:
     if isinstance(job, ScoreJob):
         known = desk.lists()
         scoring = scoring_of(job, kit.run_folder(job.model), member, known)
@@ -277,7 +277,7 @@ def _from_there(party: Party, recorded: JournalChannel) -> Callable[[], None]:
 
     def aligned() -> None:
         recorded.end()
-        if isinstance(party.randomness, OwnCoins):
+        if isinstance(party.randomness, ReplayRandomness):
             party.randomness = SystemRandomness()
 
     return aligned
@@ -288,10 +288,10 @@ def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
     seed = kit.site().get("noise_seed")
     if seed is not None:
         return SeededRandomness(f"{seed}/0/{member}")
-    return SystemRandomness() if journal is None else OwnCoins(journal.key)
+    return SystemRandomness() if journal is None else ReplayRandomness(journal.key)
 
 
-async def _watched(work: asyncio.Future[Any], meeting: Meeting, stopped: Callable[[], bool]) -> None:
+async def _watched(work: asyncio.Future[Any], meeting: EngineChannel, stopped: Callable[[], bool]) -> None:
     """End the work if the job was stopped: an engine also stops a job at everybody when one member dies."""
     while not stopped():
         await asyncio.sleep(_GLANCE_SECONDS)

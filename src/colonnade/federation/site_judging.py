@@ -12,8 +12,8 @@ from colonnade.federation.federation import Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import found_at
 from colonnade.protocols.judging import judge_session
-from colonnade.protocols.parts import PartAsked
-from colonnade.runtime.party import Book, Party
+from colonnade.protocols.parts import PartSpec
+from colonnade.runtime.party import Accountant, Party
 from colonnade.runtime.run import Outcome, reason_for_peers
 from colonnade.scoring.evaluating import Judged, Judging
 from colonnade.scoring.judged_training import NOT_JUDGED, judging_of_trained
@@ -30,8 +30,8 @@ async def judge_at_site(
     job: Job,
     run: Run[Any],
     *,
-    part: PartAsked,
-    book: Book,
+    part: PartSpec,
+    book: Accountant,
     asks: Callable[[Any, bool], None] | None,
 ) -> Judged | str:
     """The judgement as this member reads it, or why there is none; what was trained is good either way.
@@ -57,7 +57,7 @@ async def judge_at_site(
         aligned=None,
         approves=None,
         run="",
-        tainted=False,
+        seeded=False,
         opened=set(),
     )
     try:

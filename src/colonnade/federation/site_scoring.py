@@ -22,7 +22,7 @@ from colonnade.methods.network.design import Design
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.models.files.membership import Lists, People
+from colonnade.models.files.membership import Lists, TrainingMembership
 from colonnade.protocols.joint_scores import Scored, ScoresRequest, Terms, Weights, scores_session
 from colonnade.runtime.party import Party
 from colonnade.scoring.linear import linear_bound, linear_terms
@@ -50,7 +50,7 @@ class Scoring:
     request: ModelScoresRequest
     terms: Terms | None = None
     encoder: Encoder | None = None
-    people: tuple[People, ...] = ()
+    people: tuple[TrainingMembership, ...] = ()
     saved: ModelFile | NetworkFile | None = None
 
     async def session(self, party: Party, table: Table | None, request: ScoresRequest) -> Scored:
@@ -94,7 +94,9 @@ class Scoring:
         return note
 
 
-def scoring_of(job: ScoreJob, folder: Path, member: str, remembered: tuple[People, ...] = ()) -> Scoring:
+def scoring_of(
+    job: ScoreJob, folder: Path, member: str, remembered: tuple[TrainingMembership, ...] = ()
+) -> Scoring:
     """What a member has, in the folder of the run that trained it, to score with.
 
     `remembered` are the lists of its data set: people whom any run of it trained on.

@@ -22,17 +22,17 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.own_files import Saves, keep_parts
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import Found, Learnt, LearntLinear, Method, Noise, frame_of
+from colonnade.methods.method import Found, LinearModel, Method, Noise, TrainedModel, frame_of
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import network_parts
 from colonnade.methods.table import protocol_named, train_with
 from colonnade.models.class_weights import check_classes, of_job, weights_text
 from colonnade.models.files.document import MODEL
 from colonnade.models.files.linear_file import KINDS, Model, ModelFile, model_file, parts_of
 from colonnade.models.fitting import ESTIMATORS, NoiseWarning
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
@@ -156,7 +156,7 @@ def train_on(found: Found | ColonnadeError | None, job: Job, run: Run[Any], *, p
     """
     if found is None or isinstance(found, ColonnadeError):
         return Trained({}, None, (), found)
-    if isinstance(found, Learnt) and found.split and not public:
+    if isinstance(found, TrainedModel) and found.split and not public:
         return Trained(_shape_of(found), None, found.notes, None)
     measured = None
     with warnings.catch_warnings(record=True) as caught:
@@ -169,16 +169,16 @@ def train_on(found: Found | ColonnadeError | None, job: Job, run: Run[Any], *, p
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
         rows, labels = joined_rows(run.aligned, model.frame_)
         measured = {name: float(model.score(rows, labels))}
-    notes = found.notes if isinstance(found, Learnt) else ()
+    notes = found.notes if isinstance(found, TrainedModel) else ()
     if getattr(model, "class_weight", None) is not None:
         notes += (weights_text(model.class_weight_, counted=isinstance(model.class_weight, str)),)
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
     return Trained(learnt_facts(model, found), measured, notes, None, model)
 
 
-def _shape_of(found: Learnt) -> dict[str, Any]:
+def _shape_of(found: TrainedModel) -> dict[str, Any]:
     """What everybody may know of a model in parts: the weights are in each party's own file."""
-    if isinstance(found, LearntNetwork):
+    if isinstance(found, NetworkModel):
         return {key: value for key, value in _network_facts(found).items() if key != "curve"}
     none: dict[str, Any] = {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
     return {**none, "split": True, "paper": [str(figure) for figure in found.figures]}
@@ -191,7 +191,7 @@ def keep_learnt(folder: Path, job: Job, run: Run[Any], found: Found, model: Mode
     """
     if isinstance(found, MomentRelease):
         found.save(folder / RELEASE)
-    if isinstance(found, Learnt) and found.split:
+    if isinstance(found, TrainedModel) and found.split:
         keep_parts(folder, _parts(job, run, found))
     elif isinstance(model, Model):
         model_file(model, method=job.method, run=run.name).save(folder / MODEL)
@@ -205,11 +205,11 @@ def keep_opened(folder: Path, job: Job, run: Run[Any], found: Found) -> None:
         keep_learnt(folder, job, run, found, model_for(job, found).fit(found))
 
 
-def _parts(job: Job, run: Run[Any], found: Learnt) -> Mapping[str, Saves]:
+def _parts(job: Job, run: Run[Any], found: TrainedModel) -> Mapping[str, Saves]:
     kind = type(model_for(job, found)).__name__
-    if isinstance(found, LearntNetwork):
+    if isinstance(found, NetworkModel):
         return network_parts(kind, found.network, found.privacy, regime=found.statement, run=run.name)
-    if not isinstance(found, LearntLinear):
+    if not isinstance(found, LinearModel):
         raise TypeError(f"nobody has said how to take apart a {type(found).__name__}")
     here = ModelFile(
         kind, found.frame, found.coefficients, found.intercepts, found.privacy, job.method, run.name
@@ -240,10 +240,10 @@ class Wanted(Protocol):
 
 def model_for(job: Wanted, found: Found) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
-    if isinstance(found, LearntNetwork):
+    if isinstance(found, NetworkModel):
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
     if job.task != "pca":
-        loss = found.loss if isinstance(found, LearntLinear) else ""
+        loss = found.loss if isinstance(found, LinearModel) else ""
         kind = KINDS[ESTIMATORS[loss or DEFAULT_LOSS[job.task]]]
         return kind(**of_job(job.options)) if kind is LogisticRegression else kind()
     return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(found).columns))
@@ -254,7 +254,7 @@ def learnt_facts(model: Any, found: Found) -> dict[str, Any]:
 
     `rows` are named after what each row of coefficients is for: a class, the label, or a component.
     """
-    if isinstance(found, LearntNetwork):
+    if isinstance(found, NetworkModel):
         return _network_facts(found)
     rows = np.atleast_2d(model.components_ if isinstance(model, PCA) else model.coef_)
     learnt: dict[str, Any] = {
@@ -268,7 +268,7 @@ def learnt_facts(model: Any, found: Found) -> dict[str, Any]:
         learnt["learnable_rank"] = int(model.learnable_rank_)
     else:
         learnt["intercept"] = [float(value) for value in np.atleast_1d(model.intercept_)]
-    if isinstance(found, Learnt):
+    if isinstance(found, TrainedModel):
         learnt["split"] = found.split
         learnt["paper"] = [str(figure) for figure in found.figures]
     elif isinstance(model, LogisticRegression):
@@ -280,7 +280,7 @@ def learnt_facts(model: Any, found: Found) -> dict[str, Any]:
     return learnt
 
 
-def _network_facts(found: LearntNetwork) -> dict[str, Any]:
+def _network_facts(found: NetworkModel) -> dict[str, Any]:
     return {
         "split": True,
         "paper": [],
@@ -297,7 +297,7 @@ def _network_facts(found: LearntNetwork) -> dict[str, Any]:
 
 
 def joined_rows(
-    tables: Mapping[str, AlignedTable | Table], frame: Frame
+    tables: Mapping[str, AlignedTable | Table], frame: InputSpec
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """All parties' aligned rows as features, and the labels: only for data that everybody declared public."""
     features = [_features(tables[party], encoder) for party, encoder in frame.encoders]

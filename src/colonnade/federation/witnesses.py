@@ -10,7 +10,7 @@ from colonnade.errors import LedgerReplaced
 from colonnade.ledger import Ledger
 
 
-class Books(Protocol):
+class LedgerOwner(Protocol):
     """What a party's file says of its ledger."""
 
     @property
@@ -34,7 +34,7 @@ class Books(Protocol):
         ...
 
 
-def check_ledgers(files: Iterable[Books]) -> None:
+def check_ledgers(files: Iterable[LedgerOwner]) -> None:
     """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
     files = tuple(files)
     ledgers = {
@@ -44,7 +44,7 @@ def check_ledgers(files: Iterable[Books]) -> None:
         check_ledger(file, ledgers)
 
 
-def check_ledger(file: Books, ledgers: Mapping[str, Ledger]) -> int:
+def check_ledger(file: LedgerOwner, ledgers: Mapping[str, Ledger]) -> int:
     """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
 
     Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,

@@ -15,7 +15,7 @@ from colonnade.forecast.pilot_run import Rehearsals
 EFFORT = 0.5
 
 
-def foretold(job: Job, federation: Federation) -> Forecast | None:
+def forecast_before_run(job: Job, federation: Federation) -> Forecast | None:
     """What the run of a job will take, from declarations and numbers of rows alone.
 
     None unless everybody declared the data public: a forecast goes by how many people each party has, and whoever may

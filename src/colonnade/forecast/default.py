@@ -17,7 +17,7 @@ from colonnade.federation.job import Job
 from colonnade.forecast.forecast import Expected, by_twin
 from colonnade.forecast.pairs import difference
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.methods.method import Asked, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, default_method, protocol_named
 from colonnade.protocols.plans import Plan, Task
 from colonnade.runtime.group import Group
@@ -46,7 +46,7 @@ def settle(job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows:
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
     """The method for a federation where none is named, and why."""
-    asked = Asked(task, epsilon, delta)
+    asked = TrainingSpec(task, epsilon, delta)
     return default_for(asked, federation.group, schemas_of(federation), rows=people_of(federation))
 
 
@@ -73,7 +73,7 @@ def trained_on(rows: int, held_out: float | None) -> int:
 
 
 def default_for(
-    asked: Asked, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int
+    asked: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int
 ) -> tuple[str, str]:
     """The method for these columns and people where none is named, and why.
 
@@ -118,7 +118,7 @@ def default_for(
 
 
 def _planned(
-    method: Method, asked: Asked, group: Group, schemas: Mapping[str, PublicSchema], rows: int
+    method: Method, asked: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], rows: int
 ) -> Plan:
     asked = replace(asked, options=method.options())
     made: Plan = method.request(asked, "equal").plan(
@@ -127,7 +127,7 @@ def _planned(
     return made
 
 
-def _errors(rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan) -> Expected:
+def _errors(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan) -> Expected:
     """The error of every trial; where noise left nothing to learn, that of guessing."""
     asked = replace(asked, options=method.options())
 

@@ -10,7 +10,7 @@ from typing import Any
 from colonnade.errors import ColonnadeError
 from colonnade.forecast.cost import Cost, cost_data, weighted
 from colonnade.forecast.pilot_run import Rehearsals, Rehearsed
-from colonnade.methods.method import Asked, Found, Kernel, Method, Noise
+from colonnade.methods.method import Found, Kernel, Method, Noise, TrainingSpec
 from colonnade.protocols.plans import Plan, Task
 from colonnade.randomness import SeededRandomness
 
@@ -96,7 +96,7 @@ class Forecast:
 def forecast(
     rehearsals: Rehearsals,
     method: Method,
-    asked: Asked,
+    asked: TrainingSpec,
     plan: Plan,
     *,
     matching: Cost | None = None,
@@ -120,7 +120,7 @@ def forecast(
 def _expected(
     rehearsals: Rehearsals,
     method: Method,
-    asked: Asked,
+    asked: TrainingSpec,
     plan: Plan,
     rehearsed: Rehearsed,
     components: int | None,
@@ -165,7 +165,7 @@ def _expected(
 
 
 def by_twin(
-    rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan, *, components: int | None
+    rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan, *, components: int | None
 ) -> Callable[[int], float | None]:
     """How far the protocol's ideal twin is from perfect in each trial: the same noise, and far quicker."""
     if method.twin is None:
@@ -174,14 +174,14 @@ def by_twin(
     smaller = _planned_for(rehearsals, method, asked, plan, rows)
 
     def error(trial: int) -> float | None:
-        coins = SeededRandomness(f"trial {trial}")
-        found = ideal(smaller, rehearsals.people(rows, trial).tables(rows), coins)
+        randomness = SeededRandomness(f"trial {trial}")
+        found = ideal(smaller, rehearsals.people(rows, trial).tables(rows), randomness)
         return rehearsals.score(asked, found, components=components, trial=trial)
 
     return error
 
 
-def _planned_for(rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan, rows: int) -> Plan:
+def _planned_for(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan, rows: int) -> Plan:
     """The plan for other people, with the same ε and δ."""
     if rows == plan.rows:
         return plan

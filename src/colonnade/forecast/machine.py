@@ -49,9 +49,9 @@ class Machine:
     @cache
     def measured() -> Machine:
         """This machine, in less than a second; the same answer ever after."""
-        coins = SystemRandomness()
+        randomness = SystemRandomness()
         side, rows = 64, 4096
-        shares = FIELD63.uniform((rows, side), coins)
+        shares = FIELD63.uniform((rows, side), randomness)
         noise = SkellamNoise(Fraction(10**6))
         modulus = Modulus((1 << 4095) + 1)
         numbers = modulus.enter([3 + number for number in range(64)])
@@ -59,7 +59,7 @@ class Machine:
         return Machine(
             cores=usable_cores(),
             products=_rate(lambda: shares.transpose_times(shares), rows * side * side),
-            draws=_rate(lambda: noise.draw(1 << 16, coins), 1 << 16),
+            draws=_rate(lambda: noise.draw(1 << 16, randomness), 1 << 16),
             powers=_rate(lambda: modulus.multiply(numbers, numbers), 64),
             floats=_rate(lambda: floats @ floats, 512**3),
         )

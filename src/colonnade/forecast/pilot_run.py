@@ -18,7 +18,7 @@ from colonnade.forecast.clock import Clock
 from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilots import MOST_CELLS, Pilot
 from colonnade.forecast.synthetic import Invented
-from colonnade.methods.method import Asked, Found, Learnt, Method
+from colonnade.methods.method import Found, Method, TrainedModel, TrainingSpec
 from colonnade.models.fitting import NoiseWarning
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Request
@@ -53,7 +53,7 @@ class Settled(Request[Any]):
     plan = planned  # nothing to remember
 
 
-class Stage(Federation):
+class PilotFederation(Federation):
     """All parties of a group with invented people, where whatever is run goes by a plan that is made already."""
 
     def __init__(self, plan: Plan, tables: Mapping[str, Table], seed: int | None = None) -> None:
@@ -124,12 +124,12 @@ class Rehearsals:
             made = self._people[trial] = Invented(self.schemas, rows, tested=TESTED, draw=trial)
         return made
 
-    def rehearse(self, method: Method, asked: Asked, plan: Plan) -> Rehearsed:
+    def rehearse(self, method: Method, asked: TrainingSpec, plan: Plan) -> Rehearsed:
         """What the plan costs: all of it where that is quick, otherwise by pilots."""
         listed = sorted(method.pilots(plan), key=lambda pilot: pilot.share)
         # Tables of noise and compiled code are made by whatever comes first, whose seconds count for little else.
         opening, learnt = self.perform(method, asked, listed[0].plan)
-        split = isinstance(learnt, Learnt) and learnt.split
+        split = isinstance(learnt, TrainedModel) and learnt.split
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
             # Tables and compiled code hardly lengthen a run that takes longer than a whole one may.
@@ -156,10 +156,10 @@ class Rehearsals:
         return Rehearsed(replace(cost, memory=memory), whole=False, split=split)
 
     def perform(
-        self, method: Method, asked: Asked, plan: Plan, *, traced: bool = False, trial: int = 0
+        self, method: Method, asked: TrainingSpec, plan: Plan, *, traced: bool = False, trial: int = 0
     ) -> tuple[Cost, Found]:
         """One run by this plan; with `traced` the most memory is measured, which takes time of its own."""
-        stage = Stage(plan, self.people(plan.rows, trial).tables(plan.rows), trial)
+        stage = PilotFederation(plan, self.people(plan.rows, trial).tables(plan.rows), trial)
         if traced:
             tracemalloc.start()
         try:
@@ -178,7 +178,9 @@ class Rehearsals:
         cells = sum(schema.encoder("circle").width + len(schema.columns) for schema in self.schemas.values())
         return max(1, 4 * MOST_CELLS // max(1, cells))
 
-    def score(self, asked: Asked, found: Found, *, components: int | None, trial: int = 0) -> float | None:
+    def score(
+        self, asked: TrainingSpec, found: Found, *, components: int | None, trial: int = 0
+    ) -> float | None:
         """How far a model is from perfect on people it has not seen; None if noise left nothing to learn."""
         tables = list(self.people(1, trial).held_out.values())
         held_out = HeldOut(asked.task, tables, components=components)
@@ -193,7 +195,7 @@ class Rehearsals:
     def _whole(
         self,
         method: Method,
-        asked: Asked,
+        asked: TrainingSpec,
         plan: Plan,
         *,
         memory: float = 0.0,
@@ -214,7 +216,7 @@ class Rehearsals:
         cost = replace(first[0], seconds=min(seconds), memory=memory)
         return Rehearsed(cost, whole=True, found=tuple(found for _, found in runs))
 
-    def _timed(self, method: Method, asked: Asked, pilot: Pilot, once: Cost) -> Cost:
+    def _timed(self, method: Method, asked: TrainingSpec, pilot: Pilot, once: Cost) -> Cost:
         """The weights magnify what disturbs a short run; the quickest of some is disturbed least."""
         if once.seconds >= SHORT:
             return once
@@ -222,7 +224,7 @@ class Rehearsals:
         return replace(once, seconds=min(each.seconds for each in (once, *more)))
 
     def _memory(
-        self, method: Method, asked: Asked, listed: Sequence[Pilot], costs: Sequence[Cost], rows: int
+        self, method: Method, asked: TrainingSpec, listed: Sequence[Pilot], costs: Sequence[Cost], rows: int
     ) -> float:
         """The most memory: a straight line in rows, through the shortest pilots with the fewest and the most."""
         if not self.weighed:

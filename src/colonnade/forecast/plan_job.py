@@ -20,8 +20,8 @@ from colonnade.federation.train import request_of, told_of, worth_its_charge
 from colonnade.federation.witnesses import check_ledger
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
-from colonnade.ledger.book import Book
 from colonnade.ledger.prospect import Prospect, prospects
+from colonnade.ledger.state import LedgerState
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.selection import units
@@ -237,7 +237,7 @@ def _ledger(file: PartyFile) -> Ledger:
     return Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
 
 
-def _book(file: PartyFile) -> Book:
+def _book(file: PartyFile) -> LedgerState:
     """What the party's ledger holds, under the budgets of its file."""
     book = read_book(_ledger(file))
     # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.

@@ -14,11 +14,11 @@ from colonnade.federation.party_file import PartyFile
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, by_twin, forecast
 from colonnade.forecast.pairs import best_of, difference, race
-from colonnade.forecast.pilot_run import Rehearsals, Stage
+from colonnade.forecast.pilot_run import PilotFederation, Rehearsals
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.forecast.work import Advance, Work
 from colonnade.methods.baselines.method import without_privacy
-from colonnade.methods.method import Asked, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import methods_for
 from colonnade.protocols.plans import Plan
@@ -207,9 +207,9 @@ def error_without_privacy(
 ) -> float | None:
     """The error of an exact model of the same invented people; None where none can be trained."""
     rows = min(plan.rows, most, rehearsals.most)
-    stage = Stage(plan, rehearsals.people(rows).tables(rows))
+    stage = PilotFederation(plan, rehearsals.people(rows).tables(rows))
     stage.public = True
-    asked = Asked(job.task, job.epsilon)
+    asked = TrainingSpec(job.task, job.epsilon)
     try:
         found = without_privacy(stage, asked)
     except ColonnadeError:
@@ -287,14 +287,16 @@ def _twin_is_worse(
     return "", twin
 
 
-def asked_of(job: Job, method: Method) -> Asked:
+def asked_of(job: Job, method: Method) -> TrainingSpec:
     """What the job asks for, of its own method with its options; of another with that one's defaults."""
     if method.name == job.method:
         return job.asked
     return replace(job.asked, gamma=DEFAULT_GAMMA, options=method.options())
 
 
-def planned(method: Method, asked: Asked, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]) -> Plan:
+def planned(
+    method: Method, asked: TrainingSpec, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]
+) -> Plan:
     """Another method's plan for the same people, parties, ε and δ."""
     made: Plan = method.request(asked, job.alignment).plan(
         own.group, tuple(schemas[owner] for owner in own.group.owners), own.rows

@@ -30,7 +30,7 @@ COLUMN_SHARE, LABEL_SHARE = 0.5, 0.8
 
 
 @dataclass(frozen=True)
-class _Coins:
+class _Draws:
     """Those that columns are made by, the same for all people, and those that people are."""
 
     columns: SeededRandomness
@@ -82,9 +82,9 @@ class Invented:
     def _block(self, party: str) -> Block:
         if party not in self._made:
             schema, everybody = self.schemas[party], self.people + self.tested
-            coins = _Coins(SeededRandomness(f"{self.seed}/{party}"), self._drawn(party))
-            columns = {column.name: self._column(column, coins) for column in schema.columns}
-            label = None if schema.label is None else self._label(schema.label, coins)
+            randomness = _Draws(SeededRandomness(f"{self.seed}/{party}"), self._drawn(party))
+            columns = {column.name: self._column(column, randomness) for column in schema.columns}
+            label = None if schema.label is None else self._label(schema.label, randomness)
             self._made[party] = Block(columns, label, everybody)
         return self._made[party]
 
@@ -96,15 +96,15 @@ class Invented:
     def _drawn(self, what: str) -> SeededRandomness:
         return SeededRandomness(f"{self.seed}/{what}/people {self.draw}")
 
-    def _places(self, coins: _Coins, share: float) -> Array:
+    def _places(self, randomness: _Draws, share: float) -> Array:
         """Where each person stands among all, from 0 to 1: a direction in the traits, and chance."""
-        direction = _normal(coins.columns, TRAITS)
+        direction = _normal(randomness.columns, TRAITS)
         direction /= np.linalg.norm(direction)
-        own = _normal(coins.people, self.people + self.tested)
+        own = _normal(randomness.people, self.people + self.tested)
         return np.asarray(ndtr(np.sqrt(share) * (self._traits @ direction) + np.sqrt(1 - share) * own))
 
-    def _column(self, column: Column, coins: _Coins) -> NDArray[Any]:
-        places = self._places(coins, COLUMN_SHARE)
+    def _column(self, column: Column, randomness: _Draws) -> NDArray[Any]:
+        places = self._places(randomness, COLUMN_SHARE)
         if isinstance(column, NumericColumn | DateColumn):
             low, high = column.range
             values: Array = low + places * (high - low)
@@ -113,8 +113,8 @@ class Invented:
             return values
         return _levels(places, len(column.levels))
 
-    def _label(self, label: Label, coins: _Coins) -> NDArray[Any]:
-        places = self._places(coins, LABEL_SHARE)
+    def _label(self, label: Label, randomness: _Draws) -> NDArray[Any]:
+        places = self._places(randomness, LABEL_SHARE)
         if isinstance(label, ClassLabel):
             return _levels(places, len(label.classes))
         # Bell-shaped within the bounds: three standard deviations to either side.
@@ -137,7 +137,7 @@ def _levels(places: Array, count: int) -> NDArray[np.int32]:
     return np.minimum((places * count).astype(np.int32), np.int32(count - 1))
 
 
-def _normal(coins: SeededRandomness, count: int) -> Array:
+def _normal(randomness: SeededRandomness, count: int) -> Array:
     # The middle of one of 2^52 intervals: neither 0 nor 1, where the normal quantile is infinite.
-    uniform = ((coins.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    uniform = ((randomness.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     return np.asarray(ndtri(uniform))

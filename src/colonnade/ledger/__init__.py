@@ -1,7 +1,6 @@
 """Each party's own book: budgets, charges before releases, receipts for peers."""
 
 from colonnade.ledger.admission import Verified
-from colonnade.ledger.book import Total
 from colonnade.ledger.budget import Account, Budget
 from colonnade.ledger.chain import Entry
 from colonnade.ledger.comparison import Comparison
@@ -9,7 +8,8 @@ from colonnade.ledger.decision import Decision
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.parts import Cut, Part
-from colonnade.ledger.release import CoalitionBound, Line, Receipt, Release
+from colonnade.ledger.release import CoalitionBound, LedgerLine, Receipt, Release
+from colonnade.ledger.state import Total
 
 __all__ = [
     "Account",
@@ -20,7 +20,7 @@ __all__ = [
     "Decision",
     "Entry",
     "Ledger",
-    "Line",
+    "LedgerLine",
     "Opening",
     "Part",
     "Receipt",

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from colonnade.errors import BudgetExceeded, LedgerAltered, LedgerError
-from colonnade.ledger.book import Book, accounts, left
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.budget import ANY, Account, Budget
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt, Release
+from colonnade.ledger.state import LedgerState, accounts, left
 from colonnade.privacy.observers import Coalition, parse_observer
 
 
@@ -30,17 +30,17 @@ class Verified:
     receipts: int
 
 
-def admit(book: Book, release: Release, dataset: str) -> None:
+def admit(book: LedgerState, release: Release, dataset: str) -> None:
     """Return if every account that the release adds to stays within every budget that governs it.
 
     Those are the accounts that it names, and the known accounts of the data set that one of its lines bounds, or that
     none does: these count ε = ∞. Raises `BudgetExceeded` for the first that would not stay within, or that the release
     names and that has no budget.
 
-    >>> from colonnade.ledger.release import Line
+    >>> from colonnade.ledger.release import LedgerLine
     >>> from colonnade.privacy.events import Gaussian
-    >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
-    >>> admit(Book("bank.ledger"), Release("r", "run", "plan", "a count", "server", (line,), False), "adult")
+    >>> line = LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
+    >>> admit(LedgerState("bank.ledger"), Release("r", "run", "plan", "a count", "server", (line,), False), "adult")
     Traceback (most recent call last):
     colonnade.errors.BudgetExceeded: ...
     """
@@ -57,13 +57,14 @@ def admit(book: Book, release: Release, dataset: str) -> None:
             _admit(book, release, account, budget)
 
 
-def charged_before(book: Book, release: Release, text: str) -> Receipt | None:
+def charged_before(book: LedgerState, release: Release, text: str) -> Receipt | None:
     """The receipt of a release whose id was charged already; None if it was not.
 
     `text` is what would be written. Raises `LedgerError` if the id was charged for something else: the
     second release would leave uncounted.
 
-    >>> charged_before(Book("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "") is None
+    >>> release = Release("r", "run", "plan", "a count", "server", (), False)
+    >>> charged_before(LedgerState("bank.ledger"), release, "") is None
     True
     """
     if release.id not in book.charged:
@@ -117,7 +118,7 @@ def check_witnesses(
     return len(own)
 
 
-def _admit(book: Book, release: Release, account: Account, budget: Budget) -> None:
+def _admit(book: LedgerState, release: Release, account: Account, budget: Budget) -> None:
     added = bound(release, account, budget.delta)
     if added.unbounded:
         if math.isinf(budget.epsilon):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from colonnade.ledger.budget import Account
 from colonnade.ledger.cost import epsilon_of
-from colonnade.ledger.release import Line, Release
+from colonnade.ledger.release import LedgerLine, Release
 from colonnade.privacy.events import Event
 from colonnade.privacy.group_privacy import replaced_from_zeroed
 from colonnade.privacy.neighbours import ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit, parse_unit
@@ -44,7 +44,7 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
     """What the release is to the account; where several lines would do, the one with the least ε at δ.
 
     >>> from colonnade.privacy.events import Gaussian
-    >>> line = Line("party:bank", "others-part", Gaussian(sensitivity=1, sigma=8))
+    >>> line = LedgerLine("party:bank", "others-part", Gaussian(sensitivity=1, sigma=8))
     >>> release = Release("r", "run", "plan", "a count", "server", (line,), False)
     >>> bound(release, Account("adult", "own-part:shop", "party:bank"), 1e-5).events
     (Gaussian(sensitivity=1, sigma=8),)
@@ -189,7 +189,7 @@ class _Parts:
         return parties & self.only if self.only else parties - self.but
 
 
-def _contains(line: Line, unit: Unit, asked: _Parts | None, release: Release) -> bool:
+def _contains(line: LedgerLine, unit: Unit, asked: _Parts | None, release: Release) -> bool:
     """Whether tables that are neighbours under the account's unit are neighbours under the line's."""
     theirs = parse_unit(line.unit)
     if asked is None:
@@ -201,7 +201,7 @@ def _contains(line: Line, unit: Unit, asked: _Parts | None, release: Release) ->
     return stated is not None and asked.within(stated, release)
 
 
-def _events(lines: tuple[Line, ...]) -> tuple[Event, ...]:
+def _events(lines: tuple[LedgerLine, ...]) -> tuple[Event, ...]:
     return tuple(line.event for line in lines)
 
 
@@ -216,9 +216,9 @@ def _is_absent(release: Release, party: str) -> bool:
     return release.owners is not None and party not in release.owners
 
 
-def _by_account(release: Release) -> Iterator[tuple[Line, ...]]:
+def _by_account(release: Release) -> Iterator[tuple[LedgerLine, ...]]:
     """The lines of a release, those that name one account together: all of them happened to it."""
-    grouped: dict[tuple[str, str], list[Line]] = {}
+    grouped: dict[tuple[str, str], list[LedgerLine]] = {}
     for line in release.lines:
         grouped.setdefault((line.observer, line.unit), []).append(line)
     return (tuple(lines) for lines in grouped.values())

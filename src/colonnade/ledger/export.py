@@ -15,11 +15,11 @@ from typing import Any
 from colonnade.crypto.signatures import SigningKey, signed_by
 from colonnade.errors import LedgerAltered, LedgerError
 from colonnade.ledger.admission import check_witnesses
-from colonnade.ledger.book import Book, Total
 from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt
+from colonnade.ledger.state import LedgerState, Total
 
 FORMAT = "colonnade ledger 4"
 _READ = frozenset({*(f"colonnade ledger {number}" for number in (1, 2, 3)), FORMAT})
@@ -86,7 +86,7 @@ def read_export(
     except (KeyError, TypeError):
         raise LedgerAltered(f"{where} lacks what an export has: party, head and entries.") from None
     found = _signer(data, where, signer)
-    book, heads, entries = Book(where), [GENESIS], []
+    book, heads, entries = LedgerState(where), [GENESIS], []
     for entry in follow(rows, seq=0, head=GENESIS, where=where):
         book.read(entry)
         heads.append(entry.hash)

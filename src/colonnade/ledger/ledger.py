@@ -12,16 +12,16 @@ from typing import Any
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer, path_of
 from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
-from colonnade.ledger.book import Book, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
 from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, now, write
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.decision import Decision
-from colonnade.ledger.journal import FileJournal, Journal, MemoryJournal
+from colonnade.ledger.entry_store import EntryStore, FileEntryStore, MemoryEntryStore
 from colonnade.ledger.layout import FORMAT, Page
 from colonnade.ledger.opening import Opening, first_entry
 from colonnade.ledger.release import Receipt, Release
 from colonnade.ledger.shown import totals_table
+from colonnade.ledger.state import LedgerState, Total, budget_to_data
 
 PATIENCE = 60.0
 IN_MEMORY = "it ends with its process"
@@ -36,11 +36,11 @@ class Ledger:
 
     Any number of threads and processes may hold the same ledger.
 
-    >>> from colonnade.ledger.release import Line
+    >>> from colonnade.ledger.release import LedgerLine
     >>> from colonnade.privacy.events import Gaussian
     >>> ledger = Ledger.in_memory("bank")
     >>> ledger.set_budget("adult", "record", "server", epsilon=1.0, delta=1e-5)
-    >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
+    >>> line = LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
     >>> named = {"id": "run-1/moments", "run": "run-1", "plan": "5f0c", "what": "second moments", "receiver": "server"}
     >>> release = Release(**named, lines=(line,), reproducible=False)
     >>> receipt = ledger.charge(release, "adult")
@@ -53,11 +53,11 @@ class Ledger:
     3
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EntryStore) -> None:
         """For `create`, `open` and `in_memory`, which make the journal."""
         self._journal = journal
         self._lock = threading.Lock()
-        self._book = Book(journal.where)
+        self._book = LedgerState(journal.where)
         with journal.reading() as page:
             self._catch_up(page)
         if self._book.format > FORMAT:
@@ -78,7 +78,7 @@ class Ledger:
         >>> Ledger.create(path, "bank").party
         'bank'
         """
-        return cls(FileJournal.create(path_of(path), first_entry(party, reason), patience=patience))
+        return cls(FileEntryStore.create(path_of(path), first_entry(party, reason), patience=patience))
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
@@ -90,7 +90,7 @@ class Ledger:
         >>> Ledger.open(path).receipt() == head
         True
         """
-        return cls(FileJournal.open(path_of(path), patience=patience))
+        return cls(FileEntryStore.open(path_of(path), patience=patience))
 
     @classmethod
     def in_memory(cls, party: str) -> Ledger:
@@ -99,7 +99,7 @@ class Ledger:
         >>> Ledger.in_memory("bank").totals()
         ()
         """
-        return cls(MemoryJournal(first_entry(party, IN_MEMORY), name=party))
+        return cls(MemoryEntryStore(first_entry(party, IN_MEMORY), name=party))
 
     @property
     def party(self) -> str:
@@ -360,7 +360,7 @@ class Ledger:
                 )
         with self._lock, self._journal.reading() as page:
             known = self._catch_up(page)
-            replayed, heads = Book(self._journal.where), [GENESIS]
+            replayed, heads = LedgerState(self._journal.where), [GENESIS]
             for entry in follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where):
                 replayed.read(entry)
                 heads.append(entry.hash)
@@ -371,11 +371,11 @@ class Ledger:
         agreed = check_witnesses(self.opening(), witnesses, heads, where=self._journal.where)
         return Verified(party=self.party, entries=known.seq, head=known.head, receipts=agreed)
 
-    def _current(self) -> Book:
+    def _current(self) -> LedgerState:
         with self._lock, self._journal.reading() as page:
             return self._catch_up(page)
 
-    def _catch_up(self, page: Page) -> Book:
+    def _catch_up(self, page: Page) -> LedgerState:
         """Read what other threads and processes have written since, each entry checked."""
         book = self._book
         rows = page.rows(max(book.seq, 1))

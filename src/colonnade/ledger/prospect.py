@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 
-from colonnade.ledger.book import Book, accounts, left
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.cost import epsilon_of
 from colonnade.ledger.release import Release
+from colonnade.ledger.state import LedgerState, accounts, left
 
 _DIGITS = 3
 
@@ -34,12 +34,12 @@ class Prospect:
     left: float
 
 
-def prospects(book: Book, release: Release, dataset: str) -> tuple[Prospect, ...]:
+def prospects(book: LedgerState, release: Release, dataset: str) -> tuple[Prospect, ...]:
     """Every account that the release names, against the budget that would leave it least, in the order of its lines.
 
     An account without a budget has none to leave: `admit` refuses it, and it is not in the answer.
 
-    >>> prospects(Book("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "adult")
+    >>> prospects(LedgerState("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "adult")
     ()
     """
     found = []

@@ -18,14 +18,14 @@ _READER = Reader().name
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerLine:
     """What one release is to one observer, for one unit of protection.
 
     The names are those of `colonnade.privacy.observers` and `colonnade.privacy.neighbours` in their one
     spelling: two spellings of one observer would be two totals, each of them too small.
 
     >>> from colonnade.privacy.events import Gaussian
-    >>> Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0)).observer
+    >>> LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=4.0)).observer
     'server'
     """
 
@@ -86,7 +86,7 @@ class Release:
     part: `owners` is None, and what they published has a line for the reader.
 
     >>> from colonnade.privacy.events import Gaussian
-    >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
+    >>> line = LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
     >>> release = Release(
     ...     id="run-1/moments", run="run-1", plan="5f0c", what="second moments", receiver="server",
     ...     lines=(line,), reproducible=False,
@@ -100,7 +100,7 @@ class Release:
     plan: str
     what: str
     receiver: str
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
     reproducible: bool
     exact: int = 0
     owners: tuple[str, ...] | None = None
@@ -117,7 +117,7 @@ class Release:
         for name in ("id", "run", "plan", "what", "receiver"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise ValueError(f"a release has a {name}: text that is not empty")
-        if not isinstance(self.lines, tuple) or not all(isinstance(line, Line) for line in self.lines):
+        if not isinstance(self.lines, tuple) or not all(isinstance(line, LedgerLine) for line in self.lines):
             raise ValueError("the lines of a release are a tuple of Line")
         if not isinstance(self.reproducible, bool):
             raise ValueError("a release says whether its noise is reproducible: True or False")
@@ -180,7 +180,8 @@ class Release:
     def from_data(cls, data: Mapping[str, Any]) -> Release:
         """The release that `to_data` wrote."""
         lines = tuple(
-            Line(line["observer"], line["unit"], event_from_data(line["event"])) for line in data["lines"]
+            LedgerLine(line["observer"], line["unit"], event_from_data(line["event"]))
+            for line in data["lines"]
         )
         return cls(
             id=data["id"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from colonnade.ledger.book import Total
+from colonnade.ledger.state import Total
 from colonnade.markup import html_table
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.privacy.words import observer_text, unit_text

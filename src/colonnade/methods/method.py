@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from colonnade.data.documents import Form
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import View
@@ -53,7 +53,7 @@ class Target(TypedDict):
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingSpec:
     """What a user wants of a method; `options` are the method's own, in the shape of its form.
 
     `verify` is what is checked of what others deal; None: the strongest that a method offers by itself.
@@ -75,7 +75,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Learnt(ABC):
+class TrainedModel(ABC):
     """A model that a protocol trained: whatever it is made of, it scores people.
 
     `split` says that the weights stay with their parties: only a simulation in one process sees them beside each
@@ -84,7 +84,7 @@ class Learnt(ABC):
     nothing.
     """
 
-    frame: Frame
+    frame: InputSpec
     privacy: Privacy
     run: Run[Any] | None = None
     split: bool = False
@@ -102,7 +102,7 @@ class Learnt(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class LearntLinear(Learnt):
+class LinearModel(TrainedModel):
     """A linear model: one row of coefficients, or one for each class, on `frame.features`.
 
     `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own,
@@ -122,7 +122,7 @@ class LearntLinear(Learnt):
         return np.asarray(np.exp(found) if self.loss in LOG_LINK else found)
 
 
-Found = Learnt | MomentRelease
+Found = TrainedModel | MomentRelease
 Kernel = Literal["products", "draws", "powers", "floats"]
 """What a protocol can spend most of its time in: products in a field, draws of noise, powers modulo n, floats."""
 
@@ -153,7 +153,9 @@ class RequestMaker(Protocol):
     something be asked for that protects nobody.
     """
 
-    def __call__(self, asked: Asked, alignment: Alignment, public: tuple[str, ...] = (), /) -> Request[Any]:
+    def __call__(
+        self, asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] = (), /
+    ) -> Request[Any]:
         """The request, or an error that says why there is none."""
         ...
 
@@ -184,7 +186,7 @@ class AnyMethod(ABC):
         """Whether ε means anything to it."""
 
     @abstractmethod
-    def train(self, federation: Federation, asked: Asked) -> Found:
+    def train(self, federation: Federation, asked: TrainingSpec) -> Found:
         """What was asked for, of all parties in this process."""
 
 
@@ -195,7 +197,7 @@ class Baseline(AnyMethod):
     `private` says whether it adds noise for an ε, and `everybodys_rows` whether it sees all rows in one place.
     """
 
-    simulate: Callable[[Federation, Asked], Found]
+    simulate: Callable[[Federation, TrainingSpec], Found]
     private: bool
     everybodys_rows: bool
 
@@ -209,7 +211,7 @@ class Baseline(AnyMethod):
         """Whether it adds noise."""
         return self.private
 
-    def train(self, federation: Federation, asked: Asked) -> Found:
+    def train(self, federation: Federation, asked: TrainingSpec) -> Found:
         """Simulate."""
         return self.simulate(federation, asked)
 
@@ -226,13 +228,13 @@ class Method(AnyMethod):
     `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
     deal and `scores` what models are judged by. A run of many steps is `resumable`; a short one starts again. `pilots`
     are short runs of which a plan is the weighted sum, `noise` how much a plan adds, `kernel` what it spends most of
-    its time in. `twin` learns what the protocol would from the coins it is given, far quicker, and `paper` simulates
-    the paper's own calibration on public data, where the protocol itself does not run it.
+    its time in. `twin` learns what the protocol would from the randomness it is given, far quicker, and `paper`
+    simulates the paper's own calibration on public data, where the protocol itself does not run it.
     """
 
     request: RequestMaker
-    session: Callable[[Asked], Program]
-    model: Callable[[Asked, Mapping[str, Any]], Found | None]
+    session: Callable[[TrainingSpec], Program]
+    model: Callable[[TrainingSpec, Mapping[str, Any]], Found | None]
     views: Callable[[Any], tuple[View, ...]]
     checks: tuple[str, ...]
     scores: tuple[str, ...]
@@ -241,7 +243,7 @@ class Method(AnyMethod):
     noise: Callable[[Any], Noise | None]
     kernel: Kernel
     twin: Callable[[Any, Mapping[str, Table], Randomness], Found] | None = None
-    paper: Callable[[Federation, Asked], Found] | None = None
+    paper: Callable[[Federation, TrainingSpec], Found] | None = None
 
     @property
     def public_only(self) -> bool:
@@ -253,7 +255,7 @@ class Method(AnyMethod):
         """Always: its noise is calibrated to one."""
         return True
 
-    def train(self, federation: Federation, asked: Asked) -> Found:
+    def train(self, federation: Federation, asked: TrainingSpec) -> Found:
         """Run the protocol between all parties in this process; in the paper's own mode, simulate it."""
         if self.paper is not None and getattr(asked.options, "calibration", "") == "paper":
             return self.paper(federation, asked)
@@ -262,7 +264,7 @@ class Method(AnyMethod):
         found = self.model(asked, run.outcome.results)
         if found is None:
             raise LocalProtocolError(f"method {self.name!r} left nothing with anybody")
-        return replace(found, run=run) if isinstance(found, Learnt) else found
+        return replace(found, run=run) if isinstance(found, TrainedModel) else found
 
 
 def plan_views(plan: Plan) -> tuple[View, ...]:
@@ -270,10 +272,10 @@ def plan_views(plan: Plan) -> tuple[View, ...]:
     return plan.views
 
 
-def options_of(asked: Asked, form: type[OptionsT]) -> OptionsT:
+def options_of(asked: TrainingSpec, form: type[OptionsT]) -> OptionsT:
     """The options of a method, which other methods' are not.
 
-    >>> options_of(Asked("pca", 1.0), NoOptions)
+    >>> options_of(TrainingSpec("pca", 1.0), NoOptions)
     NoOptions()
     """
     if not isinstance(asked.options, form):
@@ -281,8 +283,8 @@ def options_of(asked: Asked, form: type[OptionsT]) -> OptionsT:
     return asked.options
 
 
-def frame_of(found: Found) -> Frame:
+def frame_of(found: Found) -> InputSpec:
     """How to read people for what was found."""
-    if isinstance(found, Learnt):
+    if isinstance(found, TrainedModel):
         return found.frame
-    return Frame(found.encoders, found.label, found.attributes)
+    return InputSpec(found.encoders, found.label, found.attributes)

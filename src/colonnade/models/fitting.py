@@ -11,9 +11,9 @@ from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_rows
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import Asked, Learnt, LearntLinear, frame_of
+from colonnade.methods.method import LinearModel, TrainedModel, TrainingSpec, frame_of
 from colonnade.methods.table import checked_options, method_named, train_with
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
 from colonnade.protocols.plans import Task
@@ -51,7 +51,7 @@ class CountsFeatures(Protocol):
 
 
 def obtain(
-    source: MomentRelease | Learnt | ReleaseSource,
+    source: MomentRelease | TrainedModel | ReleaseSource,
     *,
     task: Task,
     epsilon: float,
@@ -59,12 +59,12 @@ def obtain(
     method: str = "moments",
     options: Mapping[str, Any] | None = None,
     loss: str = "",
-) -> MomentRelease | LearntLinear:
+) -> MomentRelease | LinearModel:
     """The release given, at no cost; or what a method makes of a federation for (ε, δ).
 
     What would not be a linear model of this loss, the task's own if it is empty, is refused before anything is run.
     """
-    if isinstance(source, Learnt):
+    if isinstance(source, TrainedModel):
         return linear_of(source, task=task, loss=loss)
     if isinstance(source, MomentRelease):
         return source
@@ -81,16 +81,16 @@ def obtain(
         raise InputError(_instead(f"method = {method!r} trains a network.", task, chosen.trains))
     _check_loss(task, given=getattr(asked, "loss", None) or "", wanted=loss)
     if isinstance(source, Federation):
-        found = train_with(source, method, Asked(task, epsilon, delta, options=asked))
+        found = train_with(source, method, TrainingSpec(task, epsilon, delta, options=asked))
         return found if isinstance(found, MomentRelease) else linear_of(found, task=task, loss=loss)
     if method != "moments":
         raise InputError(f"method = {method!r} needs a Federation; {type(source).__name__} only has moments.")
     return source.moments(task=task, epsilon=epsilon, delta=delta)
 
 
-def linear_of(found: Learnt, *, task: Task, loss: str = "") -> LearntLinear:
+def linear_of(found: TrainedModel, *, task: Task, loss: str = "") -> LinearModel:
     """A model that was learnt, if it is linear and of this loss; an `InputError` names the estimator for another."""
-    if not isinstance(found, LearntLinear):
+    if not isinstance(found, LinearModel):
         raise InputError(_instead("this model is a network.", task, "network"))
     _check_loss(task, given=found.loss, wanted=loss)
     return found
@@ -110,21 +110,21 @@ def _instead(reason: str, task: Task, trained: str) -> str:
     return f"{reason} Fit it with {name}."
 
 
-def begin(model: Any, found: MomentRelease | Learnt) -> None:
+def begin(model: Any, found: MomentRelease | TrainedModel) -> None:
     """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it."""
     for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
         delattr(model, name)
     model.frame_ = frame_of(found)
     model.releases_ = (found,) if isinstance(found, MomentRelease) else ()
-    model.run_ = found.run if isinstance(found, Learnt) else None
-    model.split_ = isinstance(found, Learnt) and found.split
+    model.run_ = found.run if isinstance(found, TrainedModel) else None
+    model.split_ = isinstance(found, TrainedModel) and found.split
     model.privacy_ = found.privacy
     model.n_features_in_ = model.frame_.columns
     model.feature_names_in_ = np.array(model.frame_.feature_names, dtype=object)
     model.columns_in_ = model.frame_.column_names
 
 
-def fitted(model: Any, attribute: str) -> Frame:
+def fitted(model: Any, attribute: str) -> InputSpec:
     """How a fitted model reads people, or scikit-learn's `NotFittedError`."""
     if not hasattr(model, attribute):
         from sklearn.exceptions import NotFittedError
@@ -132,5 +132,5 @@ def fitted(model: Any, attribute: str) -> Frame:
         raise NotFittedError(
             f"this {type(model).__name__} is not fitted. Call fit with a MomentRelease or a federation first."
         )
-    frame: Frame = model.frame_
+    frame: InputSpec = model.frame_
     return frame

@@ -14,7 +14,7 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
-from colonnade.methods.method import Asked, Learnt
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.models.columns import Rows
 from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.files.content import Saved
@@ -46,7 +46,7 @@ class _ByMessages(Saved, Estimator):
         self.delta = delta
         self.options = options
 
-    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
+    def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
         """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
         refuse_labels(y)
         task, name = LOSSES[self.loss].task, type(self).__name__
@@ -56,10 +56,10 @@ class _ByMessages(Saved, Estimator):
             if "loss" in given:
                 raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
             form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
-            trained: object = METHOD.train(source, Asked(task, self.epsilon, self.delta, options=form))
+            trained: object = METHOD.train(source, TrainingSpec(task, self.epsilon, self.delta, options=form))
         else:
             trained = source
-        if not isinstance(trained, Learnt):
+        if not isinstance(trained, TrainedModel):
             # This model is trained by messages between parties: no release has what it needs.
             refuse_rows(trained, "a Federation")
         learnt = linear_of(trained, task=task, loss=self.loss)
@@ -167,7 +167,7 @@ class SupportVectorClassifier(_ByMessages, Classifier):
 
     loss = "svm"
 
-    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
+    def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
         """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
         refuse_labels(y)
         super().fit(source)

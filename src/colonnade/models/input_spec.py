@@ -15,14 +15,14 @@ from colonnade.models.columns import Rows, column_names, feature_names, feature_
 
 
 @dataclass(frozen=True)
-class Frame:
+class InputSpec:
     """Encoders by party and the label's declaration: public, and enough to encode raw rows anywhere.
 
     `attributes` is m, by whose root features are divided; by default as many as the encoders have.
 
     >>> from colonnade.data.columns import NumericColumn
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
-    >>> Frame((("bank", encoder),), LabelBlock(None)).features({"age": [0, 90]}).tolist()
+    >>> InputSpec((("bank", encoder),), LabelBlock(None)).features({"age": [0, 90]}).tolist()
     [[-1.0], [1.0]]
     """
 
@@ -35,7 +35,7 @@ class Frame:
         object.__setattr__(self, "attributes", self.attributes or declared)
 
     @classmethod
-    def joined(cls, parts: Sequence[Frame], label: LabelBlock) -> Frame:
+    def joined(cls, parts: Sequence[InputSpec], label: LabelBlock) -> InputSpec:
         """Parts of one frame beside each other again; refused where one of them is not here."""
         encoders = tuple(pair for part in parts for pair in part.encoders)
         attributes = parts[0].attributes

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.federation.no_rows import refuse_labels
-from colonnade.methods.method import Learnt
+from colonnade.methods.method import TrainedModel
 from colonnade.models.columns import Rows
 from colonnade.models.estimator import Regressor
 from colonnade.models.files.content import Saved
@@ -83,7 +83,7 @@ class LinearRegression(Saved, Regressor):
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
+    def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.

@@ -15,14 +15,14 @@ from colonnade.errors import BadValues, DataError, InputError
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_labels
 from colonnade.forecast.default import default_of
-from colonnade.methods.method import Learnt
+from colonnade.methods.method import TrainedModel
 from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.models.columns import Rows
 from colonnade.models.discriminant import class_codes, probabilities
 from colonnade.models.estimator import Classifier
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import MULTICLASS, RULES, solve
@@ -117,7 +117,7 @@ class LogisticRegression(Saved, Classifier):
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
+    def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
@@ -158,7 +158,7 @@ class LogisticRegression(Saved, Classifier):
         self.classes_ = self.frame_.label.values
         return self
 
-    def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> tuple[str, str]:
+    def _method(self, source: MomentRelease | TrainedModel | ReleaseSource) -> tuple[str, str]:
         """The method that was named, or the default and why: moments where what is asked is about a release."""
         if self.method is not None:
             return self.method, ""
@@ -172,7 +172,7 @@ class LogisticRegression(Saved, Classifier):
             return "moments", "what was asked for is about a release"
         return default_of(source, "classification", epsilon=self.epsilon, delta=self.delta)
 
-    def _check_classes(self, source: MomentRelease | Learnt | ReleaseSource) -> None:
+    def _check_classes(self, source: MomentRelease | TrainedModel | ReleaseSource) -> None:
         """What does not fit the declared classes is refused before it is paid for."""
         given = sorted({"threshold", "class_weight"} & set(self.options or ()))
         if given:
@@ -235,7 +235,9 @@ class LogisticRegression(Saved, Classifier):
         check_weight(self.class_weight)
 
 
-def accuracy(frame: Frame, codes: NDArray[np.int64], y: ArrayLike, sample_weight: ArrayLike | None) -> float:
+def accuracy(
+    frame: InputSpec, codes: NDArray[np.int64], y: ArrayLike, sample_weight: ArrayLike | None
+) -> float:
     """The share of people whose class, as declared to a model, has the code that was predicted."""
     label = frame.label.label
     if not isinstance(label, ClassLabel):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
 from colonnade.federation.no_rows import refuse_labels
-from colonnade.methods.method import Learnt
+from colonnade.methods.method import TrainedModel
 from colonnade.models.columns import Rows
 from colonnade.models.estimator import Estimator
 from colonnade.models.files.content import Saved
@@ -85,7 +85,7 @@ class PCA(Saved, Estimator):
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
+    def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
         """Learn from a release with any label or none, or from a federation that makes one."""
         refuse_labels(y)
         wanted = self.n_components

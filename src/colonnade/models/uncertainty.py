@@ -224,9 +224,9 @@ def _estimate(
     coefficients = _against_others(rule.coefficients(release), faint)
     if draws is None:
         draws = int(min(MOST_DRAWS, max(FEWEST_DRAWS, 2_000_000_000 // release.columns**3)))
-    coins = KeyedRandomness(_key(release))
+    randomness = KeyedRandomness(_key(release))
     errors = [
-        _rehearse(stand_in, rule, draws, coins, faint, watch) for stand_in in (release, _shrunk(release))
+        _rehearse(stand_in, rule, draws, randomness, faint, watch) for stand_in in (release, _shrunk(release))
     ]
     if any(found is None for found in errors):
         return None
@@ -246,7 +246,7 @@ def _rehearse(
     truth: MomentRelease,
     rule: Rule,
     draws: int,
-    coins: Randomness,
+    randomness: Randomness,
     faint: tuple[int, ...],
     watch: Watch | None,
 ) -> Array | None:
@@ -259,7 +259,7 @@ def _rehearse(
     failures = 0
     while len(errors) < draws:
         try:
-            errors.append(_against_others(rule.coefficients(_noisy(truth, coins)), faint) - target)
+            errors.append(_against_others(rule.coefficients(_noisy(truth, randomness)), faint) - target)
         except DataError:
             failures += 1
             if failures > draws // 2:
@@ -270,11 +270,11 @@ def _rehearse(
     return np.array(errors)
 
 
-def _noisy(release: MomentRelease, coins: Randomness) -> MomentRelease:
+def _noisy(release: MomentRelease, randomness: Randomness) -> MomentRelease:
     """The release with fresh noise of its own law; at these sizes a Skellam is a normal rounded to the grid."""
     size = len(release.matrix)
     rows, columns = np.triu_indices(size)
-    uniform = ((coins.words(len(rows)) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    uniform = ((randomness.words(len(rows)) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
     noise = np.zeros((size, size), dtype=np.int64)
     deviation = float(release.mu) ** 0.5 * np.where(rows == columns, np.sqrt(2.0), 1.0)
     noise[rows, columns] = np.rint(ndtri(uniform) * deviation).astype(np.int64)

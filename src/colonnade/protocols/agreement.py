@@ -73,7 +73,7 @@ async def meet(party: Party) -> None:
             (anew,) = said[owner].array("anew", dtype="i8", shape=(1,)).tolist()
             party.ledger.recognise(Opening(owner, said[owner].text("ledger"), anew=bool(anew)))
     party.run = digest({name: message.text("contribution") for name, message in said.items()})[:32]
-    party.tainted = any(message.fields.get("reproducible") is not False for message in said.values())
+    party.seeded = any(message.fields.get("reproducible") is not False for message in said.values())
 
 
 async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:

@@ -111,10 +111,10 @@ async def _ask_everybody(
     party: Party, ids: Ids, size: int, others: Sequence[str], way: Way | None
 ) -> Intersection:
     # Each pair has coins of its own, drawn before any of them begins: a run that goes on draws them alike.
-    coins = {peer: KeyedRandomness(party.randomness.bytes(_COINS)) for peer in others}
+    randomness = {peer: KeyedRandomness(party.randomness.bytes(_COINS)) for peer in others}
     hashed = oprf_intersection.Hashed(party, ids)
     # All at once: an owner that had to wait for the others' turns could time out.
-    tasks = [asyncio.create_task(_ask(party, hashed, size, peer, way, coins[peer])) for peer in others]
+    tasks = [asyncio.create_task(_ask(party, hashed, size, peer, way, randomness[peer])) for peer in others]
     try:
         answers = dict(zip(others, await asyncio.gather(*tasks), strict=True))
     finally:
@@ -130,23 +130,27 @@ async def _ask_everybody(
 
 
 async def _ask(
-    party: Party, ids: oprf_intersection.Hashed, size: int, peer: str, way: Way | None, coins: Randomness
+    party: Party, ids: oprf_intersection.Hashed, size: int, peer: str, way: Way | None, randomness: Randomness
 ) -> tuple[int, Found]:
     theirs = await _sizes(party, peer, size)
     if (way or way_for(size, theirs)) == "curve":
-        return theirs, await curve_intersection.ask(party, ids.ids, size, theirs, peer=peer, randomness=coins)
-    return theirs, await oprf_intersection.ask(party, ids, size, theirs, peer=peer, randomness=coins)
+        return theirs, await curve_intersection.ask(
+            party, ids.ids, size, theirs, peer=peer, randomness=randomness
+        )
+    return theirs, await oprf_intersection.ask(party, ids, size, theirs, peer=peer, randomness=randomness)
 
 
 async def _answer(party: Party, ids: Ids, size: int, hub: str, way: Way | None) -> Intersection:
-    coins = KeyedRandomness(party.randomness.bytes(_COINS))
+    randomness = KeyedRandomness(party.randomness.bytes(_COINS))
     theirs = await _sizes(party, hub, size)
     answered: Answered
     if (way or way_for(size, theirs)) == "curve":
-        answered = await curve_intersection.answer(party, ids, size, theirs, peer=hub, randomness=coins)
+        answered = await curve_intersection.answer(party, ids, size, theirs, peer=hub, randomness=randomness)
     else:
         hashed = oprf_intersection.Hashed(party, ids)
-        answered = await oprf_intersection.answer(party, hashed, size, theirs, peer=hub, randomness=coins)
+        answered = await oprf_intersection.answer(
+            party, hashed, size, theirs, peer=hub, randomness=randomness
+        )
     places = await _hear_places(party, hub, min(size, theirs))
     try:
         rows = answered.rows(places)

@@ -241,7 +241,7 @@ async def scores_session(
     if aligned is not None:
         _refuse_trained(party, plan, aligned, trained_on)
         mine = _checked(party, plan, np.zeros((plan.rows, plan.width)) if terms is None else terms(aligned))
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     streams = await share_mask_keys(party, party.group.owners)
     total = await secure_sum(
@@ -256,7 +256,7 @@ async def scores_session(
         step="scores",
     )
     await confirm(party, "")
-    return Scored(plan, party.run, party.tainted, aligned, None if total is None else _read(plan, total))
+    return Scored(plan, party.run, party.seeded, aligned, None if total is None else _read(plan, total))
 
 
 def _counts(party: Party, plan: ScoresPlan, terms: Array) -> NDArray[np.int64]:

@@ -58,7 +58,7 @@ async def judge_session(
     opened = await judged(party, aligned, mine, plan)
     shape, largest = (plan.coefficients,), plan.field.capacity
     read = await publish_integers(party, opened, name="coefficients", shape=shape, largest=largest)
-    return Opened(plan, party.run, party.tainted, aligned, read)
+    return Opened(plan, party.run, party.seeded, aligned, read)
 
 
 async def judged(
@@ -66,7 +66,7 @@ async def judged(
 ) -> Integers | None:
     """The noisy sums at the server, None elsewhere."""
     group, t = party.group, party.group.threshold
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     sums = _Products(plan)
     for number, (rows, mine) in enumerate(_blocks(party, aligned, terms, plan)):

@@ -13,17 +13,17 @@ from colonnade.errors import PlanError
 from colonnade.ledger import Cut, Part, Release
 from colonnade.ledger.parts import KEY_BYTES, PartName
 from colonnade.protocols.messages import exchange, hear, tell
-from colonnade.runtime.party import Book, Party
+from colonnade.runtime.party import Accountant, Party
 from colonnade.runtime.wire import Message
 
 
 @dataclass(frozen=True)
-class PartAsked:
+class PartSpec:
     """The part that a run is about, and at an owner how its data set was cut before, if it was.
 
     `rules` are those by which this owner reads ids. `keep` writes down a cut that is the data set's first.
 
-    >>> PartAsked(0.2, "training").to_data()
+    >>> PartSpec(0.2, "training").to_data()
     {'share': 0.2, 'part': 'training'}
     """
 
@@ -53,10 +53,10 @@ class PartAsked:
 
 
 @dataclass(frozen=True, eq=False)
-class PartBook:
+class PartAccountant:
     """A book in which every charge is about one part of the data set."""
 
-    book: Book
+    book: Accountant
     part: Part
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:
@@ -86,7 +86,7 @@ async def agree_on_cut(party: Party) -> Cut | None:
     The key is that of the first owner whose data set was cut before; a fresh one of the first owner if none was. An
     owner whose data set was cut by another key counts this run in every part.
     """
-    asked: PartAsked = party.part
+    asked: PartSpec = party.part
     if not party.owns_columns:
         return None
     asked.check(party.name)
@@ -109,5 +109,5 @@ async def agree_on_cut(party: Party) -> Cut | None:
     cut = Cut(key, asked.share, asked.rules)
     if asked.known is None:
         asked.keep(cut)
-    party.ledger = PartBook(party.ledger, cut.part(asked.name))
+    party.ledger = PartAccountant(party.ledger, cut.part(asked.name))
     return cut

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError
-from colonnade.ledger import CoalitionBound, Line, Release
+from colonnade.ledger import CoalitionBound, LedgerLine, Release
 from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee, View, guarantee
 from colonnade.privacy.neighbours import ColumnsOf, PartOf
@@ -70,7 +70,7 @@ class Plan(ABC):
         """Who gets what leaves a party."""
         return self.group.server
 
-    def lines_for(self, party: str) -> tuple[Line, ...]:
+    def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
         """What an owner's ledger holds of this run: the lines about its own columns."""
         return lines_about(party, self.views)
 
@@ -176,13 +176,13 @@ def guarantees_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
     )
 
 
-def lines_about(party: str, views: Iterable[View]) -> tuple[Line, ...]:
+def lines_about(party: str, views: Iterable[View]) -> tuple[LedgerLine, ...]:
     """What an owner's ledger holds of these views: all about its own columns, and none of its own look at the others.
 
     Coalitions that have no names have no accounts: a release says apart what they learn.
     """
     return tuple(
-        Line(view.observer.name, view.unit.name, view.event)
+        LedgerLine(view.observer.name, view.unit.name, view.event)
         for view in views
         if not isinstance(view.observer, Colluding)
         and party not in members_of(view.observer)

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.ledger import Line
+from colonnade.ledger import LedgerLine
 from colonnade.numbers.field import Field
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import View, account, epsilon_text
@@ -150,7 +150,7 @@ class SharedPlan(Plan):
             return "no ε can be stated"
         return f"ε = {epsilon_text(cost.epsilon)}"
 
-    def lines_for(self, party: str) -> tuple[Line, ...]:
+    def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
         """Beside the views: what a record replaced is to readers, and to a server that knows a part of the noise.
 
         A ledger adds that up for those who take part in other runs and only read this one, and for a server and
@@ -163,7 +163,7 @@ class SharedPlan(Plan):
         replaced = self.replaced
         return (
             *super().lines_for(party),
-            *(Line(observer, REPLACE.name, replaced) for observer in looking),
+            *(LedgerLine(observer, REPLACE.name, replaced) for observer in looking),
         )
 
     def _colluding(self) -> tuple[View, ...]:

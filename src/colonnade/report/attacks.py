@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.attacks.campaign import Finding
-from colonnade.report.charts import Axes, Line
+from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 from colonnade.report.facts import Facts
 from colonnade.report.plain import lines_text
@@ -71,7 +71,7 @@ def success_text(finding: dict[str, Any]) -> str:
 
 def draw_attacks(path: Path, facts: Facts) -> bool:
     """Success over the epochs of every attack that has them, and chance; False if none has."""
-    lines: list[Line] = []
+    lines: list[Series] = []
     chances: Sequence[float] = ()
     for finding in facts["findings"]:
         epochs = finding["by_epoch"]
@@ -79,13 +79,13 @@ def draw_attacks(path: Path, facts: Facts) -> bool:
             xs = tuple(float(number) for number in range(1, len(epochs) + 1))
             defended = f"ε = {facts['epsilon']:g}" if finding["defence"] == "sound" else "no defence"
             label = f"{defended}: {finding['attack']} ({finding['run']})"
-            lines.append(Line(label, xs, tuple(item["rate"] for item in epochs)))
+            lines.append(Series(label, xs, tuple(item["rate"] for item in epochs)))
             if len(epochs) > len(chances) and finding["defence"] == "sound":
                 chances = [item["chance"] for item in epochs]
     if not lines:
         return False
     if chances:
         xs = tuple(float(number) for number in range(1, len(chances) + 1))
-        lines.append(Line("chance", xs, tuple(chances)))
+        lines.append(Series("chance", xs, tuple(chances)))
     draw(path, lines, Axes("epoch", "labels read right", whole_x=True), title=facts["name"])
     return True

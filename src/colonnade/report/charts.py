@@ -74,10 +74,10 @@ _GREYS = (
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """Points to be joined, and what they show; `spreads` are the halves of bars through them.
 
-    >>> Line("server", (1.0, 2.0), (0.5, 0.7)).label
+    >>> Series("server", (1.0, 2.0), (0.5, 0.7)).label
     'server'
     """
 
@@ -129,14 +129,14 @@ class Axes:
 class Chart:
     """Lines and levels in one frame.
 
-    >>> chart = Chart("Example", Axes("x", "y"), (Line("one", (1.0, 2.0), (1 / 3, 4.0)),))
+    >>> chart = Chart("Example", Axes("x", "y"), (Series("one", (1.0, 2.0), (1 / 3, 4.0)),))
     >>> chart.description
     '{"one": [[1.0, 0.3333], [2.0, 4.0]]}'
     """
 
     title: str
     axes: Axes
-    lines: tuple[Line, ...]
+    lines: tuple[Series, ...]
     levels: tuple[Level, ...] = ()
 
     @property
@@ -151,7 +151,7 @@ class Chart:
         return json.dumps(points, ensure_ascii=False)
 
     @property
-    def styled(self) -> Iterator[tuple[Line, Style]]:
+    def styled(self) -> Iterator[tuple[Series, Style]]:
         """The lines, each with its own style or the next of the greys."""
         for place, line in enumerate(self.lines):
             yield line, line.style or _GREYS[place % len(_GREYS)]
@@ -217,7 +217,7 @@ def _decade(power: int) -> str:
 def svg(chart: Chart, *, narrow: bool = False) -> str:
     """The chart as one SVG element that stands by itself in a file, or `narrow` for a page, the legend below.
 
-    >>> drawn = svg(Chart("A < B", Axes("x", "y"), (Line("one", (1.0, 2.0), (3.0, 4.0)),)))
+    >>> drawn = svg(Chart("A < B", Axes("x", "y"), (Series("one", (1.0, 2.0), (3.0, 4.0)),)))
     >>> drawn.startswith("<svg") and "A &lt; B" in drawn
     True
     """
@@ -287,7 +287,7 @@ def _levels(chart: Chart, up: _Scale, frame: tuple[float, float]) -> Iterator[st
                 yield _text(right - 3, y - 3, level.note, anchor="end", size=9, colour="#737373")
 
 
-def _line(line: Line, style: Style, across: _Scale, up: _Scale) -> Iterator[str]:
+def _line(line: Series, style: Style, across: _Scale, up: _Scale) -> Iterator[str]:
     places = [(across.place(x), up.place(y)) for x, y in zip(line.xs, line.ys, strict=True)]
     # A point that has no place breaks the line.
     way, joined = [], False

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from colonnade.comparison.compare import METRIC_NOTES, Comparison, Row
 from colonnade.comparison.entries import PAPER
-from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
+from colonnade.report.charts import Axes, Chart, Level, Mark, Series, Style, svg
 from colonnade.report.compared import compared_text
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import render
@@ -267,11 +267,11 @@ def comparison_chart(facts: Facts) -> Chart:
     return Chart(facts["name"], axes, tuple(lines), tuple(levels))
 
 
-def _line(place: int, method: str, rows: list[Facts]) -> Line:
+def _line(place: int, method: str, rows: list[Facts]) -> Series:
     # Bars that would lie on each other stay apart by a hair.
     shift = math.exp(_HAIR * (place % _APART - _APART // 2))
     paper, trusted = rows[0]["paper"], rows[0]["trusted"]
-    return Line(
+    return Series(
         method,
         tuple(row["epsilon"] * shift for row in rows),
         tuple(row["mean"] for row in rows),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from colonnade.errors import CannotWrite, InputError
-from colonnade.report.charts import Axes, Chart, Line, svg
+from colonnade.report.charts import Axes, Chart, Series, svg
 from colonnade.report.plots import check_plots, plot
 
 FORMATS = ("svg", "png", "pdf")
@@ -29,12 +29,12 @@ def check_plot_path(path: Path) -> str:
     return kind
 
 
-def draw(path: Path, lines: Sequence[Line], axes: Axes, *, title: str) -> None:
+def draw(path: Path, lines: Sequence[Series], axes: Axes, *, title: str) -> None:
     """Draw the lines into a file, replaced in one step.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> draw(Path(folder.name) / "a.svg", [Line("one", (1, 2), (3, 4))], Axes("x", "y"), title="Example")
+    >>> draw(Path(folder.name) / "a.svg", [Series("one", (1, 2), (3, 4))], Axes("x", "y"), title="Example")
     >>> folder.cleanup()
     """
     if not lines:
@@ -47,7 +47,7 @@ def draw_chart(path: Path, chart: Chart) -> None:
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> chart = Chart("Example", Axes("x", "y"), (Line("one", (1, 2), (3, 4)),))
+    >>> chart = Chart("Example", Axes("x", "y"), (Series("one", (1, 2), (3, 4)),))
     >>> draw_chart(Path(folder.name) / "a.svg", chart)
     >>> folder.cleanup()
     """

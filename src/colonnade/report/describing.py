@@ -12,7 +12,7 @@ from colonnade.models.release import MomentRelease
 from colonnade.models.selection import units
 from colonnade.models.tables.describing import description
 from colonnade.models.tables.margins import is_levelled
-from colonnade.report.charts import Axes, Chart, Line, svg
+from colonnade.report.charts import Axes, Chart, Series, svg
 from colonnade.report.facts import Facts
 from colonnade.report.html import render
 from colonnade.report.pictures import effect_picture, effect_scale
@@ -119,7 +119,7 @@ def share_chart(column: Mapping[str, Any]) -> Chart:
     places = tuple(float(place) for place in range(1, len(column["levels"]) + 1))
     shares = tuple(level["share"] for level in column["levels"])
     spreads = tuple(level["noise"] for level in column["levels"])
-    line = Line("share ± noise", places, shares, spreads=spreads)
+    line = Series("share ± noise", places, shares, spreads=spreads)
     return Chart(column["column"], Axes("level", "share of the people", whole_x=True), (line,))
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from colonnade import __version__
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
-from colonnade.ledger.book import Book, left
 from colonnade.ledger.budget import Account
 from colonnade.ledger.chain import Entry
+from colonnade.ledger.state import LedgerState, left
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.runtime.group import Group
 
@@ -175,9 +175,9 @@ def ledger_facts(ledger: Ledger) -> Facts:
     return entries_facts(ledger.entries())[0]
 
 
-def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, Book]:
+def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
     """Totals and history of a ledger's entries, whose chain was checked, and the book that they make."""
-    book = Book("the ledger")
+    book = LedgerState("the ledger")
     for entry in entries:
         book.read(entry)
     facts = {
@@ -221,7 +221,7 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
 
     ε is at the δ of the budget that governs the account now, so that before and after can be compared.
     """
-    book = Book("before the run")
+    book = LedgerState("before the run")
     for entry in ledger.entries():
         if entry.kind == "charge" and entry.body["release"]["run"] == run:
             break

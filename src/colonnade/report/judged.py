@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from colonnade.federation.records import plain
-from colonnade.report.charts import Axes, Chart, Line, Style, svg
+from colonnade.report.charts import Axes, Chart, Series, Style, svg
 
 if TYPE_CHECKING:
     # With all that training takes.
@@ -99,16 +99,16 @@ def judged_pictures(judged: Facts) -> list[Markup]:
         return _class_pictures(judged)
     curves, said = judged["curves"], judged["calibration"]
     positives = judged["counts"][1] / sum(judged["counts"])
-    diagonal = Line("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
+    diagonal = Series("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
 
-    def drawn(title: str, across: str, up: str, pairs: list[list[float]], beside: Line) -> Markup:
-        line = Line(
+    def drawn(title: str, across: str, up: str, pairs: list[list[float]], beside: Series) -> Markup:
+        line = Series(
             "this model", tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=_OWN
         )
         return Markup(svg(Chart(title, Axes(across, up), (line, beside)), narrow=True))
 
-    share = Line("chance", (0.0, 1.0), (positives, positives), style=_CHANCE)
-    perfect = Line("as it should be", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
+    share = Series("chance", (0.0, 1.0), (positives, positives), style=_CHANCE)
+    perfect = Series("as it should be", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
     calibration = [[item["said"], item["so"]] for item in said]
     return [
         drawn("ROC", "false alarms among the rest", "found", curves["roc"], diagonal),
@@ -121,20 +121,20 @@ def judged_pictures(judged: Facts) -> list[Markup]:
 def _numbers_picture(judged: Facts) -> Markup:
     said, so = zip(*judged["pairs"], strict=True)
     ends = (min(*said, *so), max(*said, *so))
-    lines = (Line("this model", said, so, style=_OWN), Line("as it should be", ends, ends, style=_CHANCE))
+    lines = (Series("this model", said, so, style=_OWN), Series("as it should be", ends, ends, style=_CHANCE))
     axes = Axes(f"predicted {judged['label']}", f"mean of the true {judged['label']}", from_zero=False)
     return Markup(svg(Chart("Predicted against true", axes, lines)))
 
 
 def _class_pictures(judged: Facts) -> list[Markup]:
-    diagonal = Line("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
+    diagonal = Series("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
     found = []
     for title, key, across, up in (
         ("ROC", "roc", "false alarms among the rest", "found"),
         ("Precision and recall", "precision-recall", "recall", "precision"),
     ):
         lines = [
-            Line(
+            Series(
                 name,
                 tuple(pair[0] for pair in one["curves"][key]),
                 tuple(pair[1] for pair in one["curves"][key]),

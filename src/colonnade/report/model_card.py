@@ -53,10 +53,11 @@ def model_card(
     is whoever publishes the model to declare; `onnx` says that the graph lies beside the card.
 
     >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.models.input_spec import Frame
+    >>> from colonnade.models.input_spec import InputSpec
     >>> import numpy as np
     >>> from colonnade.models.privacy import Privacy
-    >>> empty = ModelFile("PCA", Frame((), LabelBlock(None)), np.zeros((1, 0)), np.zeros(0), Privacy(()), "moments", "")
+    >>> spec = InputSpec((), LabelBlock(None))
+    >>> empty = ModelFile("PCA", spec, np.zeros((1, 0)), np.zeros(0), Privacy(()), "moments", "")
     >>> model_card(empty, license="mit").splitlines()[:3]
     ['---', 'license: "mit"', 'library_name: "colonnade"']
     """

@@ -45,8 +45,8 @@ def check_plots(kind: str) -> None:
 def plot(chart: Chart, kind: Literal["png", "pdf"]) -> bytes:
     """The chart as the bytes of a file of this kind.
 
-    >>> from colonnade.report.charts import Line
-    >>> plot(Chart("Example", Axes("x", "y"), (Line("one", (1.0, 2.0), (3.0, 4.0)),)), "png")[1:4]
+    >>> from colonnade.report.charts import Series
+    >>> plot(Chart("Example", Axes("x", "y"), (Series("one", (1.0, 2.0), (3.0, 4.0)),)), "png")[1:4]
     b'PNG'
     """
     check_plots(kind)

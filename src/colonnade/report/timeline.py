@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colonnade.data.spreadsheets import csv_text
-from colonnade.ledger.book import Book
 from colonnade.ledger.chain import Entry
-from colonnade.report.charts import Axes, Chart, Line
+from colonnade.ledger.state import LedgerState
+from colonnade.report.charts import Axes, Chart, Series
 from colonnade.report.curves import draw
 from colonnade.report.facts import entry_text
 
@@ -61,7 +61,7 @@ def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
     >>> [(item.observer, item.epsilon, item.budget) for item in history(ledger.entries())]
     [('server', 0.0, 2.0)]
     """
-    book, found = Book("the history"), []
+    book, found = LedgerState("the history"), []
     last: dict[tuple[str, str, str], tuple[float, float, float, int]] = {}
     for entry in entries:
         book.read(entry)
@@ -138,6 +138,6 @@ def timeline(entries: Sequence[Entry], *, party: str) -> Chart:
         xs.append(float(item.entry.seq))
         ys.append(share)
     end = float(entries[-1].seq)
-    drawn = [Line(name, (*xs, end), (*ys, ys[-1])) for name, (xs, ys) in lines.items()]
+    drawn = [Series(name, (*xs, end), (*ys, ys[-1])) for name, (xs, ys) in lines.items()]
     axes = Axes("entry of the ledger", "share of the budget spent", whole_x=True)
     return Chart(f"What has left {party}", axes, tuple(drawn))

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from colonnade.models.fitting import fitted
 from colonnade.models.trees import GradientBoostedTrees, is_ordered
-from colonnade.report.charts import Axes, Chart, Line, svg
+from colonnade.report.charts import Axes, Chart, Series, svg
 from colonnade.report.facts import Facts
 from colonnade.report.html import render
 from colonnade.report.pictures import effect_picture, effect_scale
@@ -62,7 +62,7 @@ def importance_picture(model: GradientBoostedTrees, *, narrow: bool = False) -> 
     """Shares of what the trees gained by asking about each column, from the largest down, as one SVG element."""
     fitted(model, "booster_")
     lines = tuple(
-        Line(name, (float(place), float(place)), (0.0, share))
+        Series(name, (float(place), float(place)), (0.0, share))
         for place, (name, share) in enumerate(model.importance_.items(), start=1)
     )
     chart = Chart("Importance", Axes("column, by rank", "share of the gain", whole_x=True), lines)

@@ -1,6 +1,6 @@
 """One member's record of one run, so that the run can go on after a crash without anything happening twice.
 
-A member that goes on runs its program again from the beginning: with the same coins, which come from a key in the
+A member that goes on runs its program again from the beginning: with the same randomness, which comes from a key in the
 record, and with the frames that it had received, which are in the record. So it comes to the frames that it had sent,
 and each must be the one in the record, byte for byte; it is sent again only to a peer that did not receive it. Where
 the record ends the run goes on.
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from colonnade.errors import CannotWrite, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Frame
-from colonnade.runtime.party import Book
+from colonnade.runtime.party import Accountant
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 RESUMED = "resumed"
@@ -43,8 +43,8 @@ _SENT, _RECEIVED = 0, 1
 _PIECE = 1 << 20
 
 
-class OwnCoins:
-    """A member's coins for one run, from a key that only the member has: nobody else can repeat them."""
+class ReplayRandomness:
+    """A member's randomness for one run, from a key that only the member has: nobody else can repeat it."""
 
     reproducible = False
 
@@ -196,7 +196,7 @@ def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]
 class ResumedLedger:
     """A book that is asked again for a charge that it may have made: the same noise for the same release, once."""
 
-    book: Book
+    book: Accountant
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
         """The receipt of the charge, which is made if it was not."""

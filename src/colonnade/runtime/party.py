@@ -1,4 +1,4 @@
-"""A party: me, the others, how we talk, my coins and my book. Passed first, never global."""
+"""A party: me, the others, how we talk, my randomness and my accountant. Passed first, never global."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from colonnade.runtime.group import Group
 from colonnade.runtime.transcript import Seen, Traffic
 
 
-class Book(Protocol):
+class Accountant(Protocol):
     """What a protocol needs of a ledger: to be charged, and to keep what was compared and what peers' ledgers say."""
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
@@ -53,7 +53,7 @@ class Party:
     `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it
     trains nothing. `part` says which part of the people a run is about (`colonnade.protocols.parts`); None for all.
     `aligned` is called when the common people are found and before anything is charged.
-    `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
+    `run` names the run once the parties have agreed on it, and `seeded` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
     `alignment_numbers`.
@@ -62,7 +62,7 @@ class Party:
     name: str
     group: Group
     channel: Channel
-    ledger: Book
+    ledger: Accountant
     randomness: Randomness = field(default_factory=SystemRandomness)
     dataset: str = ""
     shown_ids: int | None = None
@@ -75,7 +75,7 @@ class Party:
     progress: Callable[[str, int, int], None] = silent
     seen: list[Seen] | None = None
     run: str = ""
-    tainted: bool = False
+    seeded: bool = False
     traffic: Traffic = field(default_factory=Traffic)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     alignment_numbers: dict[tuple[str, str], int] = field(default_factory=dict)

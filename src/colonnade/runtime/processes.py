@@ -142,7 +142,7 @@ def _signal(kits: Sequence[Kit], how: signal.Signals) -> int:
 
 
 @contextmanager
-def household() -> Iterator[Begin]:
+def process_group() -> Iterator[Begin]:
     """Start members with what this yields; all of them, and all they started, end with the block, whatever ends it.
 
     Ctrl-C, a service manager's TERM and a terminal that closes raise `KeyboardInterrupt` inside the block.

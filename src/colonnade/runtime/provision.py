@@ -192,7 +192,7 @@ def approve(folder: Path, request: Path, signed: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CertificateRequest:
     """What a request asks for: a certificate in this name, of this kind, for the key with this fingerprint."""
 
     name: str
@@ -200,7 +200,7 @@ class Asked:
     key: str
 
     @classmethod
-    def load(cls, request: Path) -> Asked:
+    def load(cls, request: Path) -> CertificateRequest:
         """What the request in a file asks for, as the part of it says that would be signed."""
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -222,13 +222,15 @@ class Asked:
         return cls(str(name.value), str(kind.value), hashlib.sha256(key).hexdigest())
 
 
-def approve_party(folder: Path, request: Path, signed: Path, *, key: str, renews: bool = False) -> Asked:
+def approve_party(
+    folder: Path, request: Path, signed: Path, *, key: str, renews: bool = False
+) -> CertificateRequest:
     """Issue a party's certificate, and nothing but a party's: not an administrator's, not a second one in a name.
 
     `key` is the fingerprint that the party told by another way than its request came by; empty if it told none. A
     party that `renews` has a certificate already, and must have told it.
     """
-    asked = Asked.load(request)
+    asked = CertificateRequest.load(request)
     if asked.kind != "client" or not asked.name.isidentifier():
         raise KitError(
             f"{request} asks for a certificate in the name of {asked.name!r} as {asked.kind!r}, and only parties are "

@@ -20,7 +20,7 @@ from colonnade.runtime.group import Group
 from colonnade.runtime.journal import Journal, JournalChannel
 from colonnade.runtime.logged import LoggedChannel, step_line
 from colonnade.runtime.memory import memory_network
-from colonnade.runtime.party import Book, Party, silent
+from colonnade.runtime.party import Accountant, Party, silent
 from colonnade.runtime.transcript import Seen, Traffic
 
 # Below glibc's DEFAULT_MMAP_THRESHOLD_MAX with its header and alignment.
@@ -65,10 +65,10 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What one party brings to a run in this process: its table, its ledger, its coins."""
+class PartyInputs:
+    """What one party brings to a run in this process: its table, its ledger, its randomness."""
 
-    ledger: Book
+    ledger: Accountant
     table: Any = None
     dataset: str = ""
     shown_ids: int | None = None
@@ -122,7 +122,7 @@ def reason_for_peers(error: BaseException) -> str:
 def run_here(
     program: Program,
     group: Group,
-    desks: Mapping[str, Desk],
+    desks: Mapping[str, PartyInputs],
     *agreed: Any,
     timeout: float = 60.0,
     record: bool = False,
@@ -145,7 +145,7 @@ def run_here(
 async def _run_all(
     program: Program,
     group: Group,
-    desks: Mapping[str, Desk],
+    desks: Mapping[str, PartyInputs],
     agreed: tuple[Any, ...],
     timeout: float,
     record: bool,

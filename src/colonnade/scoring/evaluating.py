@@ -19,8 +19,8 @@ from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeop
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.models.files.membership import People
-from colonnade.models.input_spec import Frame
+from colonnade.models.files.membership import TrainingMembership
+from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.joint_scores import Terms
@@ -60,7 +60,7 @@ def judge_jointly(
     delta: float | None = None,
     accepted_delta: float | None = None,
     limits: tuple[Limit, ...] = (),
-    trained_on: Mapping[str, People] | None = None,
+    trained_on: Mapping[str, TrainingMembership] | None = None,
 ) -> Judged:
     """Judge a model on the people of a federation, those held out if it holds some out, charged to every ledger.
 
@@ -260,13 +260,13 @@ class ScoreRange:
     reach: float
 
 
-def score_ranges(frame: Frame, weights: Array) -> dict[str, ScoreRange]:
+def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
     """For each owner where its part of a linear score lies, whatever its people are like; from declarations alone.
 
     >>> from colonnade.data.columns import NumericColumn
     >>> from colonnade.data.label import LabelBlock
     >>> encoder = Encoder((NumericColumn("age", low=0, high=9),), "linear")
-    >>> score_ranges(Frame((("bank", encoder),), LabelBlock(None)), np.array([2.0]))["bank"].middle
+    >>> score_ranges(InputSpec((("bank", encoder),), LabelBlock(None)), np.array([2.0]))["bank"].middle
     0.0
     """
     scale = math.sqrt(frame.attributes)
@@ -301,7 +301,7 @@ def _centred(term: Terms, middle: Array) -> Terms:
     return centred
 
 
-def _check_columns(party: str, encoder: Encoder, table: Table, frame: Frame) -> None:
+def _check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) -> None:
     declared = set(table.schema.columns)
     missing = [column.name for column in encoder.columns if column not in declared]
     if missing:
@@ -315,7 +315,9 @@ def _check_columns(party: str, encoder: Encoder, table: Table, frame: Frame) -> 
         )
 
 
-def _refuse_trained(party: str, table: Table, people: People | None, federation: Federation) -> None:
+def _refuse_trained(
+    party: str, table: Table, people: TrainingMembership | None, federation: Federation
+) -> None:
     if people is None or federation.held_out is not None or federation.public:
         return
     people.check_rules(party, table.schema)

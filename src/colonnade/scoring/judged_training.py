@@ -10,7 +10,7 @@ from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, model_for, worth_its_charge
-from colonnade.methods.method import Found, Learnt
+from colonnade.methods.method import Found, TrainedModel
 from colonnade.models.class_weights import rule_of
 from colonnade.models.files.linear_file import Model, model_file
 from colonnade.models.logistic import LogisticRegression
@@ -73,7 +73,7 @@ def judge_trained(
 
 def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
     """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
-    if isinstance(found, Learnt) and found.split:
+    if isinstance(found, TrainedModel) and found.split:
         return SPLIT
     if job.task == "pca":
         return COMPONENTS

@@ -132,11 +132,11 @@ def judge_opened(
     """The judgement of what was opened about people nobody may look at; of several classes, of one against the rest."""
     plan = opened.plan
     phi = Phi.of(opened.coefficients, plan, centre, head)
-    coins = KeyedRandomness(hashlib.sha256(f"judgement {opened.run} {head}".encode()).digest())
+    randomness = KeyedRandomness(hashlib.sha256(f"judgement {opened.run} {head}".encode()).digest())
     law = phi.law()
     # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
     # and how far off they are on average, is what noise and smoothing do.
-    more = plan.opened_noise.draw((DRAWS, plan.coefficients), coins)
+    more = plan.opened_noise.draw((DRAWS, plan.coefficients), randomness)
     clean, again = phi.opened_of(law), []
     for fresh in more:
         try:
@@ -180,8 +180,8 @@ def _judgement(
     exact: bool = False,
 ) -> Judgement:
     beside = commonest(law.counts)
-    coins = KeyedRandomness(hashlib.sha256(f"sampling {people} {found}".encode()).digest())
-    drawn = [_of_law(_resampled(law, coins), threshold) for _ in range(DRAWS)]
+    randomness = KeyedRandomness(hashlib.sha256(f"sampling {people} {found}".encode()).digest())
+    drawn = [_of_law(_resampled(law, randomness), threshold) for _ in range(DRAWS)]
     figures = {
         name: Figure(value, noise.get(name, 0.0), _spread(item[name] for item in drawn), beside[name])
         for name, value in found.items()
@@ -217,12 +217,12 @@ def _of_phi(phi: Phi, law: ScoreLaw, threshold: float) -> dict[str, float]:
     return {**_of_law(law, threshold), "AUC": min(max(phi.auc(), 0.0), 1.0), **phi.mean_losses()}
 
 
-def _resampled(law: ScoreLaw, coins: Randomness) -> ScoreLaw:
+def _resampled(law: ScoreLaw, randomness: Randomness) -> ScoreLaw:
     """As many people of each class again, drawn from the law."""
     people = np.zeros_like(law.people)
     for number, count in enumerate(law.counts):
         ends = np.cumsum(law.people[number]) / count
-        draws = coins.words(max(1, round(count))).astype(np.float64) / 2.0**64
+        draws = randomness.words(max(1, round(count))).astype(np.float64) / 2.0**64
         places = np.minimum(np.searchsorted(ends, draws), len(ends) - 1)
         people[number] = np.bincount(places, minlength=len(ends))
     return replace(law, people=people)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
-from colonnade.models.files.membership import IdRules, Lists, People, remembered
+from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
 from colonnade.randomness import SystemRandomness
@@ -24,7 +24,7 @@ from colonnade.runtime.party import Party
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run
-    from colonnade.models.input_spec import Frame
+    from colonnade.models.input_spec import InputSpec
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ def score_jointly(
     request: ScoresRequest,
     terms: Mapping[str, Terms],
     *,
-    trained_on: Mapping[str, People] | None = None,
+    trained_on: Mapping[str, TrainingMembership] | None = None,
 ) -> JointScores:
     """Sum the parties' terms for the people of a federation; a party without terms adds nothing.
 
@@ -78,10 +78,10 @@ def score_jointly(
     )
 
 
-def trained_people(run: Any) -> dict[str, People]:
+def trained_people(run: Any) -> dict[str, TrainingMembership]:
     """The people that each party trained on, as it knows them itself."""
     return {
-        party: People.of_table(aligned.table, SystemRandomness(), run=run.name)
+        party: TrainingMembership.of_table(aligned.table, SystemRandomness(), run=run.name)
         for party, aligned in run.aligned.items()
     }
 
@@ -91,20 +91,22 @@ def is_remembered(run: str, federation: Federation) -> bool:
     return any(run in people.runs for party in federation.tables for people in _lists(federation, party))
 
 
-def _lists(federation: Federation, party: str, own: People | None = None) -> tuple[People, ...]:
+def _lists(
+    federation: Federation, party: str, own: TrainingMembership | None = None
+) -> tuple[TrainingMembership, ...]:
     rules = IdRules.of(federation.tables[party].schema)
     kept = remembered(federation.ledgers[party].path, federation.datasets[party], rules)
     return kept if own is None else (own, *kept)
 
 
-def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:
+def linear_terms(frame: InputSpec, coefficients: Array) -> dict[str, Terms]:
     """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients.
 
     >>> from colonnade.data.columns import NumericColumn
     >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.models.input_spec import Frame
+    >>> from colonnade.models.input_spec import InputSpec
     >>> encoders = tuple((name, Encoder((NumericColumn(name, low=0, high=9),), "linear")) for name in ("bank", "shop"))
-    >>> sorted(linear_terms(Frame(encoders, LabelBlock(None)), np.ones((1, 2))))
+    >>> sorted(linear_terms(InputSpec(encoders, LabelBlock(None)), np.ones((1, 2))))
     ['bank', 'shop']
     """
     scale = math.sqrt(frame.attributes)
@@ -117,7 +119,7 @@ def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:
     return terms
 
 
-def linear_bound(frame: Frame, coefficients: Array) -> float:
+def linear_bound(frame: InputSpec, coefficients: Array) -> float:
     """No party's term of this linear predictor is larger: m_q attributes make a block of norm at most √m_q."""
     attributes = sum(encoder.attributes for _, encoder in frame.encoders)
     largest, start = 0.0, 0

@@ -67,13 +67,13 @@ def judge_numbers_opened(opened: Opened, *, centre: float) -> NumbersJudged:
 
     # People with just these laws, judged again under fresh noise: how far figures then lie around the truth, and how
     # far off they are on average, is what noise and smoothing do.
-    coins = KeyedRandomness(hashlib.sha256(f"judgement {opened.run}".encode()).digest())
+    randomness = KeyedRandomness(hashlib.sha256(f"judgement {opened.run}".encode()).digest())
     clean = np.zeros(plan.coefficients)
     for place, law in ((RESIDUAL, residual), (LABEL, truth)):
         _write(plan, place, law, clean)
     again = [
         _errors(law_of(plan, RESIDUAL, clean + fresh), law_of(plan, LABEL, clean + fresh), shift)
-        for fresh in plan.opened_noise.draw((DRAWS, plan.coefficients), coins)
+        for fresh in plan.opened_noise.draw((DRAWS, plan.coefficients), randomness)
     ]
     values = _errors(residual, truth, shift)
     off = {name: float(np.mean([item[name] for item in again])) - values[name] for name in values}

@@ -25,8 +25,8 @@ from colonnade.methods.network.network_file import WHOLE, NetworkFile
 from colonnade.models.discriminant import class_codes
 from colonnade.models.files.document import MODEL, PARTIES, PEOPLE, read_document
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.models.files.membership import People
-from colonnade.models.input_spec import Frame
+from colonnade.models.files.membership import TrainingMembership
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
 from colonnade.scoring.linear import is_remembered, linear_bound, linear_terms, score_jointly
@@ -71,14 +71,17 @@ class Stored:
 
     whole: Saved | None
     parts: Mapping[str, Saved]
-    people: Mapping[str, People]
+    people: Mapping[str, TrainingMembership]
 
     @classmethod
     def load(cls, path: Path) -> Stored:
         """The model that a person means: a run's folder, or a model file."""
         folder = path if path.is_dir() else path.parent
         own = folder / PARTIES
-        people = {file.name.removesuffix(f".{PEOPLE}"): People.load(file) for file in own.glob(f"*.{PEOPLE}")}
+        people = {
+            file.name.removesuffix(f".{PEOPLE}"): TrainingMembership.load(file)
+            for file in own.glob(f"*.{PEOPLE}")
+        }
         file = path if path.is_file() else folder / MODEL
         if file.is_file():
             found = load_model(file)
@@ -135,7 +138,7 @@ def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True)
     return Scores(ids, names_of(model), values, predicted, statement, said, left_out=left_out)
 
 
-def _usable(frame: Frame, path: Path, columns: list[Column], id_column: str) -> tuple[Array, Wrong]:
+def _usable(frame: InputSpec, path: Path, columns: list[Column], id_column: str) -> tuple[Array, Wrong]:
     relation = open_file(path, party="rows", wanted=(id_column, *frame.column_names))
     found: list[Array] = []
     wrong: Wrong = {}
@@ -280,11 +283,11 @@ def names_of(model: Saved) -> tuple[str, ...]:
     return model.reading.names(model.frame.label, width)
 
 
-def _columns(frame: Frame) -> tuple[Column, ...]:
+def _columns(frame: InputSpec) -> tuple[Column, ...]:
     return tuple(column for _, encoder in frame.encoders for column in encoder.columns)
 
 
-def features_of(block: Block, frame: Frame) -> Array:
+def features_of(block: Block, frame: InputSpec) -> Array:
     """Rows of one file as features: each party's columns under the names that the frame gives them."""
     names, parts = iter(frame.column_names), []
     for _, encoder in frame.encoders:
@@ -308,7 +311,7 @@ def _joined(parts: Mapping[str, Saved]) -> ModelFile:
     files = [part for part in parts.values() if isinstance(part, ModelFile)]
     return replace(
         files[0],
-        frame=Frame.joined([part.frame for part in files], files[0].frame.label),
+        frame=InputSpec.joined([part.frame for part in files], files[0].frame.label),
         weights=np.concatenate([part.weights for part in files], axis=1),
         offsets=np.sum([part.offsets for part in files], axis=0),
         party=None,

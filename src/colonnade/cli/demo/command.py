@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FOLDER = Path("demo-run")
 
 
-class People(StrEnum):
+class DemoSize(StrEnum):
     """Whose demonstration it is."""
 
     many = "many"
@@ -45,8 +45,8 @@ def demo(
         help="A new folder for the demonstration's files; demo-run if left out.",
     ),
     epsilon: float = typer.Option(1.0, "--epsilon", metavar="ε", help="The ε of the release."),
-    people: People = typer.Option(
-        People.both,
+    people: DemoSize = typer.Option(
+        DemoSize.both,
         "--people",
         help="Train on the many, on the few patients alone, or on one after the other.",
     ),
@@ -60,19 +60,19 @@ def demo(
     from colonnade.cli.demo.census import NEW_PEOPLE, write_census
     from colonnade.cli.demo.files import NEW_PATIENTS, VISITS, write_demo
 
-    made: dict[People, dict[str, Any]] = {}
+    made: dict[DemoSize, dict[str, Any]] = {}
     with new_folder(output or FOLDER, numbered=output is None) as folder:
-        if people is not People.few:
-            made[People.many] = _facts(write_census(folder.draft / CENSUS, epsilon=epsilon), quiet=as_json)
-        if people is not People.many:
-            made[People.few] = _facts(write_demo(folder.draft, epsilon=epsilon), quiet=as_json)
+        if people is not DemoSize.few:
+            made[DemoSize.many] = _facts(write_census(folder.draft / CENSUS, epsilon=epsilon), quiet=as_json)
+        if people is not DemoSize.many:
+            made[DemoSize.few] = _facts(write_demo(folder.draft, epsilon=epsilon), quiet=as_json)
         finished = folder.finish()
-    places = {People.many: finished / CENSUS, People.few: finished}
+    places = {DemoSize.many: finished / CENSUS, DemoSize.few: finished}
     for which, facts in made.items():
         facts["report"] = str(places[which] / "run" / "report.html")
     if as_json:
-        many = {CENSUS: made[People.many]} if People.many in made else {}
-        say_json({**made.get(People.few, {}), **many})
+        many = {CENSUS: made[DemoSize.many]} if DemoSize.many in made else {}
+        say_json({**made.get(DemoSize.few, {}), **many})
         return
     from colonnade.report.text import run_text, wrapped
     from colonnade.report.verdict import verdict_line
@@ -85,10 +85,10 @@ def demo(
         short = "\n".join(wrapped([verdict_line(facts)], wide, indent=""))
         say(run_text(facts, width=wide, verbose=True) if verbose else short)
     say(f"\nTables, schemas, jobs and ledgers are in {finished}. Go on with")
-    if People.many in made:
-        many_rows = f"{places[People.many] / NEW_PEOPLE} --id person"
-        say(f"  colonnade predict {places[People.many] / 'run'} --rows {many_rows}")
-    if People.few in made:
+    if DemoSize.many in made:
+        many_rows = f"{places[DemoSize.many] / NEW_PEOPLE} --id person"
+        say(f"  colonnade predict {places[DemoSize.many] / 'run'} --rows {many_rows}")
+    if DemoSize.few in made:
         say(
             f"  colonnade predict {finished / 'run'} --rows {finished / NEW_PATIENTS} --id patient\n"
             f"  colonnade predict {finished / 'run'} {finished / VISITS / 'job.toml'}\n"

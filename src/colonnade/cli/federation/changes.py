@@ -35,14 +35,14 @@ def renew(
     from colonnade.runtime import renewal
     from colonnade.runtime.identity import fingerprint
     from colonnade.runtime.kit import Kit
-    from colonnade.runtime.provision import INVITATION, Asked
+    from colonnade.runtime.provision import INVITATION, CertificateRequest
 
     if (target / INVITATION).exists():
         kits = renewal.renew_own(target)
     elif signed is None:
         kit = Kit.load(target)
         request = renewal.ask_to_renew(kit)
-        key = Asked.load(request).key
+        key = CertificateRequest.load(request).key
         if as_json:
             say_json({"request": str(request), "fingerprint": key})
             return

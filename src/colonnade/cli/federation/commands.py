@@ -219,7 +219,7 @@ def approve(
 
 
 def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]:
-    from colonnade.runtime.provision import INVITATION, Asked, Invitation, ask_for_kit
+    from colonnade.runtime.provision import INVITATION, CertificateRequest, Invitation, ask_for_kit
 
     invitation = Invitation.load(file)
     if fingerprint:
@@ -230,7 +230,7 @@ def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]
     request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
     invitation.save(home / INVITATION)
     key = request.parent / f"{party}.key"
-    return {"key": str(key), "request": str(request), "fingerprint": Asked.load(request).key}
+    return {"key": str(key), "request": str(request), "fingerprint": CertificateRequest.load(request).key}
 
 
 def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:

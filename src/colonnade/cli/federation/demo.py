@@ -75,7 +75,7 @@ def demo(
 
 def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     from colonnade.runtime.operations import Administration, wait_for_server
-    from colonnade.runtime.processes import household
+    from colonnade.runtime.processes import process_group
     from colonnade.runtime.provision import all_kits
 
     folder.mkdir(parents=True)
@@ -86,7 +86,7 @@ def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
         kits[name].tell_site({**files, "noise_seed": SEED})
     kits["server"].tell_site({"noise_seed": SEED})
     tell(f"kits made for a server, an administrator, {', '.join(PARTIES)}: each its own key and certificate")
-    with household() as begin:
+    with process_group() as begin:
         processes = {"server": begin(kits["server"])}
         wait_for_server(kits["server"], timeout=PATIENCE_SECONDS)
         with Administration(kits["admin"]) as session:

@@ -87,7 +87,7 @@ def start(
     from colonnade.runtime.arrival import refusal
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
-    from colonnade.runtime.processes import CONSOLE, check_startable, connected, household
+    from colonnade.runtime.processes import CONSOLE, check_startable, connected, process_group
 
     found = Kit.load(kit)
     if found.kind == "admin":
@@ -121,7 +121,7 @@ def start(
             raise KitError(f"{found.path}: {why}.")
     code = 0
     told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
-    with contextlib.suppress(KeyboardInterrupt), told, household() as begin:
+    with contextlib.suppress(KeyboardInterrupt), told, process_group() as begin:
         process = begin(found)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
         # up before the server could say so: it is asked again.

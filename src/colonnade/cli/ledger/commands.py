@@ -9,13 +9,11 @@ import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json, width
-from colonnade.errors import InputError, LedgerError, LedgerMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from colonnade.ledger import Ledger
-    from colonnade.ledger.chain import Entry
     from colonnade.ledger.export import Exported
 
 ON_PURPOSE = "on purpose"
@@ -91,6 +89,7 @@ def ledger(
 ) -> None:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget."""
     from colonnade.cli.ledger.files import write_files
+    from colonnade.cli.ledger.reading import verified, witness_of
 
     if key is not None and export is None:
         raise typer.BadParameter("--key signs an export. Add --export FILE.")
@@ -113,42 +112,6 @@ def ledger(
 
 
 ledger.__doc__ = f"{ledger.__doc__}\n{EXAMPLE}"
-
-
-def verified(
-    given: Path, witnesses: Sequence[Ledger | Exported], signer: str | None
-) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
-    """What a ledger or an export says, once it was checked against its chain and the witnesses."""
-    from colonnade.ledger.budget import Account
-    from colonnade.ledger.export import load_export
-    from colonnade.ledger.room import room
-    from colonnade.report.facts import entries_facts
-
-    public = _public(signer)
-    if given.suffix == ".json":
-        receipts = [receipt for peer in witnesses for receipt in peer.receipts()]
-        exported = load_export(given, signer=public)
-        mine = [receipt for receipt in receipts if receipt.party == exported.party]
-        exported = load_export(given, signer=public, receipts=mine)
-        entries, ledger, compared = exported.entries, None, len(set(mine))
-        extra = {"signer": exported.signer}
-    else:
-        if public is not None:
-            raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
-        ledger = opened(given)
-        for peer in witnesses:
-            if peer.party == ledger.party:
-                raise LedgerError(
-                    f"--witness: a ledger of {ledger.party} is no witness for itself. Name a peer's."
-                )
-        compared = ledger.verify(
-            [receipt for peer in witnesses for receipt in peer.receipts(ledger.party)]
-        ).receipts
-        entries, extra = ledger.entries(), {}
-    facts, book = entries_facts(entries)
-    for total in facts["totals"]:
-        total["fits"] = room(book, Account(total["dataset"], total["unit"], total["observer"]))
-    return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
 
 
 def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> None:
@@ -204,40 +167,3 @@ def _say_totals(facts: dict[str, Any]) -> None:
     ]
     for line in table_lines([("entry", "time", "kind", "what", "hash"), *lines], width()):
         say(line)
-
-
-def _public(signer: str | None) -> bytes | None:
-    if signer is None:
-        return None
-    try:
-        public = bytes.fromhex(signer)
-    except ValueError:
-        public = b""
-    if len(public) != 32:
-        raise InputError(
-            "--signer: a public key is 64 hexadecimal digits, as the export's signature names it."
-        )
-    return public
-
-
-def witness_of(given: Path) -> Ledger | Exported:
-    """A peer's ledger, or an export of it, whose own chain was checked."""
-    from colonnade.ledger.export import load_export
-
-    return load_export(given) if given.suffix == ".json" else opened(given)
-
-
-def opened(given: Path) -> Ledger:
-    """The ledger that a person means: the file itself, or the one that a party's own file names."""
-    from colonnade.federation.party_file import PartyFile
-    from colonnade.ledger import Ledger
-
-    if given.suffix != ".toml":
-        return Ledger.open(given)
-    file = PartyFile.load(given)
-    if not file.ledger.exists():
-        raise LedgerMissing(
-            f"{file.path}, ledger: {file.ledger} does not exist. It is made by {file.party}'s first run; if there "
-            "was one, correct the path."
-        )
-    return Ledger.open(file.ledger)

@@ -15,7 +15,7 @@ from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee, View, account, check_claim
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.noise_families import Family
-from colonnade.report.charts import Axes, Line
+from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import check_plot_path, draw
 
 Against = Literal["delta", "times"]
@@ -134,7 +134,7 @@ def _guaranteed(view: View, delta: float) -> Guarantee:
     return Guarantee(view.observer, view.unit, cost.epsilon, cost.delta, view.assumption, cost.method)
 
 
-def curve(found: Answer, against: Against) -> tuple[Line, ...]:
+def curve(found: Answer, against: Against) -> tuple[Series, ...]:
     """ε of every observer over δ, or over the number of repetitions; points that are refused are left out."""
     family, question = found.family, found.question
     points: list[list[tuple[float, float]]] = [[] for _ in found.views]
@@ -154,11 +154,11 @@ def curve(found: Answer, against: Against) -> tuple[Line, ...]:
     for view, pairs in zip(found.views, points, strict=True):
         if pairs:
             xs, ys = zip(*pairs, strict=True)
-            lines.append(Line(f"{view.observer.name}, {view.unit.name}", xs, ys))
+            lines.append(Series(f"{view.observer.name}, {view.unit.name}", xs, ys))
     return tuple(lines)
 
 
-def as_data(found: Answer, wanted: Wanted, lines: tuple[Line, ...]) -> dict[str, Any]:
+def as_data(found: Answer, wanted: Wanted, lines: tuple[Series, ...]) -> dict[str, Any]:
     """The answer as one object."""
     family, question = found.family, found.question
     figures = family.paper(found.parameter, question.times, question.delta) if family.paper else ()

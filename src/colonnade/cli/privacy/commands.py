@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from colonnade.cli.privacy.options import Asked, Side, asking, noise_option, number_option
+from colonnade.cli.privacy.options import CommonOptions, Side, asking, noise_option, number_option
 
 app = typer.Typer(
     help="""From a mechanism and its noise to ε for every observer, and from ε to the least noise.
@@ -24,7 +24,7 @@ Give the noise to learn ε, or --epsilon to learn the least noise. Numbers may b
 @app.command("gaussian")
 @asking("times", "rate", "unit")
 def gaussian(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     sensitivity: Annotated[Fraction, number_option("--sensitivity", "L2 sensitivity.")],
     sigma: Annotated[Fraction | None, noise_option("--sigma", "Standard deviation σ.")] = None,
@@ -44,7 +44,7 @@ def gaussian(
 @app.command("discrete-gaussian")
 @asking("times", "rate", "unit", "entries")
 def discrete_gaussian(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     sensitivity: Annotated[Fraction, number_option("--sensitivity", "L2 sensitivity of the integers.")],
     sigma_squared: Annotated[
@@ -67,7 +67,7 @@ def discrete_gaussian(
 @app.command("laplace")
 @asking("times", "rate", "unit", delta=0.0)
 def laplace(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     sensitivity: Annotated[Fraction, number_option("--sensitivity", "L1 sensitivity.")],
     scale: Annotated[Fraction | None, noise_option("--scale", "Scale of the noise.")] = None,
@@ -87,7 +87,7 @@ def laplace(
 @app.command("discrete-laplace")
 @asking("times", "rate", "unit", "owners", "threshold", "whom", "entries", delta=0.0)
 def discrete_laplace(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     sensitivity: Annotated[Fraction, number_option("--sensitivity", "L1 sensitivity of the integers.")],
     scale: Annotated[Fraction | None, noise_option("--scale", "Scale of the noise.")] = None,
@@ -127,7 +127,7 @@ def discrete_laplace(
 @app.command("skellam")
 @asking("times", "rate", "unit", "owners", "threshold", "whom", "entries")
 def skellam(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     l1: Annotated[Fraction, number_option("--l1", "L1 sensitivity of the integers.")],
     l2: Annotated[Fraction, number_option("--l2", "L2 sensitivity of the integers.")],
@@ -165,7 +165,7 @@ def skellam(
 @app.command("moments")
 @asking("threshold", "times", "whom")
 def moments(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     party: Annotated[
         list[str],
@@ -195,7 +195,7 @@ def moments(
 @app.command("poisson-binomial")
 @asking("times", "whom")
 def poisson_binomial(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     parties: Annotated[int, typer.Option("--parties", help="How many parties add a count.")],
     trials: Annotated[int, typer.Option("--trials", help="b: trials of each binomial.")],
@@ -229,7 +229,7 @@ def poisson_binomial(
 @app.command("messages")
 @asking()
 def messages(
-    asked: Asked,
+    asked: CommonOptions,
     *,
     rows: Annotated[int, typer.Option("--rows", help="How many records.")],
     batch: Annotated[int, typer.Option("--batch", help="Records in a batch.")],

@@ -71,7 +71,7 @@ def noise_option(flag: str, text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CommonOptions:
     """The options that commands share; each command takes those in `ALWAYS` and others by name."""
 
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="Find the least noise for this ε.")] = (
@@ -133,8 +133,8 @@ ALWAYS = ("epsilon", "delta", "as_json", "paper", "plot", "against")
 
 
 def asking(*names: str, delta: float = 1e-5) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, whose first argument is `Asked`, the shared options with these names and those of all."""
-    hints = get_type_hints(Asked, include_extras=True)
+    """Give a command, whose first argument is `CommonOptions`, the shared options with these names and those of all."""
+    hints = get_type_hints(CommonOptions, include_extras=True)
     taken = [
         inspect.Parameter(
             field.name,
@@ -142,7 +142,7 @@ def asking(*names: str, delta: float = 1e-5) -> Callable[[Callable[..., None]], 
             default=delta if field.name == "delta" else field.default,
             annotation=hints[field.name],
         )
-        for field in fields(Asked)
+        for field in fields(CommonOptions)
         if field.name in (*ALWAYS, *names)
     ]
 
@@ -152,7 +152,7 @@ def asking(*names: str, delta: float = 1e-5) -> Callable[[Callable[..., None]], 
         @wraps(command)
         def asked(**values: Any) -> None:
             shared = {option.name: values.pop(option.name) for option in taken}
-            command(Asked(**shared), **values)
+            command(CommonOptions(**shared), **values)
 
         signature = inspect.Signature([*own, *taken])
         asked.__signature__ = signature  # type: ignore[attr-defined]

@@ -18,9 +18,9 @@ from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.losses import Loss
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import guarantee
@@ -43,9 +43,9 @@ class Gathered:
     tables: tuple[AlignedTable, ...]
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> InputSpec:
         """How raw rows become features."""
-        return Frame(tuple(self.plan.encoders.items()), self.plan.label)
+        return InputSpec(tuple(self.plan.encoders.items()), self.plan.label)
 
     @property
     def delta(self) -> float:
@@ -106,7 +106,7 @@ class Gathered:
         return Privacy((stated,), reproducible=reproducible)
 
 
-def gather(federation: Federation, asked: Asked) -> Gathered:
+def gather(federation: Federation, asked: TrainingSpec) -> Gathered:
     """All rows of a federation whose data everybody declared public; any other is refused."""
     if not federation.public:
         raise OnlyForPublicData(

@@ -19,7 +19,7 @@ from colonnade.methods.baselines.central import exact_release, gaussian_release
 from colonnade.methods.baselines.descent import Law, descend, schedule
 from colonnade.methods.baselines.frank_wolfe import walk, wander
 from colonnade.methods.baselines.gathering import Gathered, gather
-from colonnade.methods.method import Asked, Baseline, Learnt, LearntLinear, NoOptions, options_of
+from colonnade.methods.method import Baseline, LinearModel, NoOptions, TrainedModel, TrainingSpec, options_of
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 
@@ -57,7 +57,7 @@ class WalkOptions(Form):
     radius: Annotated[float, Field(gt=0)] | None = None
 
 
-def without_privacy(federation: Federation, asked: Asked) -> Learnt | MomentRelease:
+def without_privacy(federation: Federation, asked: TrainingSpec) -> TrainedModel | MomentRelease:
     """The exact solution on the same features: scikit-learn's, or for components the moments without noise."""
     rows = gather(federation, asked)
     if asked.task == "pca":
@@ -74,25 +74,25 @@ def without_privacy(federation: Federation, asked: Asked) -> Learnt | MomentRele
 
         model = LinearRegression().fit(rows.features, rows.labels)
         coefficients, intercepts = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
-    return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
+    return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
 
 
-def central_moments(federation: Federation, asked: Asked) -> MomentRelease:
+def central_moments(federation: Federation, asked: TrainingSpec) -> MomentRelease:
     """One release of second moments with Gaussian noise."""
-    return gaussian_release(gather(federation, asked), randomness=federation.coins("trusted party"))
+    return gaussian_release(gather(federation, asked), randomness=federation.randomness("trusted party"))
 
 
-def gradient_descent(federation: Federation, asked: Asked) -> Learnt:
+def gradient_descent(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """DP-SGD with Gaussian noise."""
     return _descended(federation, asked, "gaussian")
 
 
-def laplace_descent(federation: Federation, asked: Asked) -> Learnt:
+def laplace_descent(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """DP-SGD with Laplace noise; δ = 0."""
     return _descended(federation, asked, "laplace")
 
 
-def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
+def frank_wolfe(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """Private Frank-Wolfe in an L1 ball."""
     options = options_of(asked, WalkOptions)
     rows = gather(federation, asked)
@@ -107,13 +107,13 @@ def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
     scale = np.sqrt(rows.plan.attributes)
     features = np.column_stack([rows.features * scale, np.ones(rows.plan.rows)])
     bound = 1.0 if classes else 1.0 + radius
-    coins = federation.coins("trusted party")
-    weights = wander(features, rows.loss, plan, bound=bound, randomness=coins)
+    randomness = federation.randomness("trusted party")
+    weights = wander(features, rows.loss, plan, bound=bound, randomness=randomness)
     weights[:-1] *= scale
-    return _learnt(rows, weights[None, :], rows.privacy(plan.event, reproducible=coins.reproducible))
+    return _learnt(rows, weights[None, :], rows.privacy(plan.event, reproducible=randomness.reproducible))
 
 
-def _descended(federation: Federation, asked: Asked, law: Law) -> Learnt:
+def _descended(federation: Federation, asked: TrainingSpec, law: Law) -> TrainedModel:
     options = options_of(asked, DescentOptions)
     rows = gather(federation, asked)
     count = rows.plan.rows
@@ -126,27 +126,27 @@ def _descended(federation: Federation, asked: Asked, law: Law) -> Learnt:
         epsilon=asked.epsilon,
         delta=rows.delta,
     )
-    coins = federation.coins("trusted party")
+    randomness = federation.randomness("trusted party")
     weights = descend(
         rows.bordered,
         rows.loss,
         plan,
         clip=options.clip,
         learning_rate=options.learning_rate or (8.0 if rows.plan.label.one_hot else 0.5),
-        randomness=coins,
+        randomness=randomness,
     )
     delta = None if law == "gaussian" else 0.0
-    return _learnt(rows, weights, rows.privacy(plan.event, delta=delta, reproducible=coins.reproducible))
+    return _learnt(rows, weights, rows.privacy(plan.event, delta=delta, reproducible=randomness.reproducible))
 
 
-def _learnt(rows: Gathered, weights: Array, privacy: Privacy) -> Learnt:
+def _learnt(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:
     """Weights with the constant's last, back in the label's own units."""
     label = rows.plan.label
     coefficients, intercepts = weights[:, :-1], weights[:, -1]
     if not label.one_hot:
         low, high = label.from_unit([-1.0, 1.0])
         coefficients, intercepts = coefficients * ((high - low) / 2.0), label.from_unit(intercepts)
-    return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=privacy)
+    return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=privacy)
 
 
 def _of_all_classes(model: Any, rows: Gathered) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ from colonnade.methods.glm.solver import solve
 from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.messages.protocol import intermediate_session
 from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.method import Asked, Baseline, Learnt, LearntLinear, options_of
+from colonnade.methods.method import Baseline, LinearModel, TrainedModel, TrainingSpec, options_of
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import check_parties
 
@@ -53,14 +53,16 @@ class IdealOptions(GlmOptions):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
-def ideal(federation: Federation, asked: Asked) -> Learnt:
+def ideal(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """The protocol of private messages with nothing added to them."""
     options = options_of(asked, IdealOptions)
     loss = chosen_loss(asked, options)
     return ideal_messages(federation, asked, loss, options)
 
 
-def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: IdealOptions) -> Learnt:
+def ideal_messages(
+    federation: Federation, asked: TrainingSpec, loss: Loss, options: IdealOptions
+) -> TrainedModel:
     """Vertical training without noise, of any loss."""
     _only_public(federation)
     request = IntermediateRequest(
@@ -83,7 +85,7 @@ def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: Id
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights)
-    return LearntLinear(
+    return LinearModel(
         coefficients,
         intercepts,
         loss.name,
@@ -95,14 +97,16 @@ def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: Id
     )
 
 
-def alone(federation: Federation, asked: Asked) -> Learnt:
+def alone(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
     options = options_of(asked, GlmOptions)
     loss = chosen_loss(asked, options)
     return exactly(federation, asked, loss, options, alone=True)
 
 
-def exactly(federation: Federation, asked: Asked, loss: Loss, options: GlmOptions, *, alone: bool) -> Learnt:
+def exactly(
+    federation: Federation, asked: TrainingSpec, loss: Loss, options: GlmOptions, *, alone: bool
+) -> TrainedModel:
     """The exact model of any loss, of the active party alone or of all rows, on the people in common."""
     if not alone:
         _only_public(federation)
@@ -133,7 +137,7 @@ def exactly(federation: Federation, asked: Asked, loss: Loss, options: GlmOption
         weights.setdefault(owner, np.zeros(clipped.encoders[owner].width))
     frame, coefficients, intercepts = linear_model(clipped, loss, label, weights)
     note = ALONE if alone else TOGETHER
-    return LearntLinear(
+    return LinearModel(
         coefficients,
         intercepts,
         loss.name,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.packing import from_fixed
-from colonnade.methods.encrypted.owner import Diary, Holding
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.protocols.session import RowSource
 from colonnade.randomness import Randomness
@@ -29,7 +29,7 @@ class IdealDescent:
     which is what somebody reads who breaks the encryption."""
 
     weights: dict[str, Array]
-    diaries: dict[str, Diary]
+    diaries: dict[str, OwnerTranscript]
     messages: dict[str, tuple[Integers, ...]]
 
 
@@ -37,7 +37,9 @@ def ideal_descent(
     plan: EncryptedPlan, tables: Mapping[str, RowSource], randomness: Mapping[str, Randomness]
 ) -> IdealDescent:
     """The whole run in one place."""
-    holdings = {owner: Holding(owner, tables[owner], plan, randomness[owner]) for owner in plan.group.owners}
+    holdings = {
+        owner: OwnerState(owner, tables[owner], plan, randomness[owner]) for owner in plan.group.owners
+    }
     pages: dict[str, list[tuple[Integers, Array, Array, Array]]] = {owner: [] for owner in holdings}
     messages: dict[str, list[Integers]] = {owner: [] for owner in holdings}
     for epoch in range(plan.schedule.epochs):
@@ -48,7 +50,7 @@ def ideal_descent(
                 messages[owner].append(message)
             for owner, (total, scores) in told.items():
                 pages[owner].append((rows, before[owner], total, scores))
-    diaries = {owner: Diary(*map(tuple, zip(*kept, strict=True))) for owner, kept in pages.items()}
+    diaries = {owner: OwnerTranscript(*map(tuple, zip(*kept, strict=True))) for owner, kept in pages.items()}
     return IdealDescent(
         {owner: holding.weights for owner, holding in holdings.items()},
         diaries,
@@ -56,7 +58,7 @@ def ideal_descent(
     )
 
 
-def _split(holdings: Mapping[str, Holding], rows: Integers) -> tuple[Told, dict[str, Integers]]:
+def _split(holdings: Mapping[str, OwnerState], rows: Integers) -> tuple[Told, dict[str, Integers]]:
     messages = {owner: holding.message(rows) for owner, holding in holdings.items()}
     told = {}
     for owner, holding in holdings.items():
@@ -68,7 +70,7 @@ def _split(holdings: Mapping[str, Holding], rows: Integers) -> tuple[Told, dict[
 
 
 def _coefficients(
-    plan: EncryptedPlan, holdings: Mapping[str, Holding], rows: Integers
+    plan: EncryptedPlan, holdings: Mapping[str, OwnerState], rows: Integers
 ) -> tuple[Told, dict[str, Integers]]:
     passives = {owner: holding for owner, holding in holdings.items() if owner != plan.active}
     messages = {owner: holding.on_grid(holding.scores(rows)) for owner, holding in passives.items()}
@@ -85,7 +87,7 @@ def _coefficients(
     return told, messages
 
 
-def _products(holding: Holding, rows: Integers, numbers: Integers) -> list[int]:
+def _products(holding: OwnerState, rows: Integers, numbers: Integers) -> list[int]:
     """Σ m·x̃ for each column, exactly: in two halves of a message, each of which leaves room in 64 bits."""
     high, low = numbers >> 24, numbers & ((1 << 24) - 1)
     columns = holding.integers[rows].T

@@ -21,8 +21,16 @@ from colonnade.methods.encrypted.plan import Defence, EncryptedPlan, Initialisat
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.methods.encrypted.sigmoid import Approximation
-from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
-from colonnade.models.input_spec import Frame
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    TrainedModel,
+    TrainingSpec,
+    options_of,
+    plan_views,
+)
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.paillier import PaillierKeys
@@ -57,7 +65,7 @@ class EncryptedOptions(Form):
     defence: Defence = "sound"
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> EncryptedRequest:
+def request(asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] = ()) -> EncryptedRequest:
     """What the parties compare. Without a sound defence a run is of public data, in one process, and nowhere else."""
     options = options_of(asked, EncryptedOptions)
     if options.defence != "sound" and not public:
@@ -82,12 +90,12 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     )
 
 
-def model(_asked: Asked, results: Mapping[str, Descended]) -> Learnt:
+def model(_asked: TrainingSpec, results: Mapping[str, Descended]) -> TrainedModel:
     """A classifier of two classes: the weights of those owners who are here, each of whom has its own and no others."""
     first = next(iter(results.values()))
     plan, defence = first.plan, first.plan.request.defence
     parts = {owner: results[owner].weights for owner in plan.group.owners if owner in results}
-    return LearntLinear(
+    return LinearModel(
         np.concatenate([np.zeros(0), *parts.values()])[None, :],
         np.zeros(1),
         frame=frame_of(plan, parts),
@@ -98,10 +106,10 @@ def model(_asked: Asked, results: Mapping[str, Descended]) -> Learnt:
     )
 
 
-def frame_of(plan: EncryptedPlan, owners: Iterable[str]) -> Frame:
+def frame_of(plan: EncryptedPlan, owners: Iterable[str]) -> InputSpec:
     """What these owners' weights read people with."""
     here = tuple((owner, plan.encoders[owner]) for owner in owners)
-    return Frame(here, plan.label, plan.attributes)
+    return InputSpec(here, plan.label, plan.attributes)
 
 
 def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
@@ -139,11 +147,11 @@ def noise(plan: EncryptedPlan) -> Noise | None:
     return Noise(math.sqrt(largest) / 2**plan.fraction_bits, "every person's score, each time")
 
 
-def twin(plan: EncryptedPlan, tables: Mapping[str, Table], randomness: Randomness) -> Learnt:
+def twin(plan: EncryptedPlan, tables: Mapping[str, Table], randomness: Randomness) -> TrainedModel:
     """What the descent without encryption learns: the same noise in the same places, far quicker."""
     weights = ideal_descent(plan, tables, dict.fromkeys(plan.group.owners, randomness)).weights
     together = np.concatenate([weights[owner] for owner in plan.group.owners])
-    return LearntLinear(
+    return LinearModel(
         frame=frame_of(plan, plan.group.owners),
         coefficients=together[None, :],
         intercepts=np.zeros(1),

@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Diary:
+class OwnerTranscript:
     """What an owner that follows the protocol can write down, batch by batch: kept where a run is recorded.
 
     `weights` are its own before the batch. `sums` are Σ f·x over the batch as they came to it: f times 4 with the
@@ -41,7 +41,7 @@ class Diary:
 _WEIGHT_BITS = 20
 
 
-class Holding:
+class OwnerState:
     """One owner's rows as integers, its labels if it has them, and its weights, which only it knows."""
 
     def __init__(

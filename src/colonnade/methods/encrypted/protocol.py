@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from colonnade.crypto.packing import from_fixed
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.exchange import Exchange, Question
-from colonnade.methods.encrypted.owner import Diary, Holding
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols.charging import charge_first
@@ -38,7 +38,7 @@ class Descended(SessionResult[EncryptedPlan]):
     """An owner's own weights at the end of a run; nothing at a member that owns no columns."""
 
     weights: Array
-    diary: Diary | None = None
+    diary: OwnerTranscript | None = None
 
 
 async def encrypted_session(
@@ -51,17 +51,17 @@ async def encrypted_session(
     aligned, plan = await prepare(party, table, request)
     weights, diary = await encrypted_gradient(party, aligned, plan, question)
     await confirm(party, "")
-    return Descended(plan, party.run, party.tainted, aligned, weights, diary)
+    return Descended(plan, party.run, party.seeded, aligned, weights, diary)
 
 
 async def encrypted_gradient(
     party: Party, table: RowSource | None, plan: EncryptedPlan, question: Question | None = None
-) -> tuple[Array, Diary | None]:
+) -> tuple[Array, OwnerTranscript | None]:
     """This owner's weights after all epochs, and, where the run is recorded, what it could write down."""
-    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return np.zeros(0), None
-    holding = Holding(party.name, table, plan, party.randomness)
+    holding = OwnerState(party.name, table, plan, party.randomness)
     exchange = Exchange(party, plan, question)
     await exchange.begin()
     batches, weights, sums, scores = [], [], [], []
@@ -77,12 +77,12 @@ async def encrypted_gradient(
                 weights.append(before)
                 sums.append(total)
                 scores.append(others)
-    kept = Diary(tuple(batches), tuple(weights), tuple(sums), tuple(scores))
+    kept = OwnerTranscript(tuple(batches), tuple(weights), tuple(sums), tuple(scores))
     return holding.weights, kept if party.seen is not None else None
 
 
 async def _batch(
-    party: Party, plan: EncryptedPlan, holding: Holding, exchange: Exchange, rows: Integers, step: str
+    party: Party, plan: EncryptedPlan, holding: OwnerState, exchange: Exchange, rows: Integers, step: str
 ) -> tuple[Array, Array]:
     """One batch: Σ f·x as this owner sees it, and the others' scores where it reads them."""
     if plan.splits:
@@ -91,7 +91,7 @@ async def _batch(
 
 
 async def _split_batch(
-    party: Party, plan: EncryptedPlan, holding: Holding, exchange: Exchange, rows: Integers, step: str
+    party: Party, plan: EncryptedPlan, holding: OwnerState, exchange: Exchange, rows: Integers, step: str
 ) -> Array:
     receivers = [owner for owner in plan.group.owners if plan.width(owner)]
     # One message for all: with fresh noise for each receiver, receivers could average.
@@ -115,7 +115,7 @@ async def _split_batch(
 
 
 async def _coefficient_batch(
-    party: Party, plan: EncryptedPlan, holding: Holding, exchange: Exchange, rows: Integers, step: str
+    party: Party, plan: EncryptedPlan, holding: OwnerState, exchange: Exchange, rows: Integers, step: str
 ) -> tuple[Array, Array]:
     passives = [owner for owner in plan.group.owners if owner != plan.active]
     if party.name != plan.active:

@@ -27,8 +27,16 @@ from colonnade.methods.functional.minimise import (
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
 from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
-from colonnade.models.input_spec import Frame
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    TrainedModel,
+    TrainingSpec,
+    options_of,
+    plan_views,
+)
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL, PaperFigure
@@ -63,7 +71,7 @@ class FunctionalOptions(Form):
     intercept: bool = True
 
 
-def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> FunctionalRequest:
+def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> FunctionalRequest:
     """What the parties compare before they begin; the paper's own mode asks them for nothing."""
     options = options_of(asked, FunctionalOptions)
     if options.calibration == "paper":
@@ -91,23 +99,23 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     )
 
 
-def model(asked: Asked, results: Mapping[str, OpenedObjective]) -> Learnt | None:
+def model(asked: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
     """The model at the minimum of the objective, which every owner and the server have."""
     opened = next((opened for opened in results.values() if opened.coefficients.size), None)
     return None if opened is None else objective_model(opened, options_of(asked, FunctionalOptions))
 
 
-def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LearntLinear:
+def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LinearModel:
     """The model at the minimum of an objective that was opened, for whoever has it."""
     check_classes(opened)
     plan, found = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
     scale = math.sqrt(plan.attributes) if plan.domain == "box" else 1.0
     coefficients, intercepts = _in_label_units(found, plan.label, scale)
-    return LearntLinear(
+    return LinearModel(
         coefficients,
         intercepts,
-        frame=Frame(tuple(plan.encoders.items()), plan.label),
+        frame=InputSpec(tuple(plan.encoders.items()), plan.label),
         privacy=Privacy(plan.guarantees, reproducible=opened.reproducible),
         notes=notes_on(plan, found),
     )
@@ -145,7 +153,7 @@ def _in_label_units(found: Minimum, label: LabelBlock, scale: float) -> tuple[Ar
     return weights * ((high - low) / 2.0), label.from_unit(intercept)
 
 
-def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
+def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """Laplace noise of the paper's scale on coefficients in the clear, for data that everybody declared public."""
     options = options_of(asked, FunctionalOptions)
     rows = gather(federation, asked)
@@ -158,17 +166,19 @@ def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
     scale = math.sqrt(sum(encoder.attributes for _, encoder in encoders))
     features = encoded_rows(rows.tables, encoders) * scale
     labels = rows.labels if rows.plan.label.one_hot else rows.plan.label.to_unit(rows.labels)
-    coins = federation.coins("trusted party")
-    objective = paper_objective(features, labels, task=asked.task, epsilon=asked.epsilon, randomness=coins)
+    randomness = federation.randomness("trusted party")
+    objective = paper_objective(
+        features, labels, task=asked.task, epsilon=asked.epsilon, randomness=randomness
+    )
     found = minimise(objective, ridge=options.ridge)
     coefficients, intercepts = _in_label_units(found, rows.plan.label, scale)
     widths = {party: encoder.width for party, encoder in encoders}
     holder = rows.plan.label_holder
     figures = paper_figures(asked, widths, holder, dict(options.epsilons))
-    return LearntLinear(
+    return LinearModel(
         coefficients,
         intercepts,
-        frame=Frame(encoders, rows.plan.label),
+        frame=InputSpec(encoders, rows.plan.label),
         privacy=Privacy(()),
         notes=(f"Calibrated as the paper says: {LABEL}.",),
         figures=figures,
@@ -176,7 +186,7 @@ def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
 
 
 def paper_figures(
-    asked: Asked, widths: dict[str, int], holder: str, epsilons: dict[str, float]
+    asked: TrainingSpec, widths: dict[str, int], holder: str, epsilons: dict[str, float]
 ) -> tuple[PaperFigure, ...]:
     """Δ_f, every party's Δ_f^k and ε^(k), and bottom-up the ε of Corollary 1, as the paper's formulas have them."""
     logistic = asked.task == "classification"

@@ -58,7 +58,7 @@ async def open_objective(party: Party, aligned: AlignedTable | None, plan: Funct
     coefficients = await publish_integers(
         party, opened, name="coefficients", shape=shape, largest=plan.field.capacity
     )
-    return OpenedObjective(plan, party.run, party.tainted, aligned, coefficients)
+    return OpenedObjective(plan, party.run, party.seeded, aligned, coefficients)
 
 
 async def functional_mechanism(
@@ -66,7 +66,7 @@ async def functional_mechanism(
 ) -> Integers | None:
     """The noisy coefficients at the server, None elsewhere."""
     server, dissection = party.group.server, plan.dissection
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     blocks = own_blocks(
         party, table, lambda rows: integer_rows(plan, party.name, rows), rows=plan.rows, size=plan.block

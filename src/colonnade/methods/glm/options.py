@@ -18,8 +18,8 @@ from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES, Gamma
 from colonnade.methods.glm.penalties import Penalty, PenaltyName
 from colonnade.methods.glm.rows import CONSTANT, ClippedRows
-from colonnade.methods.method import LOG_LINK, Asked
-from colonnade.models.input_spec import Frame
+from colonnade.methods.method import LOG_LINK, TrainingSpec
+from colonnade.models.input_spec import InputSpec
 
 Array = NDArray[np.float64]
 LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
@@ -39,7 +39,7 @@ class GlmOptions(Form):
         return Penalty.named(self.penalty, self.strength, mix=self.mix)
 
 
-def chosen_loss(asked: Asked, options: GlmOptions) -> Loss:
+def chosen_loss(asked: TrainingSpec, options: GlmOptions) -> Loss:
     """The loss that was named, or the task's own; it must be a loss for that task."""
     if asked.task not in DEFAULT_LOSS:
         raise PlanError(f"messages train models for classification and regression, not {asked.task!r}.")
@@ -59,7 +59,7 @@ def link_note(loss: Loss) -> tuple[str, ...]:
 
 def linear_model(
     rows: ClippedRows, loss: Loss, label: Label, weights: Mapping[str, Array]
-) -> tuple[Frame, Array, Array]:
+) -> tuple[InputSpec, Array, Array]:
     """Weights on clipped rows as coefficients on features: the frame, the coefficients and the intercept.
 
     They follow from the weights and the public plan alone. A row that clipping leaves as it is has the score that it
@@ -69,7 +69,7 @@ def linear_model(
     the mean for log links.
     """
     here = {owner: encoder for owner, encoder in rows.encoders.items() if owner in weights}
-    frame = Frame(tuple(here.items()), LabelBlock(label), rows.attributes)
+    frame = InputSpec(tuple(here.items()), LabelBlock(label), rows.attributes)
     parts = [weights[owner][: len(weights[owner]) - (owner == rows.active)] for owner in here]
     # Features of a frame are divided by √m, clipped rows are also stretched and divided by √2.
     scale = rows.scale * math.sqrt(rows.attributes)

@@ -12,19 +12,29 @@ import numpy as np
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.local.plan import LocalPlan, LocalRequest
 from colonnade.methods.local.protocol import PerturbedMoments, local_session
-from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, NoOptions, plan_views
-from colonnade.models.input_spec import Frame
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    NoOptions,
+    TrainedModel,
+    TrainingSpec,
+    plan_views,
+)
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 
 
-def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> LocalRequest:
+def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> LocalRequest:
     """What the parties compare."""
     return LocalRequest(asked.task, gamma=asked.gamma, **asked.target(alignment))
 
 
-def model(asked: Asked, results: Mapping[str, PerturbedMoments]) -> MomentRelease | Learnt | None:
+def model(
+    asked: TrainingSpec, results: Mapping[str, PerturbedMoments]
+) -> MomentRelease | TrainedModel | None:
     """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
     found = next((found for found in results.values() if found.matrix.size), None)
     if found is None:
@@ -72,7 +82,7 @@ def perturbed_release(found: PerturbedMoments) -> MomentRelease:
     )
 
 
-def perturbed_model(found: PerturbedMoments) -> LearntLinear:
+def perturbed_model(found: PerturbedMoments) -> LinearModel:
     """Least squares on the perturbed rows as they are: for classes, where the second-order logistic loss is least."""
     columns, rows = found.plan.columns, found.plan.rows
     edge, label = sum(columns.widths.values()), columns.label
@@ -91,10 +101,10 @@ def perturbed_model(found: PerturbedMoments) -> LearntLinear:
     else:
         low, high = label.from_unit([-1.0, 1.0])
         slopes, offsets = slopes * ((high - low) / 2.0), label.from_unit(offsets)
-    return LearntLinear(
+    return LinearModel(
         slopes,
         np.asarray(offsets),
-        frame=Frame(tuple(columns.encoders.items()), label),
+        frame=InputSpec(tuple(columns.encoders.items()), label),
         privacy=Privacy(found.plan.guarantees, reproducible=found.reproducible),
         notes=("Trained on rows that every party perturbed by itself: the baseline that trusts nobody.",),
     )

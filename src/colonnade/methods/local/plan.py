@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from colonnade.data.schema import PublicSchema
-from colonnade.ledger import Line
+from colonnade.ledger import LedgerLine
 from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.numbers.field import FIELD63, check_fits
@@ -101,10 +101,10 @@ class LocalPlan(Plan):
         """The server, which alone sees the rows."""
         return (self.group.server,)
 
-    def lines_for(self, party: str) -> tuple[Line, ...]:
+    def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
         """Beside the views: what a record replaced is to readers."""
         replaced = self.event(4 * self.bound_of_all_but(None))
-        return (*lines_about(party, self.views), Line(Reader().name, REPLACE.name, replaced))
+        return (*lines_about(party, self.views), LedgerLine(Reader().name, REPLACE.name, replaced))
 
     @property
     def what(self) -> str:

@@ -47,13 +47,13 @@ async def local_session(party: Party, table: Table | None, request: LocalRequest
         return read
 
     both = await publish(party, summed, "release", "moments", checked, np.zeros((1, 0), dtype=np.int64))
-    return PerturbedMoments(plan, party.run, party.tainted, aligned, both[:-1], both[-1])
+    return PerturbedMoments(plan, party.run, party.seeded, aligned, both[:-1], both[-1])
 
 
 async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPlan) -> Integers | None:
     """The moments of the perturbed rows, and their sums as one more row, at the server; None elsewhere."""
     columns = plan.columns
-    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     total, sums = GramSum(FIELD63, plan.size), np.zeros(plan.size, dtype=np.int64)
     largest = columns.gamma + 1 + plan.noise.support
     for number, (rows, mine) in enumerate(integer_blocks(party, table, columns)):

@@ -139,13 +139,15 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
     # Server and readers may know one part of the noise, and the server its own.
     unknown = len(plan.group.dealers) - plan.group.tolerated
 
-    def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
         found = np.zeros(count)
         for _ in range(unknown):
             # A record with one entry moves one entry of the moments and one of each gradient.
-            first = _diagonals(plan.moments_noise.part(plan.group.whole), count, coins)
+            first = _diagonals(plan.moments_noise.part(plan.group.whole), count, randomness)
             later = (
-                plan.noise.part(plan.group.whole).draw((count, plan.schedule.steps), coins).astype(np.float64)
+                plan.noise.part(plan.group.whole)
+                .draw((count, plan.schedule.steps), randomness)
+                .astype(np.float64)
             )
             found += first * row / float(plan.moments_variance) + later.sum(axis=1) * step / float(
                 plan.variance
@@ -159,8 +161,8 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
     return draw
 
 
-def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, coins: Randomness) -> Array:
+def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, randomness: Randomness) -> Array:
     """So many draws of an entry on the diagonal."""
     side = 64
-    drawn = [np.diag(noise.draw_symmetric(side, coins)) for _ in range(-(-count // side))]
+    drawn = [np.diag(noise.draw_symmetric(side, randomness)) for _ in range(-(-count // side))]
     return np.concatenate(drawn)[:count].astype(np.float64)

@@ -20,10 +20,18 @@ from colonnade.methods.margin.ideal import ideal_margin
 from colonnade.methods.margin.plan import MOST_STEPS, MarginPlan, Schedule
 from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.margin.session import MarginTrained, margin_session
-from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    TrainedModel,
+    TrainingSpec,
+    options_of,
+    plan_views,
+)
 from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.models.class_weights import ClassOptions
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 from colonnade.randomness import Randomness
@@ -49,7 +57,7 @@ class MarginOptions(ClassOptions):
     gamma: Annotated[int, Field(ge=4)] | None = None
 
 
-def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> MarginRequest:
+def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MarginRequest:
     """What the parties compare."""
     options = options_of(asked, MarginOptions)
     if asked.gamma != JOB_GAMMA:
@@ -69,7 +77,7 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     )
 
 
-def model(_asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
+def model(_asked: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:
     """The published weights, as everybody has them."""
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
@@ -77,24 +85,24 @@ def model(_asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
     return learnt(trained.weights, trained.counts, trained.plan, reproducible=trained.reproducible)
 
 
-def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> Learnt:
+def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> TrainedModel:
     """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
     descent = ideal_margin(plan, tables, randomness)
     return learnt(descent.model, descent.counts, plan, reproducible=False)
 
 
-def learnt(weights: Array, counts: Array, plan: MarginPlan, *, reproducible: bool) -> LearntLinear:
+def learnt(weights: Array, counts: Array, plan: MarginPlan, *, reproducible: bool) -> LinearModel:
     """The model of these weights; `counts` are of each head's class."""
     coefficients, intercepts = as_scores(weights, plan)
     notes = (
         f"Trained in {plan.schedule.steps} steps over all {plan.rows} people, each a noisy gradient of a margin loss; "
         f"{float(plan.schedule.moments_share):.0%} of the budget went into second moments, which shape the steps.",
     )
-    return LearntLinear(
+    return LinearModel(
         coefficients,
         intercepts,
         counts=counts if plan.heads > 1 else np.array([plan.rows - counts[0], counts[0]]),
-        frame=Frame(tuple(plan.encoders.items()), plan.label),
+        frame=InputSpec(tuple(plan.encoders.items()), plan.label),
         privacy=Privacy(plan.guarantees, reproducible=reproducible),
         notes=notes,
     )

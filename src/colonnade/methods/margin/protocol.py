@@ -45,7 +45,7 @@ Integers = NDArray[np.int64]
 
 async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) -> MarginDescent | None:
     """The descent with the trained weights at the server, None elsewhere."""
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     rows = OwnRows.read(party.name, table, plan, party.randomness) if party.owns_columns else None
     kept, opened = await _moments(party, rows, plan, release)

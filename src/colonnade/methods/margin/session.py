@@ -49,4 +49,4 @@ async def margin_session(party: Party, table: Table | None, request: MarginReque
     trained = None if descent is None else np.concatenate([descent.model, descent.counts[None, :]])
     read = await publish(party, trained, "model", "weights", checked, np.zeros((0, plan.heads)))
     counts = read[-1] if len(read) else np.zeros(0)
-    return MarginTrained(plan, party.run, party.tainted, aligned, read[:-1], counts, descent)
+    return MarginTrained(plan, party.run, party.seeded, aligned, read[:-1], counts, descent)

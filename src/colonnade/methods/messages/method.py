@@ -20,7 +20,15 @@ from colonnade.methods.glm.options import (
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
 from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    TrainedModel,
+    TrainingSpec,
+    options_of,
+    plan_views,
+)
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 
@@ -49,7 +57,7 @@ class IntermediateOptions(GlmOptions):
     calibration: Literal["sound", "paper"] = "sound"
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> IntermediateRequest:
+def request(asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] = ()) -> IntermediateRequest:
     """What the parties compare. Paper mode is of public data, in one process, and nowhere else."""
     options = options_of(asked, IntermediateOptions)
     if options.calibration != "sound" and not public:
@@ -73,14 +81,14 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     )
 
 
-def model(_asked: Asked, results: Mapping[str, TrainedPart]) -> Learnt:
+def model(_asked: TrainingSpec, results: Mapping[str, TrainedPart]) -> TrainedModel:
     """The weights of those owners who are here; beside each other only a simulation in one process sees them."""
     first = next(iter(results.values()))
     plan = first.plan
     weights = {owner: part.weights for owner, part in results.items() if part.weights is not None}
     frame, coefficients, intercepts = linear_model(plan.clipped, plan.loss, plan.label, weights)
     notes = (SPLIT,) if plan.calibration == "sound" else (PAPER, SPLIT)
-    return LearntLinear(
+    return LinearModel(
         coefficients,
         intercepts,
         plan.loss.name,

@@ -59,14 +59,14 @@ async def intermediate_session(
 ) -> TrainedPart:
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
     aligned, plan, state = await from_start_to_end(party, table, request, intermediate_results)
-    return TrainedPart(plan, party.run, party.tainted, aligned, None if state is None else state.weights)
+    return TrainedPart(plan, party.run, party.seeded, aligned, None if state is None else state.weights)
 
 
 async def intermediate_results(
     party: Party, table: AlignedTable | None, plan: IntermediatePlan
 ) -> Descent | None:
     """The protocol after the plan: charge, then one exchange a step. None at a member without columns."""
-    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return None
     if table is None:

@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 async def conditional_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> Integers | None:
     """The noisy matrices of all classes along one diagonal at the server, None elsewhere."""
     server, classes = party.group.server, plan.label.width
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     sums = [MomentSum(plan.field, plan.class_size, keeps_shares=party.keeps_shares) for _ in range(classes)]
 

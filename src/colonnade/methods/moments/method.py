@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from colonnade.federation.federation import released
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
-from colonnade.methods.method import Asked, Method, Noise, plan_views
+from colonnade.methods.method import Method, Noise, TrainingSpec, plan_views
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import OpenedMoments, moments_session
@@ -26,7 +26,7 @@ class MomentsOptions(ClassOptions):
     conditional: bool = False
 
 
-def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
+def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare."""
     return MomentsRequest(
         asked.task,
@@ -38,7 +38,7 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     )
 
 
-def model(_asked: Asked, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
+def model(_asked: TrainingSpec, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
     """The release, as everybody has it who read it."""
     return next((released(opened) for opened in results.values() if opened.matrix.size), None)
 

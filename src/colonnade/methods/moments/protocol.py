@@ -28,7 +28,7 @@ from colonnade.runtime.party import Party
 
 async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> NDArray[np.int64] | None:
     """The noisy matrix Σ z̃z̃ᵀ at the server, None elsewhere."""
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     moments = await sum_products(party, integer_blocks(party, table, plan), plan, columns=plan.size)
     noise = await share_noise(

@@ -33,7 +33,7 @@ async def moments_session(party: Party, table: Table | None, request: MomentsReq
     matrix = await publish(
         party, opened, "release", "matrix", lambda said: checked_release(said, plan), nothing
     )
-    return OpenedMoments(plan, party.run, party.tainted, aligned, matrix)
+    return OpenedMoments(plan, party.run, party.seeded, aligned, matrix)
 
 
 def checked_release(said: Message, plan: MomentsPlan) -> NDArray[np.int64]:

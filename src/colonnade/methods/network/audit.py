@@ -20,7 +20,7 @@ from colonnade.audits.people import People, chosen, corner, mixed
 from colonnade.audits.sessions import Session
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.methods.network.interfaces import Brought
+from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
 from colonnade.methods.network.request import EmbeddingsRequest
@@ -99,9 +99,9 @@ def _statistic(plan: EmbeddingsPlan) -> Callable[[Session, Claim], Array]:
     return statistic
 
 
-def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
+def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
     if table is None:
-        return Brought()
+        return PartyModels()
     contributor = None
     if table.party in plan.contributors:
         encoder = plan.encoders[table.party]
@@ -110,7 +110,7 @@ def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
         rows = np.concatenate([encoder.encode(block) for block in table.blocks()])
         contributor = _Corners(np.where((rows - middle) @ way > 0, 1.0, -1.0) * plan.bound, plan.embedding)
     fusion = _Notes(plan) if table.party == plan.receiver else None
-    return Brought(contributor, fusion)
+    return PartyModels(contributor, fusion)
 
 
 @dataclass(eq=False)

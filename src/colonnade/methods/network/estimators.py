@@ -13,9 +13,9 @@ from colonnade.data.coding import code
 from colonnade.errors import DataError, InputError, ModelError
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.federation.own_files import keep_parts, keep_people
-from colonnade.methods.method import Learnt
+from colonnade.methods.method import TrainedModel
 from colonnade.methods.network.extra import need_networks
-from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import KINDS, NetworkFile, network_file, network_parts
 from colonnade.methods.network.spec import NetworkSpec
 from colonnade.methods.network.terms import Mechanism, Regime
@@ -93,7 +93,7 @@ class _Neural(Estimator):
         self.checkpoint = checkpoint
         self.seed = seed
 
-    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
+    def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
         """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
 
         With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
@@ -101,8 +101,8 @@ class _Neural(Estimator):
         as it is.
         """
         refuse_labels(y)
-        learnt = self.learn(source) if not isinstance(source, Learnt) else source
-        if not isinstance(learnt, LearntNetwork) or learnt.network.design.task != self._task:
+        learnt = self.learn(source) if not isinstance(source, TrainedModel) else source
+        if not isinstance(learnt, NetworkModel) or learnt.network.design.task != self._task:
             raise InputError(
                 f"this model is no network for {self._task}; {type(self).__name__} takes no other."
             )
@@ -114,7 +114,7 @@ class _Neural(Estimator):
         self.n_epochs_ = learnt.epochs
         return self
 
-    def learn(self, federation: Federation) -> LearntNetwork:
+    def learn(self, federation: Federation) -> NetworkModel:
         """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
         from colonnade.federation.federation import Federation as Parties

@@ -70,7 +70,7 @@ class Fusion(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Brought:
+class PartyModels:
     """What one party brings: a network over its columns, the fusion model, both, or, at a server, neither."""
 
     contributor: Contributor | None = None
@@ -78,10 +78,10 @@ class Brought:
 
 
 # Called once rows are aligned, with the table and the plan.
-Bring = Callable[[AlignedTable | None, EmbeddingsPlan], Brought]
+ModelFactory = Callable[[AlignedTable | None, EmbeddingsPlan], PartyModels]
 
 
-def check_brought(party: Party, plan: EmbeddingsPlan, brought: Brought) -> None:
+def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> None:
     """Before anything is charged: the networks fit the plan."""
     contributor = brought.contributor
     if (contributor is None) is not (party.name not in plan.contributors):

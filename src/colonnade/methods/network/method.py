@@ -15,7 +15,7 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.forecast.pilots import Axis, Pilot, kept, product
-from colonnade.methods.method import Asked, Learnt, Method, Noise, options_of, plan_views
+from colonnade.methods.method import Method, Noise, TrainedModel, TrainingSpec, options_of, plan_views
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network.design import Kind
 from colonnade.methods.network.extra import need_networks
@@ -62,7 +62,7 @@ class NetworkOptions(Form):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> EmbeddingsRequest:
+def request(asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] = ()) -> EmbeddingsRequest:
     """What the parties compare. The paper's regime is for public data, in one process, and nowhere else."""
     options = options_of(asked, NetworkOptions)
     if options.regime == "paper" and not public:
@@ -73,7 +73,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     return spec_of(asked).request(alignment, options.parameters)
 
 
-def session(asked: Asked) -> Program:
+def session(asked: TrainingSpec) -> Program:
     """What each party runs: its module begins alike wherever the others are."""
     need_networks()
     from colonnade.methods.network.training import network_session
@@ -81,7 +81,7 @@ def session(asked: Asked) -> Program:
     return network_session(spec_of(asked).settings())
 
 
-def model(asked: Asked, results: Mapping[str, TrainedEmbeddings]) -> Learnt:
+def model(asked: TrainingSpec, results: Mapping[str, TrainedEmbeddings]) -> TrainedModel:
     """The parts of those who are here, which stay with their parties."""
     need_networks()
     from colonnade.methods.network.training import network_of
@@ -107,7 +107,7 @@ def noise(plan: EmbeddingsPlan) -> Noise:
     return Noise(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
 
 
-def spec_of(asked: Asked) -> NetworkSpec:
+def spec_of(asked: TrainingSpec) -> NetworkSpec:
     """What was asked, as estimators ask it."""
     if asked.gamma != DEFAULT_GAMMA:
         raise PlanError(

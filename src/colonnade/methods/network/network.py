@@ -20,8 +20,8 @@ from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.fusion import FusionModel
 from colonnade.methods.network.modules import from_seed, local_network
 from colonnade.methods.network.parts import LocalNetwork, Weights
-from colonnade.models.files.membership import People
-from colonnade.models.input_spec import Frame
+from colonnade.models.files.membership import TrainingMembership
+from colonnade.models.input_spec import InputSpec
 from colonnade.protocols.joint_scores import ScoresRequest, Terms
 from colonnade.scoring.linear import JointScores, score_jointly
 
@@ -40,7 +40,7 @@ class Network:
     """
 
     design: Design
-    frame: Frame
+    frame: InputSpec
     locals: Mapping[str, LocalNetwork]
     fusion: FusionModel | None
 
@@ -71,7 +71,7 @@ class Network:
         self,
         people: Federation,
         *,
-        trained_on: Mapping[str, People] | None,
+        trained_on: Mapping[str, TrainingMembership] | None,
         epsilon: float | None = None,
         delta: float | None = None,
     ) -> JointScores:
@@ -123,7 +123,7 @@ class Network:
         mine = tuple(pair for pair in self.frame.encoders if pair[0] == party)
         return Network(
             self.design,
-            Frame(mine, self.frame.label, self.frame.attributes),
+            InputSpec(mine, self.frame.label, self.frame.attributes),
             {name: local for name, local in self.locals.items() if name == party},
             self.fusion if party == self.design.receiver else None,
         )
@@ -135,7 +135,7 @@ class Network:
         label = next((part.frame.label for part in every if part.fusion is not None), every[0].frame.label)
         return cls(
             every[0].design,
-            Frame.joined([part.frame for part in every], label),
+            InputSpec.joined([part.frame for part in every], label),
             {name: local for part in every for name, local in part.locals.items()},
             next((part.fusion for part in every if part.fusion is not None), None),
         )
@@ -144,7 +144,7 @@ class Network:
     def built(
         cls,
         design: Design,
-        frame: Frame,
+        frame: InputSpec,
         tensors: Tensors,
         *,
         networks: Mapping[str, nn.Module] | None = None,

@@ -27,7 +27,7 @@ from colonnade.models.files.document import (
     write_contents,
     write_document,
 )
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.scoring.reading import Reading
 
@@ -51,7 +51,7 @@ class NetworkFile:
 
     kind: str
     design: Design
-    frame: Frame
+    frame: InputSpec
     tensors: Tensors
     privacy: Privacy
     regime: str

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from colonnade.ledger import Line
+from colonnade.ledger import LedgerLine
 from colonnade.methods.network.terms import EmbeddingsTerms
 from colonnade.methods.network.views import costs_of, lines_of, views_of
 from colonnade.privacy.guarantee import Guarantee, View
@@ -83,7 +83,7 @@ class EmbeddingsPlan(EmbeddingsTerms):
         """The label holder."""
         return self.receiver
 
-    def lines_for(self, party: str) -> tuple[Line, ...]:
+    def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
         """The lines about a party's own part and about whole records; in the paper's regime nothing is claimed."""
         return lines_of(self, party) if self.regime != "paper" else ()
 

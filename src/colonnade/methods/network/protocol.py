@@ -22,7 +22,7 @@ import numpy as np
 
 from colonnade.data.table import Table
 from colonnade.ledger import Release
-from colonnade.methods.network.interfaces import Bring, Brought, Floats, check_brought
+from colonnade.methods.network.interfaces import Floats, ModelFactory, PartyModels, check_models
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.network.steps import Training, label_targets, one_batch
@@ -40,26 +40,26 @@ class TrainedEmbeddings(SessionResult[EmbeddingsPlan]):
     """What a member comes away with. `sums` are the last noisy sums of every row, at the label holder."""
 
     epochs: int
-    brought: Brought
+    brought: PartyModels
     sums: Floats | None = None
 
 
 async def embeddings_session(
-    party: Party, table: Table | None, request: EmbeddingsRequest, bring: Bring
+    party: Party, table: Table | None, request: EmbeddingsRequest, bring: ModelFactory
 ) -> TrainedEmbeddings:
     """Meet, compare, align, plan, charge the whole schedule once, train, end together."""
     aligned, plan = await prepare(party, table, request)
     brought = bring(aligned, plan)
-    check_brought(party, plan, brought)
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    check_models(party, plan, brought)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     epochs, sums = await _train(party, plan, release, brought)
     await confirm(party, "")
-    return TrainedEmbeddings(plan, party.run, party.tainted, aligned, epochs, brought=brought, sums=sums)
+    return TrainedEmbeddings(plan, party.run, party.seeded, aligned, epochs, brought=brought, sums=sums)
 
 
 async def _train(
-    party: Party, plan: EmbeddingsPlan, release: Release, brought: Brought
+    party: Party, plan: EmbeddingsPlan, release: Release, brought: PartyModels
 ) -> tuple[int, Floats | None]:
     masks: Masks | None = None
     if plan.mechanism == "poisson-binomial":

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import DataError
 from colonnade.ledger import Release
-from colonnade.methods.network.interfaces import Brought, Floats, Fusion
+from colonnade.methods.network.interfaces import Floats, Fusion, PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID, Batch
 from colonnade.protocols.agreement import agree_on_public
@@ -28,7 +28,7 @@ class Training:
     plan: EmbeddingsPlan
     release: Release
     masks: Masks | None
-    brought: Brought
+    brought: PartyModels
     targets: Floats | None
 
 

@@ -20,15 +20,15 @@ from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.fusion import FusionModel, fit_on_sums, solve_on_sums, targets_of
-from colonnade.methods.network.interfaces import Bring, Brought
-from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.interfaces import ModelFactory, PartyModels
+from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.modules import ImageShape, from_seed, local_network
 from colonnade.methods.network.network import Network
 from colonnade.methods.network.parts import LocalNetwork
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
 from colonnade.methods.network.request import EmbeddingsRequest
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
@@ -61,12 +61,12 @@ def features_of(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.flo
     return np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
 
 
-def bring(name: str, settings: Settings, module: nn.Module | None) -> Bring:
+def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFactory:
     """What one party does once rows are aligned: encode them, and put its networks on top."""
 
-    def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
+    def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
         if aligned is None:
-            return Brought()
+            return PartyModels()
         contributor, fusion = None, None
         if module is not None:
             contributor = LocalNetwork(
@@ -88,7 +88,7 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> Bring:
                 momentum=settings.momentum,
                 patience=settings.patience,
             )
-        return Brought(contributor, fusion)
+        return PartyModels(contributor, fusion)
 
     return bring_in
 
@@ -166,7 +166,7 @@ def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan,
         )
 
 
-def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> LearntNetwork:
+def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> NetworkModel:
     """Run the protocol between all parties of a federation in this process."""
     if request.regime == "paper" and not federation.public:
         raise OnlyForPublicData(
@@ -191,7 +191,7 @@ def network_session(settings: Settings) -> Program:
     return session
 
 
-def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> LearntNetwork:
+def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> NetworkModel:
     """The parts of those members who are here; the label holder solves for its last layer."""
     first = next(iter(results.values()))
     plan, holder = first.plan, results.get(first.plan.receiver)
@@ -201,8 +201,8 @@ def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> 
     locals_: dict[str, Any] = {
         name: results[name].brought.contributor for name in plan.contributors if name in results
     }
-    frame = Frame(tuple(plan.encoders.items()), plan.label)
-    return LearntNetwork(
+    frame = InputSpec(tuple(plan.encoders.items()), plan.label)
+    return NetworkModel(
         Network(design_of(plan, settings), frame, locals_, fusion),
         plan.statement,
         () if fusion is None else tuple(fusion.history),

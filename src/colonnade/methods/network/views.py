@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 
 from colonnade.errors import PrivacyError
-from colonnade.ledger import Line
+from colonnade.ledger import LedgerLine
 from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID, EmbeddingsTerms
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
@@ -120,7 +120,7 @@ def label_event(plan: EmbeddingsTerms) -> Event:
     return leaf if plan.label_coordinates == 1 else Repeated(leaf, plan.label_coordinates)
 
 
-def lines_of(plan: EmbeddingsTerms, party: str) -> tuple[Line, ...]:
+def lines_of(plan: EmbeddingsTerms, party: str) -> tuple[LedgerLine, ...]:
     """What an owner's ledger holds: its own part and whole records, to everyone but itself.
 
     The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated and

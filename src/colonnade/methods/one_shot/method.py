@@ -26,7 +26,15 @@ from colonnade.methods.glm.options import (
 )
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.glm.solver import solve
-from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    TrainedModel,
+    TrainingSpec,
+    options_of,
+    plan_views,
+)
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -54,14 +62,14 @@ class OneShotOptions(GlmOptions):
     radius: Positive = 4.0
 
 
-def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
+def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
     """What the parties compare."""
     options = options_of(asked, OneShotOptions)
     chosen_loss(asked, options)
     return NoisyColumnsRequest(asked.task, stretch=options.stretch, **asked.target(alignment))
 
 
-def session(asked: Asked) -> Program:
+def session(asked: TrainingSpec) -> Program:
     """What each party runs; a label that does not fit the loss is found before anything is sent."""
     loss = chosen_loss(asked, options_of(asked, OneShotOptions))
 
@@ -73,7 +81,7 @@ def session(asked: Asked) -> Program:
     return checked
 
 
-def model(asked: Asked, results: Mapping[str, NoisyColumns]) -> Learnt:
+def model(asked: TrainingSpec, results: Mapping[str, NoisyColumns]) -> TrainedModel:
     """All weights, where the active party is here, which made them; elsewhere none."""
     options = options_of(asked, OneShotOptions)
     loss, first = chosen_loss(asked, options), next(iter(results.values()))
@@ -83,7 +91,7 @@ def model(asked: Asked, results: Mapping[str, NoisyColumns]) -> Learnt:
     if plan.active in results:
         weights, label = fitted_once(results[plan.active], loss, options)
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights)
-    return LearntLinear(
+    return LinearModel(
         coefficients,
         intercepts,
         loss.name,

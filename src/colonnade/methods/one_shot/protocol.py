@@ -21,7 +21,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, PlanError
-from colonnade.ledger import Line
+from colonnade.ledger import LedgerLine
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
@@ -99,7 +99,7 @@ class NoisyColumnsPlan(ClippedPlan):
         """The active party."""
         return self.active
 
-    def lines_for(self, party: str) -> tuple[Line, ...]:
+    def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
         """None for the active party, whose columns go nowhere."""
         return lines_about(party, self.views) if party in self.passive else ()
 
@@ -161,12 +161,12 @@ async def noisy_columns_session(
 ) -> NoisyColumns:
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge, send once."""
     aligned, plan, columns = await from_start_to_end(party, table, request, noisy_columns)
-    return NoisyColumns(plan, party.run, party.tainted, aligned, columns)
+    return NoisyColumns(plan, party.run, party.seeded, aligned, columns)
 
 
 async def noisy_columns(party: Party, table: AlignedTable | None, plan: NoisyColumnsPlan) -> dict[str, Array]:
     """The protocol after the plan: passive parties send, the active one receives, the rest sees nothing."""
-    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return {}
     if table is None:

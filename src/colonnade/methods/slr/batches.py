@@ -56,9 +56,9 @@ class Batches:
     def next(self) -> NDArray[np.int64]:
         """The record in each place of the next batch; −1 where there is none."""
         plan = self._plan
-        coins = KeyedRandomness(hashlib.sha256(self._key + self._step.to_bytes(8, "little")).digest())
+        randomness = KeyedRandomness(hashlib.sha256(self._key + self._step.to_bytes(8, "little")).digest())
         self._step += 1
-        words = coins.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
+        words = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
         drawn = words < int(plan.schedule.rate * (1 << RATE_BITS)) if plan.schedule.rate < 1 else words >= 0
         drawn &= self._used < plan.uses
         self._used += drawn
@@ -66,5 +66,5 @@ class Batches:
         places = np.full(max(plan.capacity, len(members)), -1, dtype=np.int64)
         places[: len(members)] = members
         # A random order; of more members than places, random ones are kept.
-        order = np.argsort(coins.words(len(places)), kind="stable")
+        order = np.argsort(randomness.words(len(places)), kind="stable")
         return places[order][: plan.capacity]

@@ -16,14 +16,22 @@ from colonnade.data.quantizer import Rounding
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
-from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    TrainedModel,
+    TrainingSpec,
+    options_of,
+    plan_views,
+)
 from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
 from colonnade.methods.slr.paper import paper_slr
 from colonnade.methods.slr.plan import DEFAULT_GAMMA, GradientPlan, schedule
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.methods.slr.session import TrainedWeights, gradient_session
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 
@@ -50,7 +58,7 @@ class SlrOptions(Form):
     rounding: Rounding = "retry"
     calibration: Literal["sound", "paper"] = "sound"
 
-    def request(self, asked: Asked, alignment: Alignment) -> GradientRequest:
+    def request(self, asked: TrainingSpec, alignment: Alignment) -> GradientRequest:
         """What the parties are asked to run."""
         return GradientRequest(
             schedule=schedule(
@@ -67,7 +75,7 @@ class SlrOptions(Form):
         )
 
 
-def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> GradientRequest:
+def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> GradientRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
@@ -77,7 +85,7 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     return options.request(asked, alignment)
 
 
-def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
+def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """The paper's three releases, simulated on public data."""
     options = _options(asked)
     return paper_slr(
@@ -91,7 +99,7 @@ def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
     )
 
 
-def model(_asked: Asked, results: Mapping[str, TrainedWeights]) -> Learnt | None:
+def model(_asked: TrainingSpec, results: Mapping[str, TrainedWeights]) -> TrainedModel | None:
     """The published weights, as everybody has them."""
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
@@ -103,10 +111,10 @@ def model(_asked: Asked, results: Mapping[str, TrainedWeights]) -> Learnt | None
         f"{float(plan.rows * plan.schedule.rate):.0f} of {plan.rows} people, dealt as {plan.capacity} rows each.",
         f"Parties know the batches: for them nobody is in more than {plan.uses} of them.",
     )
-    return LearntLinear(
+    return LinearModel(
         coefficients[None, :],
         np.array([intercept]),
-        frame=Frame(tuple(plan.encoders.items()), plan.label),
+        frame=InputSpec(tuple(plan.encoders.items()), plan.label),
         privacy=Privacy(plan.guarantees, reproducible=trained.reproducible),
         notes=notes,
     )
@@ -149,7 +157,7 @@ def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArr
     return np.concatenate(coefficients) * scale, intercept
 
 
-def _options(asked: Asked) -> SlrOptions:
+def _options(asked: TrainingSpec) -> SlrOptions:
     options = options_of(asked, SlrOptions)
     if asked.gamma != JOB_GAMMA:
         raise PlanError(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import Asked, Learnt, LearntLinear
+from colonnade.methods.method import LinearModel, TrainedModel, TrainingSpec
 from colonnade.methods.slr.optimiser import Descent, Optimiser
 from colonnade.models.privacy import Privacy
 from colonnade.noise.skellam import LARGEST_MU, SkellamNoise
@@ -35,14 +35,14 @@ Array = NDArray[np.float64]
 
 def paper_slr(
     federation: Federation,
-    asked: Asked,
+    asked: TrainingSpec,
     *,
     epochs: float,
     rate: float,
     weight_cap: float,
     gamma: int,
     optimiser: Optimiser,
-) -> Learnt:
+) -> TrainedModel:
     """The model that Algorithm 4 would train, and the ε that Lemmas 13 and 14 would print for it."""
     rows = gather(federation, asked)
     if len(rows.plan.label.classes) != 2:
@@ -54,7 +54,7 @@ def paper_slr(
     parts = gradient_moments(features.shape[1], gamma, weight_cap)
     multiplier = gradient_multiplier(parts, gamma, asked.epsilon, rows.delta, rate=rate, steps=steps)
     noise = [Fraction(gamma**power * multiplier.value) for power in (2, 6, 4)]
-    coins = federation.coins("trusted party")
+    randomness = federation.randomness("trusted party")
     weights = descend_in_three(
         features,
         rows.labels.astype(np.int64),
@@ -63,7 +63,7 @@ def paper_slr(
         rate=rate,
         descent=Descent(features.shape[1], optimiser, cap=weight_cap, steps=steps),
         steps=steps,
-        randomness=coins,
+        randomness=randomness,
     )
     clients = len(federation.group.owners)
     paired = [(part, float(mu)) for part, mu in zip(parts, noise, strict=True)]
@@ -72,11 +72,11 @@ def paper_slr(
         gradient_client_epsilon(paired, rows.delta, clients=max(2, clients), uses=steps * rate),
     )
     scale = math.sqrt(attributes / (attributes + 1))
-    return LearntLinear(
+    return LinearModel(
         weights[None, :-1] * scale,
         weights[-1:] / math.sqrt(attributes + 1),
         frame=rows.frame,
-        privacy=Privacy((), reproducible=coins.reproducible),
+        privacy=Privacy((), reproducible=randomness.reproducible),
         notes=(f"SLR as its paper has it, simulated on public data: {LABEL}.",),
         figures=figures,
     )

@@ -41,7 +41,7 @@ async def noisy_gradient(
 ) -> NDArray[np.float64] | None:
     """The trained weights at the server, None elsewhere."""
     server, steps = party.group.server, plan.schedule.steps
-    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     rows = integer_rows(party, table, plan) if party.owns_columns else None
     batches = Batches(plan, await share_batch_key(party)) if party.owns_columns else None

@@ -43,4 +43,4 @@ async def gradient_session(party: Party, table: Table | None, request: GradientR
         return read
 
     weights = await publish(party, trained, "model", "weights", checked, np.zeros(0))
-    return TrainedWeights(plan, party.run, party.tainted, aligned, weights)
+    return TrainedWeights(plan, party.run, party.seeded, aligned, weights)

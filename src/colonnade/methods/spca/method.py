@@ -11,7 +11,7 @@ from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import Asked, options_of
+from colonnade.methods.method import TrainingSpec, options_of
 from colonnade.methods.moments.method import METHOD as MOMENTS
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.moments.request import MomentsRequest
@@ -32,7 +32,7 @@ class SpcaOptions(Form):
     calibration: Literal["sound", "paper"] = "sound"
 
 
-def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
+def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
@@ -48,12 +48,12 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     )
 
 
-def as_in_the_paper(federation: Federation, asked: Asked) -> MomentRelease:
+def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> MomentRelease:
     """What the paper's algorithm would release, of public data."""
     return paper_spca(federation, asked, gamma=_options(asked).gamma)
 
 
-def _options(asked: Asked) -> SpcaOptions:
+def _options(asked: TrainingSpec) -> SpcaOptions:
     options = options_of(asked, SpcaOptions)
     if asked.gamma != DEFAULT_GAMMA:
         raise PlanError(f"gamma = {asked.gamma} of a job; for spca write it under [options].")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import Gathered, gather
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.models.release import MomentRelease
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.rounding import stochastic
@@ -30,16 +30,16 @@ from colonnade.randomness import Randomness
 Integers = NDArray[np.int64]
 
 
-def paper_spca(federation: Federation, asked: Asked, *, gamma: int) -> MomentRelease:
+def paper_spca(federation: Federation, asked: TrainingSpec, *, gamma: int) -> MomentRelease:
     """The matrix that Algorithm 1 would publish at this ε by Lemma 2, as a release without any guarantee.
 
     The paper takes rows as centred at the origin and releases no means: the border of the release says mean zero.
     """
     rows = gather(federation, asked)
-    plan, coins = rows.plan, federation.coins("trusted party")
+    plan, randomness = rows.plan, federation.randomness("trusted party")
     mu = Fraction(round(server_mu(gram_moments(rows.frame.columns, gamma), asked.epsilon, rows.delta).value))
     widths = list(plan.widths.values())
-    noisy = paper_gram(rows, gamma, coins) + paper_noise(widths, mu, coins)
+    noisy = paper_gram(rows, gamma, randomness) + paper_noise(widths, mu, randomness)
     size = rows.frame.columns
     matrix = np.zeros((size + 1, size + 1), dtype=np.int64)
     matrix[:size, :size] = noisy
@@ -55,7 +55,7 @@ def paper_spca(federation: Federation, asked: Asked, *, gamma: int) -> MomentRel
         guarantees=(),
         plan="",
         run="",
-        reproducible=coins.reproducible,
+        reproducible=randomness.reproducible,
     )
 
 

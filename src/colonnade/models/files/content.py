@@ -24,7 +24,7 @@ from colonnade.models.files.document import (
     read_document,
     write_document,
 )
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 
 NAMES = (
@@ -42,7 +42,7 @@ class ModelContent:
     """What a model file holds. `party` is whose weights alone these are, None for a whole model."""
 
     kind: str
-    frame: Frame
+    frame: InputSpec
     weights: NDArray[np.float64]
     offsets: NDArray[np.float64]
     privacy: Privacy

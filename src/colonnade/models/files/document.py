@@ -24,7 +24,7 @@ from colonnade.errors import (
     ModelNewer,
 )
 from colonnade.federation.whole_files import write_whole
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.models.statements import guarantees_from_data, guarantees_to_data
 
@@ -39,7 +39,7 @@ UNCOVERED = (
 
 
 def described(
-    frame: Frame, privacy: Privacy, *, kind: str, method: str, run: str, party: str | None, statement: str
+    frame: InputSpec, privacy: Privacy, *, kind: str, method: str, run: str, party: str | None, statement: str
 ) -> dict[str, Any]:
     """What a file says of any model: its kind, whose it is, how it reads people, and what it cost."""
     return {
@@ -59,9 +59,9 @@ def described(
     }
 
 
-def frame_in(data: Mapping[str, Any]) -> Frame:
+def frame_in(data: Mapping[str, Any]) -> InputSpec:
     """How the model of a document reads people."""
-    return Frame(
+    return InputSpec(
         tuple((item["party"], Encoder.from_data(item["encoder"])) for item in data["encoders"]),
         LabelBlock.from_data(data["label"]),
         data["attributes"],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from colonnade.models.files.content import ModelContent, content_of
 from colonnade.models.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.linear import LinearRegression
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
@@ -78,7 +78,7 @@ def parts_of(whole: ModelFile, *, active: str | None) -> dict[str, ModelFile]:
         start += encoder.width
         parts[party] = ModelFile(
             kind=whole.kind,
-            frame=Frame(((party, encoder),), label, whole.frame.attributes),
+            frame=InputSpec(((party, encoder),), label, whole.frame.attributes),
             weights=mine,
             offsets=whole.offsets if party == active else np.zeros_like(whole.offsets),
             privacy=whole.privacy,

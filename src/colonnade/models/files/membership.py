@@ -62,10 +62,10 @@ class IdRules:
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class TrainingMembership:
     """A set of ids that can be asked, and not read; `rules` are None in a list of format 1, which did not keep them.
 
-    >>> people = People.of(["ann", "bob"], IdRules("name", Spelling()), SystemRandomness())
+    >>> people = TrainingMembership.of(["ann", "bob"], IdRules("name", Spelling()), SystemRandomness())
     >>> "ann" in people, "eve" in people
     (True, False)
     """
@@ -79,17 +79,17 @@ class People:
     @classmethod
     def of(
         cls, ids: Iterable[str], rules: IdRules, randomness: Randomness, *, dataset: str = "", run: str = ""
-    ) -> People:
+    ) -> TrainingMembership:
         """The set of these ids, under a key of its own."""
         empty = cls(randomness.bytes(KEY_BYTES), np.zeros(0, dtype=np.uint64), rules, dataset)
         return empty.joined_by(ids, run=run)
 
     @classmethod
-    def of_table(cls, table: Table, randomness: Randomness, *, run: str = "") -> People:
+    def of_table(cls, table: Table, randomness: Randomness, *, run: str = "") -> TrainingMembership:
         """The people of a table that was trained on."""
         return cls.of(table.ids(), IdRules.of(table.schema), randomness, run=run)
 
-    def joined_by(self, ids: Iterable[str], *, run: str = "") -> People:
+    def joined_by(self, ids: Iterable[str], *, run: str = "") -> TrainingMembership:
         """The set with these ids too, which a run trained on."""
         more = np.fromiter(_digests(self.key, ids), dtype=np.uint64)
         runs = dict.fromkeys((*self.runs, run) if run else self.runs)
@@ -140,7 +140,7 @@ class People:
             )
 
     @classmethod
-    def load(cls, path: Path) -> People:
+    def load(cls, path: Path) -> TrainingMembership:
         """The set in a file that `save` wrote, in this version or an earlier one."""
         damaged = ModelDamaged(f"{path} does not hold the people that a model was trained on.")
         try:
@@ -170,7 +170,7 @@ class Lists:
     False
     """
 
-    lists: Sequence[People]
+    lists: Sequence[TrainingMembership]
 
     def __contains__(self, person: object) -> bool:
         return any(person in people for people in self.lists)
@@ -184,13 +184,15 @@ def remember(ledger: Path, dataset: str, table: Table, *, run: str) -> None:
     path = ledger.with_name(f"{ledger.name}.people.{name}.npz")
     with _alone(ledger.with_name(f"{ledger.name}.people.lock")):
         if path.exists():
-            people = People.load(path).joined_by(table.ids(), run=run)
+            people = TrainingMembership.load(path).joined_by(table.ids(), run=run)
         else:
-            people = People.of(table.ids(), rules, SystemRandomness(), dataset=dataset, run=run)
+            people = TrainingMembership.of(table.ids(), rules, SystemRandomness(), dataset=dataset, run=run)
         people.save(path)
 
 
-def remembered(ledger: Path | None, dataset: str, rules: IdRules | None = None) -> tuple[People, ...]:
+def remembered(
+    ledger: Path | None, dataset: str, rules: IdRules | None = None
+) -> tuple[TrainingMembership, ...]:
     """The lists of a data set beside a ledger: one for each way in which its people were named.
 
     With `rules` also those of other data sets whose people were named so: somebody is not another person because the
@@ -199,7 +201,7 @@ def remembered(ledger: Path | None, dataset: str, rules: IdRules | None = None) 
     if ledger is None:
         return ()
     files = sorted(ledger.parent.glob(f"{glob.escape(ledger.name)}.people.*.npz"))
-    lists = map(People.load, files)
+    lists = map(TrainingMembership.load, files)
     return tuple(people for people in lists if people.dataset == dataset or (rules and people.rules == rules))
 
 

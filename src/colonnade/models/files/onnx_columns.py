@@ -24,7 +24,7 @@ from colonnade.data.columns import (
 from colonnade.data.encoding import Encoder, codes_of
 from colonnade.data.number_codes import NumberCode, code_of_number, simplex
 from colonnade.errors import ModelError
-from colonnade.models.input_spec import Frame
+from colonnade.models.input_spec import InputSpec
 
 PEOPLE = "people"
 
@@ -77,7 +77,7 @@ class Graph:
         return self.add("Where", [condition, *chosen])
 
 
-def feature_inputs(graph: Graph, frame: Frame, *, encoded: bool) -> tuple[str, float]:
+def feature_inputs(graph: Graph, frame: InputSpec, *, encoded: bool) -> tuple[str, float]:
     """Multiples of all parties' features, from raw columns by name or, `encoded`, from one input; and which multiples.
 
     The factor is for the weights: a runtime that finds it before a product may round it to single precision.

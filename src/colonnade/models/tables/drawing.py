@@ -21,14 +21,14 @@ _PIECE = 1 << 16
 
 
 def draw_levels(
-    fit: Fit, rows: int, coins: Randomness, progress: Progress | None = None
+    fit: Fit, rows: int, randomness: Randomness, progress: Progress | None = None
 ) -> tuple[list[Codes], Codes]:
     """The levels of so many people, column by column, and their classes.
 
     Components are taken in turn, as often each as can be, and shuffled by the draw of what follows from them alone.
     """
     components = len(fit.classes)
-    order = np.argsort(_uniform(coins, rows), kind="stable")
+    order = np.argsort(_uniform(randomness, rows), kind="stable")
     chosen = (order % components).astype(np.int32)
     blocks = [*fit.levels, fit.classes]
     drawn = [np.empty(rows, dtype=np.int32) for _ in blocks]
@@ -36,14 +36,14 @@ def draw_levels(
         part = slice(start, min(start + _PIECE, rows))
         for target, block in zip(drawn, blocks, strict=True):
             upto = np.cumsum(block, axis=1)[:, :-1]
-            places = _uniform(coins, part.stop - part.start)
+            places = _uniform(randomness, part.stop - part.start)
             target[part] = (places[:, None] >= upto[chosen[part]]).sum(axis=1)
         if progress is not None:
             progress("draw", part.stop, rows)
     return drawn[:-1], drawn[-1]
 
 
-def values_of_levels(column: Levelled, codes: Codes, coins: Randomness) -> NDArray[Any]:
+def values_of_levels(column: Levelled, codes: Codes, randomness: Randomness) -> NDArray[Any]:
     """Values as the party that holds the column would write them: numbers within a bin, levels as declared.
 
     A level that only takes in missing values is written as a missing value.
@@ -58,7 +58,7 @@ def values_of_levels(column: Levelled, codes: Codes, coins: Randomness) -> NDArr
     [39, 63]
     """
     if isinstance(column, BinnedColumn):
-        return _numbers(column, codes, coins)
+        return _numbers(column, codes, randomness)
     levels = np.array(column.levels, dtype=object)
     if column.missing is not None and column.missing == column.spelling.spell(MISSING):
         levels[column.levels.index(column.missing)] = None
@@ -80,13 +80,13 @@ def bin_ends(column: BinnedColumn) -> tuple[float, ...]:
     return (low, *column.edges, high)
 
 
-def _numbers(column: BinnedColumn, codes: Codes, coins: Randomness) -> NDArray[Any]:
+def _numbers(column: BinnedColumn, codes: Codes, randomness: Randomness) -> NDArray[Any]:
     """Even within each bin on the declared scale; each number lies in the bin that it was drawn for."""
     ends = np.array(bin_ends(column))
     scale, _ = _scales(column)
     scaled = np.array([scale(end) for end in ends])
     known = np.minimum(codes, len(ends) - 2)
-    places = _uniform(coins, len(codes))
+    places = _uniform(randomness, len(codes))
     raw = scaled[known] + places * (scaled[known + 1] - scaled[known])
     values = np.expm1(raw) if column.transform == "log1p" else raw
     below = np.nextafter(ends[1:], -np.inf)
@@ -125,5 +125,5 @@ def middles(column: BinnedColumn) -> Array:
     return np.array([back((scale(low) + scale(high)) / 2.0) for low, high in pairs])
 
 
-def _uniform(coins: Randomness, count: int) -> Array:
-    return (coins.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+def _uniform(randomness: Randomness, count: int) -> Array:
+    return (randomness.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -125,9 +125,11 @@ class _State:
 
     def _initial(self, margins: Margins, seed: int) -> Floats:
         """The one-way margins for every component, moved at random so that components can part."""
-        coins = SeededRandomness(f"mixture {seed}")
+        randomness = SeededRandomness(f"mixture {seed}")
         size = (self._size, self._levels + len(margins.counts))
-        uniform = ((coins.words(2 * size[0] * size[1]) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        uniform = (
+            (randomness.words(2 * size[0] * size[1]) >> np.uint64(12)).astype(np.float64) + 0.5
+        ) * 2.0**-52
         one, two = uniform.reshape(2, *size)
         logits = np.sqrt(-2.0 * np.log(one)) * np.cos(2.0 * np.pi * two)
         for place, (start, stop) in enumerate(zip(self._starts[:-1], self._starts[1:], strict=True)):

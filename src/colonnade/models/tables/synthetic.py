@@ -118,10 +118,10 @@ class TableModel:
         """So many invented people; with a seed, the same ones each time."""
         checked_rows(rows)
         seed = below(1 << 32, SystemRandomness()) if seed is None else seed
-        coins = SeededRandomness(f"table {seed}")
-        levels, classes = draw_levels(self.fit, rows, coins, progress)
+        randomness = SeededRandomness(f"table {seed}")
+        levels, classes = draw_levels(self.fit, rows, randomness, progress)
         columns = {
-            column.name: values_of_levels(column.column, codes, coins)
+            column.name: values_of_levels(column.column, codes, randomness)
             for column, codes in zip(self.margins.columns, levels, strict=True)
         }
         label = self.margins.label

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from colonnade.ledger.book import Book
 from colonnade.ledger.budget import Account
+from colonnade.ledger.state import LedgerState
 from colonnade.privacy.events import Gaussian
 from colonnade.privacy.gdp import gaussian_epsilon
 
@@ -13,12 +13,12 @@ from colonnade.privacy.gdp import gaussian_epsilon
 _HALVINGS = 10
 
 
-def room(book: Book, account: Account) -> float:
+def remaining_epsilon(book: LedgerState, account: Account) -> float:
     """The largest ε, rounded down, of one further release of normal noise that this account's budgets admit.
 
     A release with other noise composes a little differently; `charge` decides. 0 without a budget.
 
-    >>> room(Book("bank.ledger"), Account("adult", "record", "server"))
+    >>> remaining_epsilon(LedgerState("bank.ledger"), Account("adult", "record", "server"))
     0.0
     """
     budgets = book.governing(account)

@@ -20,11 +20,11 @@ from colonnade.federation.score_jobs import ScoreJob
 from colonnade.federation.train import protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
-from colonnade.models.files.membership import IdRules, People, remembered
-from colonnade.protocols.parts import PartAsked
+from colonnade.models.files.membership import IdRules, TrainingMembership, remembered
+from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.journal import ResumedLedger
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.party import Book
+from colonnade.runtime.party import Accountant
 from colonnade.scoring.evaluating import check_enough
 from colonnade.scoring.judged_training import worth_training
 
@@ -33,23 +33,23 @@ PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
 
 
 @dataclass(frozen=True, eq=False)
-class SiteDesk:
+class SiteInputs:
     """What this member brings: its book, and, if it owns columns, its table and what it asks of a plan first.
 
     `judges` says the same of a judgement of what was trained, once that is done.
     """
 
-    book: Book
+    book: Accountant
     table: Table | None = None
     dataset: str = ""
     shown_ids: int | None = None
     asks: Callable[[Any, bool], None] | None = None
     ledger: Ledger | None = None
-    part: PartAsked | None = None
+    part: PartSpec | None = None
     approves: Asking | None = None
-    judges: Callable[[], tuple[PartAsked, Callable[[Any, bool], None] | None]] | None = None
+    judges: Callable[[], tuple[PartSpec, Callable[[Any, bool], None] | None]] | None = None
 
-    def lists(self) -> tuple[People, ...]:
+    def lists(self) -> tuple[TrainingMembership, ...]:
         """Whom this party's data has been trained on, under the names by which people are to be scored."""
         if self.ledger is None or self.table is None:
             return ()
@@ -70,7 +70,7 @@ class SiteDesk:
 
 def desk_of(
     kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str, proposal: str = ""
-) -> SiteDesk:
+) -> SiteInputs:
     """What this member brings to a job; what its policy refuses is refused here, before anybody is met.
 
     `proposal` is what two administrators signed, if they did.
@@ -84,9 +84,9 @@ def desk_of(
         share = job.held_out if isinstance(job, Job) else None
         book = ResumedLedger(own) if may_be_charged else own
         if share is None:
-            return SiteDesk(book)
-        held_out = PartAsked(share, "held-out")
-        return SiteDesk(book, part=PartAsked(share, "training"), judges=lambda: (held_out, None))
+            return SiteInputs(book)
+        held_out = PartSpec(share, "held-out")
+        return SiteInputs(book, part=PartSpec(share, "training"), judges=lambda: (held_out, None))
     site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
@@ -141,7 +141,7 @@ def desk_of(
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)
 
-    def asks(part: PartAsked | None, worth: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]:
+    def asks(part: PartSpec | None, worth: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]:
         def ask(plan: Any, counts: bool) -> None:
             worth(plan, counts)
             release = release_before(plan, member, part)
@@ -155,7 +155,7 @@ def desk_of(
 
         return ask
 
-    def judges() -> tuple[PartAsked, Callable[[Any, bool], None]]:
+    def judges() -> tuple[PartSpec, Callable[[Any, bool], None]]:
         share = job.held_out if isinstance(job, Job) else None
         held_out = part_asked(
             share or 0.0, "held-out", ledger=ledger, dataset=file.dataset, schema=table.schema
@@ -163,7 +163,7 @@ def desk_of(
         return held_out, asks(held_out, lambda plan, counts: check_enough(plan) if counts else None)
 
     worth = worth_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
-    return SiteDesk(
+    return SiteInputs(
         ResumedLedger(policed) if may_be_charged else policed,
         table,
         file.dataset,

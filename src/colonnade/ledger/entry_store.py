@@ -30,7 +30,7 @@ _RETRY_SECONDS = 0.01
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
-class Journal(Protocol):
+class EntryStore(Protocol):
     """A table of entries that transactions read and extend."""
 
     @property
@@ -52,7 +52,7 @@ class Journal(Protocol):
         ...
 
 
-class FileJournal:
+class FileEntryStore:
     """A journal in a file, shared by any number of threads and processes.
 
     `patience` is how many seconds an operation waits for other processes before it raises
@@ -62,7 +62,7 @@ class FileJournal:
     >>> from colonnade.ledger.chain import GENESIS, write
     >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
     >>> first = write(1, GENESIS, kind="opened", time="2030-01-01", body={})
-    >>> journal = FileJournal.create(path, first, patience=5.0)
+    >>> journal = FileEntryStore.create(path, first, patience=5.0)
     >>> with journal.reading() as page:
     ...     [row.seq for row in page.rows(1)]
     [1]
@@ -81,7 +81,7 @@ class FileJournal:
         return self._path
 
     @classmethod
-    def create(cls, path: Path, first: Entry, *, patience: float) -> FileJournal:
+    def create(cls, path: Path, first: Entry, *, patience: float) -> FileEntryStore:
         """A new file that holds one entry. Never touches a file that exists.
 
         The ledger is made beside its place and takes its name whole: whoever looks there, and whatever ends this
@@ -112,7 +112,7 @@ class FileJournal:
         return cls(path, patience=patience)
 
     @classmethod
-    def open(cls, path: Path, *, patience: float) -> FileJournal:
+    def open(cls, path: Path, *, patience: float) -> FileEntryStore:
         """The journal in an existing file; raises `LedgerError` when there is none."""
         if not path.exists():
             raise LedgerMissing(
@@ -200,11 +200,11 @@ class FileJournal:
                 connection.close()
 
 
-class MemoryJournal:
+class MemoryEntryStore:
     """The same table in memory, for simulation and tests: it ends with the process.
 
     >>> from colonnade.ledger.chain import GENESIS, write
-    >>> journal = MemoryJournal(write(1, GENESIS, kind="opened", time="2030-01-01", body={}), name="bank")
+    >>> journal = MemoryEntryStore(write(1, GENESIS, kind="opened", time="2030-01-01", body={}), name="bank")
     >>> with journal.reading() as page:
     ...     [row.seq for row in page.rows(1)]
     [1]

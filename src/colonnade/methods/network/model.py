@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colonnade.methods.method import Array, Learnt
+from colonnade.methods.method import Array, TrainedModel
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import formula_bytes
 from colonnade.runtime.run import Outcome
@@ -42,7 +42,7 @@ class Communication:
 
 
 @dataclass(frozen=True, eq=False)
-class LearntNetwork(Learnt):
+class NetworkModel(TrainedModel):
     """A network in parts that stay with their parties, its learning curve and how many epochs it took.
 
     `network` has the parts of those who are here. `history` is what the label holder saw, and nobody else: it is made

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from colonnade.randomness import Randomness
 
 
-class RememberedCoins:
+class RecordedRandomness:
     """A party's own source of randomness, which also keeps what came out of it since the last mark.
 
     >>> from colonnade.randomness import SystemRandomness
-    >>> coins = RememberedCoins(SystemRandomness())
-    >>> coins.mark()
-    >>> drawn = coins.words(3)
-    >>> bool((coins.again().words(3) == drawn).all())
+    >>> randomness = RecordedRandomness(SystemRandomness())
+    >>> randomness.mark()
+    >>> drawn = randomness.words(3)
+    >>> bool((randomness.again().words(3) == drawn).all())
     True
     """
 

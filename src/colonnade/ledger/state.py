@@ -1,7 +1,7 @@
 """What a ledger's entries add up to: a fold over the chain, with no file and no clock in it.
 
 A ledger that is opened again, a ledger that another process has written to, and a ledger that is being
-verified all read the same entries through `Book.read`, so they come to the same totals.
+verified all read the same entries through `LedgerState.read`, so they come to the same totals.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class Spent:
 
 
 @dataclass
-class Book:
+class LedgerState:
     """The state of the ledger at `where` after entry `seq`, whose hash is `head`.
 
     >>> from colonnade.ledger.chain import write
-    >>> book = Book("bank.ledger")
+    >>> book = LedgerState("bank.ledger")
     >>> book.read(write(1, GENESIS, kind="opened", time="2030-01-01", body={"party": "bank", "format": 1}))
     >>> book.party, book.seq, book.totals()
     ('bank', 1, ())
