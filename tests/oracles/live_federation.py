@@ -34,7 +34,11 @@ _COMPLAINT = re.compile(r"\b(ERROR|CRITICAL)\b|^Traceback \(most recent call las
 
 def complaints(folder: Path) -> list[str]:
     """Lines of ERROR or worse, and tracebacks, in whatever the processes of kits below a folder said or logged."""
-    logs = [path for path in folder.rglob("*") if path.name.startswith(("console", "log")) and path.is_file()]
+    logs = [
+        path
+        for path in folder.rglob("*")
+        if path.name.startswith(("console", "log")) and path.parent.name != "local" and path.is_file()
+    ]
     assert any(path.name == CONSOLE for path in logs), f"nothing was logged in {folder}"
     return [
         f"{path.relative_to(folder)}: {line}"

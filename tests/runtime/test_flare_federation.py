@@ -79,6 +79,7 @@ def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path
         assert [running.charges(party) for party in PARTIES] == [1, 1]
         assert not complaints(tmp_path / "kits")
         a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running)
+        a_member_that_is_killed_is_named_by_the_others(running)
 
 
 def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running: Live) -> None:
@@ -102,6 +103,18 @@ def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running
     assert presence is not None and not presence.refused and presence.heard
     assert time.monotonic() - began < PATIENCE_SECONDS
     running.until(lambda: set(running.session.parties()) == set(PARTIES))
+
+
+def a_member_that_is_killed_is_named_by_the_others(running: Live) -> None:
+    """The core of the fault table, which is tried whole by the slow tests."""
+    job_id = running.submit(job_text(LONGER))
+    running.at_step("bank", job_id, "scores 5")
+    os.kill(running.job_process("shop", job_id), signal.SIGKILL)
+    for member in ("bank", "server"):
+        running.until(partial(running.has_ended, member, job_id))
+        outcome = running.outcome(member, job_id)
+        assert outcome is not None and outcome["state"] == "failed"
+        assert "shop" in outcome["reason"] and "step '" in outcome["reason"], outcome
 
 
 @pytest.mark.slow
