@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from typed import untyped
 
 from colonnade.data.coding import code
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
-from colonnade.data.encoding import MODES, Encoder
+from colonnade.data.encoding import MODES, Encoder, Mode
 from colonnade.data.forms import columns_from_data
 from colonnade.data.ids import spell_ids
 from colonnade.data.schema import PublicSchema, Schema
@@ -167,6 +168,8 @@ def test_a_category_of_its_own_is_one_more_category() -> None:
     assert binary == CategoricalColumn("x", ("F", "M", "missing"), missing="missing")
     loud = parse('kind = "categorical"\ncategories = ["a", "b"]\ncase = "upper"\nmissing = "category"')
     assert isinstance(loud, CategoricalColumn) and loud.levels == ("A", "B", "MISSING")
+    dated = parse('kind = "date"\nlow = 2000-01-01\nhigh = 2009-01-01\nmissing = "category"')
+    assert dated == DateColumn("x", low=date(2000, 1, 1), high=date(2009, 1, 1), missing="category")
     assert parse('kind = "numeric"\nlow = 0\nhigh = 1\nmissing = "refuse"') == NumericColumn("x", 0, 1)
 
 
@@ -176,8 +179,8 @@ def test_a_category_of_its_own_is_one_more_category() -> None:
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = 10}', ["line 6", "x.missing", "0 to 9"]),
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = "3"}', ["x.missing", "not a number"]),
         (
-            'kind = "date"\nlow = 2000-01-01\nhigh = 2009-01-01\nmissing = "category"',
-            ["x.missing", "no category", "{value = …}"],
+            'kind = "date"\nlow = 2000-01-01\nhigh = 2009-01-01\nmissing = "mean"',
+            ["line 6", "x.missing", "'mean'", "category"],
         ),
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = "mean"', ["line 6", "'mean'", "refuse", "category"]),
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = 3', ["x.missing", "{value = …}"]),
@@ -228,6 +231,7 @@ COLUMNS = (
         "a", low=datetime(2000, 1, 1, 12), high=date(2001, 1, 1), format="%d.%m.%Y", missing=date(2000, 6, 1)
     ),
     DateColumn("b", low=date(2000, 1, 1), high=datetime(2001, 1, 1, 3, 4, 5, 6)),
+    DateColumn("h", low=date(2000, 1, 1), high=date(2001, 1, 1), missing="category"),
     BinnedColumn("c", (0.1, 0.2, 1e300), missing="category"),
     BinnedColumn("d", (1,), missing=0.5),
     NumericColumn("e", 0, 1, missing=0.5),
@@ -271,3 +275,31 @@ def test_dates_written_in_another_way_are_read_from_files_as_declared(tmp_path: 
     path.write_text("who;born\n1;31.12.1999\n2;2000-01-01\n3;31.4.2000\n")
     with pytest.raises(DataError, match="column 'born': 2 values are not dates as declared"):
         Table("bank", path, schema).check()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_missing_dates_and_durations_have_a_feature_of_their_own(mode: Mode) -> None:
+    columns = (
+        DateColumn("left", low=date(2000, 1, 1), high=date(2020, 1, 1), missing="category"),
+        NumericColumn("stay", 0, 86400, missing="category"),
+    )
+    raw = {
+        "left": np.array(["2005-03-04", "NaT", "1999-01-01"], dtype="datetime64[s]"),
+        "stay": np.array([3600, "NaT", 90000], dtype="timedelta64[s]"),
+    }
+    encoder = Encoder(columns, mode)
+    features = encoder.encode(raw)
+    for name, span in encoder.spans.items():
+        assert encoder.feature_names[span][-1] == f"{name}:missing"
+        assert (np.linalg.norm(features[:, span], axis=1) <= 1 + 1e-12).all()
+        np.testing.assert_array_equal(
+            features[1, span], np.eye(1, span.stop - span.start, k=span.stop - span.start - 1)[0]
+        )
+    back = encoder.decode(features)
+    assert np.isnat(back["left"]).tolist() == np.isnan(back["stay"]).tolist() == [False, True, False]
+    assert (
+        np.abs(back["left"][[0, 2]] - np.array(["2005-03-04", "2000-01-01"], "M8[us]"))
+        < np.timedelta64(1, "ms")
+    ).all()
+    with pytest.raises(DataError, match="missing"):
+        Encoder((replace(columns[0], missing=None),), mode).encode(raw)

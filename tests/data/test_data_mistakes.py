@@ -10,7 +10,10 @@ import pytest
 from typed import untyped
 
 from colonnade import PCA, Federation, Ledger, Schema, Table
-from colonnade.errors import ColonnadeError, DataError, InputError, SchemaError
+from colonnade.data.columns import NumericColumn
+from colonnade.data.feature_maps import Ball
+from colonnade.data.targets import RealLabel
+from colonnade.errors import ColonnadeError, DataError, InputError, Misdeclared, SchemaError
 
 SCHEMA = Schema.parse('id = "c"\n[columns.age]\nkind = "numeric"\nlow = 0\nhigh = 90\n')
 GOOD: dict[str, Any] = {"c": ["a", "b", "d", "e"], "age": [1, 2, 3, 4]}
@@ -61,6 +64,36 @@ def test_what_is_no_schema_is_told_as_that(schema: Any) -> None:
 def test_a_thing_of_the_wrong_type_is_an_error_of_ours(wrong: Callable[[], Any]) -> None:
     with pytest.raises(ColonnadeError):
         wrong()
+
+
+def test_each_party_of_a_federation_has_one_table_and_budgets_are_pairs() -> None:
+    bank, again, shop = (Table.from_arrays(party, GOOD, SCHEMA) for party in ("bank", "bank", "shop"))
+    with pytest.raises(DataError, match="two tables are of the party 'bank'"):
+        Federation([bank, again, shop], budget=(4.0, 1e-5))
+    for budget in (3, (1.0,), "12", {1.0: 1e-5}):
+        with pytest.raises(InputError, match="is not a pair"):
+            Federation([bank, shop], budget=untyped(budget))
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), 10**9999], ids=["large", "small", "unprintable"])
+def test_a_number_that_no_float_holds_is_no_bound(number: int) -> None:
+    for declared in (
+        lambda: NumericColumn("x", 0, number),
+        lambda: NumericColumn("x", 0, 1, missing=number),
+        lambda: RealLabel("y", number, 1),
+        lambda: Ball(number),
+    ):
+        with pytest.raises(Misdeclared, match=r"(0…|of thousands of digits) is not a "):
+            declared()
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [({"age": 3}, "found int"), ({"age": np.zeros((1, 2))}, "2 dimensions"), ({"age": "3"}, "found str")],
+)
+def test_what_is_no_column_is_not_predicted_from(rows: Any, said: str) -> None:
+    with pytest.raises(DataError, match=f"column 'age': .*{said}"):
+        SCHEMA.public("bank").encoder("linear").encode(rows)
 
 
 def test_a_number_of_four_hundred_digits_is_no_epsilon() -> None:

@@ -114,7 +114,7 @@ def test_a_number_in_bins_is_ordered_bins_between_its_bounds() -> None:
         ('encoding = "hats", knots = 2', "from 3"),
         ("bins = 5", 'encoding = "bins"'),
         ('encoding = "bins", knots = 5', "bins = 5"),
-        ('encoding = "hats"\nmap = {kind = "random-relu", features = 8, seed = 1}', "goes through the map"),
+        ('encoding = "hats"\nmap = {kind = "ball", bound = 8}', "as the number it is"),
     ],
 )
 def test_an_encoding_that_says_two_things_is_refused(declared: str, told: str) -> None:

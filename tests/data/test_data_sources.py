@@ -60,6 +60,12 @@ kind = "date"
 low = 2020-01-01
 high = 2026-01-01
 
+[columns.closed]
+kind = "date"
+low = 1990-01-01
+high = 2026-01-01
+missing = "category"
+
 [columns.age]
 kind = "bins"
 edges = [18, 30.5, 65]
@@ -104,6 +110,7 @@ def extract() -> dict[str, list[object]]:
             [None, *(datetime.date(1985, 1, 1) + datetime.timedelta(int(d)) for d in range(0, 14000, 97))]
         ),
         "seen": [start + datetime.timedelta(microseconds=int(m)) for m in rng.integers(0, 10**14, ROWS)],
+        "closed": some([None, datetime.date(1999, 5, 6), datetime.date(2031, 1, 2)]),
         "age": some([None, 17, 18, 30, 31, 65, 99]),
         "vip": some([True, False]),
         "town": some([None, "Zürich", "ZÜRICH", "Zu\u0308rich", "Bern ", "Genève", "bern"]),
@@ -113,7 +120,7 @@ def extract() -> dict[str, list[object]]:
 
 TYPES = {
     "customer": "VARCHAR", "balance": "DECIMAL(12, 2)", "rate": "DOUBLE PRECISION", "opened": "DATE",
-    "seen": "TIMESTAMP", "age": "INTEGER", "vip": "BOOLEAN", "town": "VARCHAR", "visits": "SMALLINT",
+    "seen": "TIMESTAMP", "closed": "DATE", "age": "INTEGER", "vip": "BOOLEAN", "town": "VARCHAR", "visits": "SMALLINT",
 }  # fmt: skip
 CREATE = "CREATE TABLE customers (" + ", ".join(f"{name} {kind}" for name, kind in TYPES.items()) + ")"
 SHUFFLED = "SELECT * FROM customers"

@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 from typed import untyped
 
 from colonnade.data.block import Block
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, DateColumn, NumericColumn
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.encoding import MODES, Encoder, Mode
 from colonnade.data.feature_maps import (
@@ -339,9 +340,28 @@ def test_maps_of_numbers_refuse_other_columns_and_transforms() -> None:
     for columns, rule, message in (
         ((SEX, *PIXELS[1:]), GradientHistogram(4, 5, 2), "column 'sex' is declared otherwise"),
         ((logarithmic,), Ball(100.0), "has a transform"),
+        ((NumericColumn("x", -1, 1, encoding="hats"),), Ball(1.0), "Leave encoding out"),
+        ((NumericColumn("x", -1, 1, missing="category"),), Ball(1.0), "Leave missing out"),
     ):
         with pytest.raises(SchemaError, match=message):
             Schema("id", untyped(columns), map=FeatureMap(rule))
+
+
+@pytest.mark.parametrize("rule", [RandomRelu(16, 1), RandomRelu(16, 1, "low"), RandomFourier(16, 1)], ids=str)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_random_map_takes_numbers_and_dates_as_they_are_declared(
+    rule: RandomRelu | RandomFourier, mode: Mode
+) -> None:
+    hats = NumericColumn("age", 0, 8, encoding="hats", knots=5, missing="category")
+    seen = DateColumn("seen", date(2000, 1, 1), date(2020, 1, 1), missing="category")
+    rows = untyped({"age": [0.0, 3.5, None, 8.0], "seen": [date(2001, 2, 3), None, None, date(2019, 1, 1)]})
+    encoder = Encoder((hats, seen), mode, FeatureMap(rule))
+    features = encoder.encode(rows)
+    assert (np.linalg.norm(features, axis=1) <= math.sqrt(encoder.attributes) + 1e-12).all()
+    inner = Encoder((hats, seen), "linear" if rule.linear else mode).encode(rows)
+    np.testing.assert_allclose(features, rule.apply(inner.T, 2).T * math.sqrt(2), atol=1e-6)
+    assert len(np.unique(features.round(9), axis=0)) == 4
+    assert Encoder.from_data(json.loads(json.dumps(encoder.to_data()))) == encoder
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 3), st.integers(0, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
+from colonnade.cli.plan import facts
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
+from colonnade.federation.job import Job
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, forecast
 from colonnade.forecast.machine import Machine, NetworkLink
@@ -243,13 +246,62 @@ def test_a_plan_has_one_answer() -> None:
 
 def test_progress_goes_forward_and_is_full_only_at_the_end() -> None:
     heard: list[int] = []
-    work = Work(lambda step, done, total: heard.append(done), methods=3)
+    work = Work(lambda step, done, total: heard.append(done), parts=3)
     for left in (5.0, 1.0, 0.1):
         work.told(left)
         work.done()
     assert max(heard) < 100
     work.end()
     assert heard == sorted(heard) and heard[-1] == 100
+
+
+def test_progress_takes_parts_to_come_for_as_long_as_the_first() -> None:
+    heard: list[int] = []
+    work = Work(lambda step, done, total: heard.append(done), parts=10)
+    work.told(600.0)
+    work.done()
+    assert max(heard) <= 10
+
+
+def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_full_when_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[tuple[str, int]] = []
+
+    def noting(name: str) -> Any:
+        real = getattr(facts, name)
+
+        def noted(*given: Any, **named: Any) -> Any:
+            heard.append((f"{name} begins", 0))
+            made = real(*given, **named)
+            heard.append((f"{name} ends", 0))
+            return made
+
+        return noted
+
+    for name in ("settle", "candidates", "error_without_privacy"):
+        monkeypatch.setattr(facts, name, noting(name))
+    made = tables([2, 2], 300)
+    owners = [table.party for table in made]
+    job = Job.parse(
+        f"name = 'n'\ntask = 'classification'\nparties = {owners}\nactive = '{owners[0]}'\nepsilon = 4.0\ndelta = 1e-6"
+    )
+    facts.plan_facts(
+        job,
+        {table.party: table.public() for table in made},
+        files={},
+        rows=300,
+        held=dict.fromkeys(owners, 300),
+        named=frozenset(),
+        effort=0.01,
+        advance=lambda step, done, total: heard.append((step, done)),
+    )
+    words, shown = [word for word, _ in heard], [done for word, done in heard if word == "rehearsing"]
+    assert heard[0] == ("rehearsing", 0) and heard[-1] == ("rehearsing", 100) and shown == sorted(shown)
+    assert shown.count(100) == 1
+    for name in ("settle", "candidates"):
+        assert "rehearsing" in words[words.index(f"{name} begins") : words.index(f"{name} ends")]
+    assert words[-2] == "error_without_privacy ends"
 
 
 def test_a_method_too_long_to_run_is_simulated_by_its_twin_or_on_fewer_people() -> None:

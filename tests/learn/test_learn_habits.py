@@ -23,7 +23,7 @@ from colonnade import (
     SupportVectorClassifier,
     Table,
 )
-from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError
 
 POINTS = r"ridge_path.*colonnade evaluate"
 MODELS = (
@@ -77,6 +77,15 @@ def test_a_search_and_cross_validation_meet_it_too() -> None:
     # With rows scikit-learn gathers what its fits said into one error of its own.
     with pytest.raises(ValueError, match=POINTS):
         GridSearchCV(LogisticRegression(), {"ridge": [0.1, 1.0]}, cv=2).fit(X, Y)
+
+
+def test_labels_and_weights_are_one_for_each_person() -> None:
+    rows = {"age": [1.0], "<b>pay": [1.0]}
+    model = LogisticRegression().fit(release())
+    for y, weights in (([0, 1], None), ([0], [1.0, 2.0])):
+        with pytest.raises(DataError, match="2 entries for 1 person"):
+            model.score(rows, y, weights)
+    assert model.score(rows, [0], [2.0]) == 1.0
 
 
 def test_a_model_saves_itself_and_is_the_same_again(tmp_path: Path) -> None:

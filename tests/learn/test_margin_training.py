@@ -16,7 +16,7 @@ from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
 from colonnade.federation.job import Job
-from colonnade.forecast.default import default_for, settle
+from colonnade.forecast.default import TRIALS, default_for, settle
 from colonnade.methods.margin.method import MarginOptions, request
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.optimiser import log_odds_slope
@@ -203,9 +203,11 @@ def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes: str, metho
     job = Job.parse(
         "name = 'n'\ntask = 'classification'\nparties = ['bank', 'shop']\nepsilon = 4.0\ndelta = 1e-6"
     )
-    settled = settle(job, group, schemas, rows=1000)
+    left: list[float] = []
+    settled = settle(job, group, schemas, rows=1000, told=left.append)
     assert (settled.method, job.method) == (method, "margin") and settled.because.startswith(found[1])
     assert settled.options == METHODS[method].options()
+    assert len(left) == 2 * TRIALS and min(left[:-1]) > 0 == left[-1]
 
 
 def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is() -> None:

@@ -102,7 +102,10 @@ def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
         values = st.floats(-9, 9) | st.integers(-9, 9).map(float)
         return BinnedColumn(name, edges, missing), values if missing is None else values | nothing
     first = EPOCH + timedelta(draw(st.integers(0, 9000)))
-    return DateColumn(name, first, first + timedelta(draw(st.integers(1, 9000)))), st.floats(-100, 30000)
+    last = first + timedelta(draw(st.integers(1, 9000)))
+    missing = draw(st.sampled_from([None, "category", first]))
+    days = st.floats(-100, 30000)
+    return DateColumn(name, first, last, missing=missing), days if missing is None else days | nothing
 
 
 @st.composite
@@ -148,8 +151,8 @@ def raw(model: ModelFile, people: dict[str, list[Any]]) -> dict[str, Any]:
     for name, column in zip(model.frame.column_names, declared, strict=True):
         values = people[name]
         if isinstance(column, DateColumn):
-            moments = np.array([round(day * 86_400_000_000) for day in values])
-            found[name] = moments.astype("datetime64[us]")
+            moments = [round(day * 86_400_000_000) if day == day else "NaT" for day in values]
+            found[name] = np.array([np.datetime64(moment, "us") for moment in moments])
         else:
             found[name] = [value if value == value else None for value in values]
             if all(value is None for value in found[name]):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 
 import numpy as np
 import pytest
 from typed import untyped
 
-from colonnade.data.columns import BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.columns import BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
 from colonnade.data.encoding import MODES, Encoder, Mode
 from colonnade.data.label import LabelBlock
 from colonnade.models.input_spec import InputSpec
@@ -26,6 +27,10 @@ KINDS: dict[str, tuple[Column, list[object]]] = {
     "hats, missing": (
         NumericColumn("x", 0, 4, missing="category", encoding="hats", knots=5),
         [*np.linspace(0, 4, 997).tolist(), math.nan],
+    ),
+    "date, missing": (
+        DateColumn("x", date(2000, 1, 1), date(2002, 9, 27), missing="category"),
+        [*np.arange("2000-01-01", "2002-09-28", dtype="datetime64[D]").tolist(), None],
     ),
 }
 

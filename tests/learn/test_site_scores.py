@@ -76,7 +76,7 @@ def test_exact_scores_are_the_models_own_and_only_the_receiver_has_them(
     rows.write_text("\n".join(["id,bank_0,bank_1,shop_0,shop_1", *lines]))
     whole = Stored.load(kits["bank"].run_folder("released")).whole
     assert whole is not None
-    expected = score_file(whole, rows, id_column="id")
+    expected = score_file(whole, rows, id_columns=("id",))
     found = scores_at(kits["shop"], "exact")
     for place, person in enumerate(expected.ids):
         for name, value in zip(expected.names, expected.values[place], strict=True):

@@ -41,8 +41,11 @@ def evaluate(
     label: str | None = typer.Option(
         None, "--label", "-l", metavar="COLUMN", help="The column of --rows with what is to be predicted."
     ),
-    id_column: str = typer.Option(
-        "id", "--id", metavar="COLUMN", help="The column of --rows that names people."
+    id_columns: list[str] = typer.Option(
+        ["id"],
+        "--id",
+        metavar="COLUMN",
+        help="The column of --rows that names people; repeat where several do together.",
     ),
     party: list[Path] = PARTY_FILES,
     epsilon: float | None = typer.Option(
@@ -68,7 +71,7 @@ def evaluate(
         raise typer.BadParameter("--epsilon is for a JOB: figures of --rows are exact and cost nothing.")
     stored = Stored.load(model)
     if rows is not None:
-        facts = _of_rows(stored, model, rows, id_column, str(label), threshold)
+        facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
     else:
         facts = _of_job(stored, model, job or Path(), party, epsilon, threshold, quiet=as_json)
     if as_json:
@@ -90,7 +93,7 @@ evaluate.__doc__ = f"{evaluate.__doc__}\n{EXAMPLE}"
 
 
 def _of_rows(
-    stored: Any, model: Path, rows: Path, id_column: str, label: str, threshold: str | None
+    stored: Any, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
 ) -> dict[str, Any]:
     from colonnade.cli.predict import check_columns
     from colonnade.report.judged import judgement_facts
@@ -100,8 +103,8 @@ def _of_rows(
         raise InputError(
             f"{model}: the weights of this model stay with their parties, so it scores nobody in one place."
         )
-    check_columns(rows, id_column, (*stored.whole.frame.column_names, label))
-    judgement = judge_file(stored.whole, rows, id_column=id_column, label=label)
+    check_columns(rows, id_columns, (*stored.whole.frame.column_names, label))
+    judgement = judge_file(stored.whole, rows, id_columns=tuple(id_columns), label=label)
     return judgement_facts(judgement if threshold is None else _at(judgement, threshold))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON, PARTY_FILES
+from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
@@ -43,8 +43,11 @@ def predict(
     rows: Path | None = typer.Option(
         None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
     ),
-    id_column: str = typer.Option(
-        "id", "--id", metavar="COLUMN", help="The column of --rows that names people."
+    id_columns: list[str] = typer.Option(
+        ["id"],
+        "--id",
+        metavar="COLUMN",
+        help="The column of --rows that names people; repeat where several do together.",
     ),
     party: list[Path] = PARTY_FILES,
     epsilon: float | None = typer.Option(
@@ -60,6 +63,7 @@ def predict(
     strict: bool = typer.Option(
         False, "--strict", help="Refuse --rows with a value that is not as declared, and score nobody."
     ),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job."""
@@ -80,8 +84,8 @@ def predict(
                 f"{model}: the weights of this model stay with their parties, so it scores nobody in one place. Give "
                 "a JOB in which the parties score together."
             )
-        check_columns(rows, id_column, stored.whole.frame.column_names)
-        found = score_file(stored.whole, rows, id_column=id_column, strict=strict)
+        check_columns(rows, id_columns, stored.whole.frame.column_names)
+        found = score_file(stored.whole, rows, id_columns=tuple(id_columns), strict=strict)
     else:
         found = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
     if output is not None:
@@ -89,19 +93,22 @@ def predict(
     if as_json:
         say_json(_facts(found, output))
         return
-    _say(found, output)
+    # Whoever scores a file discloses nothing: what training cost is asked for.
+    _say(found, output, training=verbose or rows is None)
 
 
 predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
 
 
-def check_columns(rows: Path, id_column: str, wanted: Sequence[str]) -> None:
+def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) -> None:
     """Refuse a file without the id or with columns of the model missing, all of them at once."""
     from colonnade.data.declaring import nearest
     from colonnade.data.files import open_file
 
-    fields = open_file(rows, party="", wanted=(id_column, *wanted)).fields
-    if id_column not in fields:
+    fields = open_file(rows, party="", wanted=(*id_columns, *wanted)).fields
+    for id_column in id_columns:
+        if id_column in fields:
+            continue
         advice = nearest(id_column, fields) or " Name the column that says who a row is."
         raise ColumnMissing(f"--id: {rows} has no column {id_column!r}.{advice}")
     missing = [name for name in wanted if name not in fields]
@@ -155,7 +162,7 @@ def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
     return facts
 
 
-def _say(found: Scores, output: Path | None) -> None:
+def _say(found: Scores, output: Path | None, *, training: bool) -> None:
     from colonnade.report.text import table_lines, wrapped
     from colonnade.scoring.score import score_rows
 
@@ -169,7 +176,8 @@ def _say(found: Scores, output: Path | None) -> None:
     _say_left_out(found)
     if found.exact:
         say(f"\nEXACT scores of {found.exact} people were disclosed, without noise.")
-    for line in wrapped(["", found.statement, *found.privacy.splitlines()], width()):
+    cost = found.privacy.splitlines() if training else ["What training cost is shown with --verbose."]
+    for line in wrapped(["", found.statement, *cost], width()):
         say(line)
     if output is not None:
         say(f"\nScores: {output}")

@@ -21,7 +21,9 @@ from colonnade.report.plain import one_line
 WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.
 STEPS = {
+    "align": "finding the people in common",
     "columns": "sharing rows",
+    "rehearsing": "rehearsing on invented people",
     "phases": "judging",
     "batches": "encrypted batches",
     "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",

@@ -71,7 +71,8 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.federation.train import RELEASE, found_for
     from colonnade.forecast.before_run import forecast_before_run
     from colonnade.forecast.clock import Clock
-    from colonnade.forecast.default import people_of, schemas_of, settle
+    from colonnade.forecast.default import left_open, people_of, schemas_of, settle
+    from colonnade.forecast.work import Work
     from colonnade.models.uncertainty import Watch
     from colonnade.report.run_folder import write_run
     from colonnade.scoring.judged_training import judge_trained, worth_training
@@ -81,9 +82,16 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     with new_folder(output or RUNS / job.path.stem, numbered=output is None) as folder:
         new = [file for file in files.values() if not file.ledger.exists()]
         federation = federation_of(job, files)
-        job = settle(job, federation.group, schemas_of(federation), rows=people_of(federation))
-        folder.reserve(_room(federation.features(job.task)))
-        made = forecast_before_run(job, federation)
+        chosen, public = left_open(job), federation.public
+        with progress(not quiet and (chosen or public)) as advance:
+            work = Work(advance, chosen + public)
+            schemas, people = schemas_of(federation), people_of(federation)
+            job = settle(job, federation.group, schemas, rows=people, told=work.told)
+            folder.reserve(_room(federation.features(job.task)))
+            if chosen:
+                work.done()
+            made = forecast_before_run(job, federation, work.told)
+            work.end()
         try:
             with progress(not quiet) as advance, Clock() as clock:
                 federation.progress, federation.logged = advance, True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,24 @@ class Block:
                 raise ValueError(f"a block of {self.rows} rows holds an array of shape {values.shape}")
 
 
+def refuse_shape(values: object, where: str) -> None:
+    """Raise unless it is a row of values in order: no table, no single value, nothing without an order or an end.
+
+    >>> refuse_shape(np.zeros((2, 2)), "column 'age'")
+    Traceback (most recent call last):
+    colonnade.errors.DataError: column 'age': it has 2 dimensions, and a column has one. Give each column by itself.
+    """
+    shape = getattr(values, "shape", (0,))
+    if len(shape) != 1:
+        raise DataError(
+            f"{where}: it has {len(shape)} dimensions, and a column has one. Give each column by itself."
+        )
+    if isinstance(values, str | bytes | Set | Mapping) or not hasattr(values, "__len__"):
+        raise DataError(
+            f"{where}: found {type(values).__name__}; a column is an array or a list with a value for each person."
+        )
+
+
 def code_mapping(values: Mapping[str, ArrayLike], columns: Iterable[Column]) -> Block:
     """Raw values by column as a block without a label, for prediction.
 
@@ -47,6 +65,7 @@ def code_mapping(values: Mapping[str, ArrayLike], columns: Iterable[Column]) -> 
             raise ColumnMissing(
                 f"column {column.name!r} is missing from the rows." + nearest(column.name, values)
             )
+        refuse_shape(values[column.name], f"column {column.name!r}")
         coded = code(values[column.name], column)
         if coded.problems:
             raise BadValues(f"column {column.name!r}: {coded.problems.sentence}. {coded.problems.advice}")

@@ -74,15 +74,12 @@ def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
     """
     match declared:
         case NumericColumn():
-            own = declared.missing == "category"
-            return _bounded(
-                _floats(values), declared.low, declared.high, fill=math.nan if own else declared.fill
-            )
+            return _bounded(_floats(values), declared.low, declared.high, fill=_fill(declared))
         case RealLabel() | CountLabel():
             coded = _bounded(_floats(values), declared.low, declared.high)
             return _whole(coded) if isinstance(declared, CountLabel) else coded
         case DateColumn():
-            return _bounded(_days(values, declared.format), *declared.range, fill=declared.fill)
+            return _bounded(_days(values, declared.format), *declared.range, fill=_fill(declared))
         case BinnedColumn():
             return _bins(_floats(values), declared)
         case BinaryColumn() | CategoricalColumn() | ClassLabel():
@@ -111,6 +108,11 @@ def symmetric_numbers(declared: Mapping[str, Column | Label]) -> Spreads:
             if isinstance(one, NumericColumn | RealLabel)
         }
     )
+
+
+def _fill(declared: NumericColumn | DateColumn) -> float | None:
+    """What a missing value counts as: NaN where it has a feature of its own."""
+    return math.nan if declared.missing == "category" else declared.fill
 
 
 def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:

@@ -16,6 +16,7 @@ from colonnade.errors import Misdeclared
 Transform = Literal["none", "log1p"]
 LONGEST_NAME = 200
 """Letters of the name of a job, or of a data set."""
+_LONGEST_SHOWN = 60
 # Control characters, halves of characters, separators of lines.
 _NO_LETTERS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # What makes text run the other way, so that a line reads as another.
@@ -59,8 +60,8 @@ def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> 
     >>> check_bounds(("label",), "label 'price'", 0, 100)
     """
     for key, value in (("low", low), ("high", high)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a finite number.")
+        if not _is_finite(value):
+            raise Misdeclared((*where, key), f"{what}: {key} = {_written(value)} is not a finite number.")
     if low == high:
         raise Misdeclared(
             (*where, "low"),
@@ -126,8 +127,8 @@ def check_within(where: tuple[str, ...], what: str, value: float, *, low: float,
 
     >>> check_within(("columns", "age", "missing"), "column 'age'", 40, low=17, high=90)
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        written = str(value).lower() if isinstance(value, bool) else repr(value)
+    if not (_is_finite(value) and low <= value <= high):
+        written = str(value).lower() if isinstance(value, bool) else _written(value)
         raise Misdeclared(
             where,
             f"{what}: missing = {written} is not a number from {low:g} to {high:g}, its declared bounds.",
@@ -140,7 +141,7 @@ def check_whole(where: tuple[str, ...], what: str, value: int, *, low: int, high
     >>> check_whole(("map", "features"), "map: features", 512, low=1, high=4096)
     """
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Misdeclared(where, f"{what} = {value!r} is not a whole number from {low} to {high}.")
+        raise Misdeclared(where, f"{what} = {_written(value)} is not a whole number from {low} to {high}.")
 
 
 def check_positive(where: tuple[str, ...], what: str, value: float) -> None:
@@ -148,9 +149,21 @@ def check_positive(where: tuple[str, ...], what: str, value: float) -> None:
 
     >>> check_positive(("map", "bound"), "map: bound", 2.5)
     """
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not (math.isfinite(value) and value > 0 and math.isfinite(1.0 / value))
-    ):
-        raise Misdeclared(where, f"{what} = {value!r} is not a finite number above 0.")
+    if not (_is_finite(value) and value > 0 and math.isfinite(1.0 / value)):
+        raise Misdeclared(where, f"{what} = {_written(value)} is not a finite number above 0.")
+
+
+def _is_finite(value: object) -> bool:
+    """Whether it is a number that a float can hold; Python's whole numbers have no end."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _written(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -50,7 +50,8 @@ def moment_of(text: str, format: str | None = None) -> date | None:
 class DateColumn:
     """Dates or moments between declared bounds, counted in days; a moment is a day and its fraction.
 
-    `high` is the start of its day: declare the day after it if hours matter.
+    `high` is the start of its day: declare the day after it if hours matter. `missing` is a date within the bounds, or
+    "category", which gives missing dates a feature of their own.
 
     >>> DateColumn("opened", low=date(1970, 1, 1), high=date(1970, 1, 31)).range
     (0.0, 30.0)
@@ -60,13 +61,13 @@ class DateColumn:
     low: date
     high: date
     format: str | None = None
-    missing: date | None = None
+    missing: date | Literal["category"] | None = None
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name), f"column {self.name!r}"
         for key in ("low", "high", "missing"):
             value = getattr(self, key)
-            if not isinstance(value, date) and not (key == "missing" and value is None):
+            if not isinstance(value, date) and not (key == "missing" and value in (None, "category")):
                 raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a date like 2000-01-31.")
             if isinstance(value, datetime) and value.tzinfo is not None:
                 object.__setattr__(self, key, value.astimezone(UTC).replace(tzinfo=None))
@@ -76,8 +77,8 @@ class DateColumn:
                 f"{what}: low = {self.low} is not before high = {self.high}. Declare the range its dates can take.",
             )
         check_bounds(where, what, *self.range)
-        missing = None if self.missing is None else microseconds(self.missing)
-        if missing is not None and not microseconds(self.low) <= missing <= microseconds(self.high):
+        fill, (low, high) = self.fill, self.range
+        if fill is not None and not low <= fill <= high:
             raise Misdeclared(
                 (*where, "missing"),
                 f"{what}: missing = {self.missing} is not from {self.low} to {self.high}, its declared bounds.",
@@ -95,8 +96,8 @@ class DateColumn:
 
     @property
     def fill(self) -> float | None:
-        """What a missing date counts as, in days."""
-        return None if self.missing is None else microseconds(self.missing) / DAY_MICROSECONDS
+        """What a missing date counts as, in days, if that is what is declared."""
+        return microseconds(self.missing) / DAY_MICROSECONDS if isinstance(self.missing, date) else None
 
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
@@ -107,6 +108,8 @@ class DateColumn:
             "high": self.high.isoformat(),
         }
         written = {} if self.format is None else {"format": self.format}
+        if self.missing == "category":
+            return {**data, **written, "missing": "category"}
         return {**data, **written, **_filled(None if self.missing is None else self.missing.isoformat())}
 
 

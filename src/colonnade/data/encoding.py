@@ -254,7 +254,9 @@ class Encoder:
                     (high - low) / 2.0
                 )
                 if isinstance(column, DateColumn):
-                    return np.rint(value * DAY_MICROSECONDS).astype(np.int64).astype("datetime64[us]")
+                    absent = np.isnan(value)
+                    days = np.rint(np.where(absent, low, value) * DAY_MICROSECONDS).astype(np.int64)
+                    return np.where(absent, np.datetime64("NaT"), days.astype("datetime64[us]"))
                 return np.clip(np.expm1(value) if _logarithmic(column) else value, column.low, column.high)
             case BinaryColumn() | CategoricalColumn() | BinnedColumn():
                 # All codes have norm 1: the nearest one has the largest inner product.

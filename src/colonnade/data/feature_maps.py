@@ -130,14 +130,6 @@ class FeatureMap:
         mapped = self.split(declared)[1]
         if not mapped:
             raise Misdeclared(("map",), "map: no columns are declared that could go through it.")
-        for column in mapped:
-            if isinstance(column, NumericColumn) and (column.encoding or column.missing == "category"):
-                key = "encoding" if column.encoding else "missing"
-                raise Misdeclared(
-                    ("columns", column.name, key),
-                    f"map: column {column.name!r} goes through the map, which takes numbers as they are. Leave {key} "
-                    "out, or name the columns that go through the map (columns = [...]).",
-                )
         self.rule.check(mapped)
 
     def split(self, declared: tuple[Column, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:

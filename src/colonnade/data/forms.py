@@ -85,8 +85,7 @@ class _Numeric(Form):
     bins: int | None = None
 
     def column(self, name: str) -> Column:
-        own = self.missing is not None and self.missing.own_category
-        missing: Any = "category" if own else _fixed(self.missing, name)
+        missing = _counts_as(self.missing)
         if self.encoding == "bins":
             return self._binned(name, missing)
         if self.bins is not None:
@@ -117,7 +116,7 @@ class _Dated(Form):
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        missing = _fixed(self.missing, name)
+        missing = _counts_as(self.missing)
         if isinstance(missing, str):
             missing = moment_of(missing) or missing
         return DateColumn(name, self.low, self.high, self.format, missing)
@@ -136,11 +135,10 @@ class _Bins(Form):
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        own = self.missing is not None and self.missing.own_category
         return BinnedColumn(
             name,
             self._edges(name),
-            "category" if own else _fixed(self.missing, name),
+            _counts_as(self.missing),
             self.ordered,
             self.low,
             self.high,
@@ -178,7 +176,7 @@ class _Binary(_Spelt):
             spelt = BinaryColumn(name, values, spelling=self.spelling())
             categories, missing = _with_category(spelt.values, spelt)
             return CategoricalColumn(name, categories, missing=missing, spelling=self.spelling())
-        return BinaryColumn(name, values, _fixed(self.missing, name), self.spelling())
+        return BinaryColumn(name, values, _counts_as(self.missing), self.spelling())
 
 
 class _Categorical(_Spelt):
@@ -344,16 +342,11 @@ def label_from_data(data: Mapping[str, object]) -> Label:
     return label
 
 
-def _fixed(policy: _Missing | None, name: str) -> Any:
-    """The value that a missing one counts as; the column checks it."""
+def _counts_as(policy: _Missing | None) -> Any:
+    """What a missing value counts as, "category" or a value; the column checks it."""
     if policy is None:
         return None
-    if policy.own_category:
-        raise Misdeclared(
-            ("columns", name, "missing"),
-            f"column {name!r}: dates have no category for missing values. Write missing = {{value = …}}.",
-        )
-    return policy.value
+    return "category" if policy.own_category else policy.value
 
 
 def _with_category(

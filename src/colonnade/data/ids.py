@@ -6,6 +6,7 @@ Ids stay packed in one piece of memory: as texts of Python's own, ten million of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, time
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +40,7 @@ def spell_ids(
 
     An id of several columns is their texts, each spelt by the rules, with a bar between them; a bar or a backslash in
     one is written with a backslash before it, so that different parts never make the same id. Where a part is missing
-    the id is.
+    the id is. A moment at midnight is written as its day, because that is how data frames have days.
 
     >>> spell_ids([[12, 7]], party="bank", source="arrays", columns=["customer"]).texts()
     ['12', '7']
@@ -92,9 +93,10 @@ def refuse_ids(missing: int, repeated: int, *, party: str, source: str, columns:
 row: merge or remove the others.
     """
     named = f"id column{'s' if len(columns) > 1 else ''} {' and '.join(map(repr, columns))}"
+    other = ", or add a column that tells them apart" if len(columns) > 1 else ""
     for count, what, advice in (
         (missing, "missing", "Every row needs one."),
-        (repeated, "repeated", "A person has one row: merge or remove the others."),
+        (repeated, "repeated", f"A person has one row: merge or remove the others{other}."),
     ):
         if count:
             ids = "id is" if count == 1 else "ids are"
@@ -105,15 +107,31 @@ def _spelt(given: Plain | Text, spelling: Spelling, where: str) -> Text:
     if isinstance(given, Plain) and given.kind in _NO_IDS:
         raise BadIds(
             f"{where}: ids are {_NO_IDS[given.kind]} values. Give them as integers or text, spelt the same at every "
-            "party."
+            f"party.{_from_whole(given)}"
         )
     if isinstance(given, Plain) and given.kind == "whole" and given.missing is None:
         return _decimals(given.data)
     if isinstance(given, Text) and spelling == AS_WRITTEN and _stays(given):
         return given
-    found = given.texts() if isinstance(given, Text) else given.objects()
+    found = given.texts() if isinstance(given, Text) else [_day(value) for value in given.objects()]
     spelt = ["" if value is None else spelling.spell(value) for value in found]
     return Text.of(spelt if spelling.trim else [one if one.strip() else "" for one in spelt])
+
+
+def _from_whole(given: Plain) -> str:
+    """Where whole numbers became floats, what made them so."""
+    if given.kind != "real" or given.missing is None:
+        return ""
+    there = given.data[~given.missing]
+    if not len(there) or (there != np.rint(there)).any():
+        return ""
+    return f" A data frame makes floats of whole numbers where some are missing, as {int(given.missing.sum())} are."
+
+
+def _day(value: object) -> object:
+    """A moment at midnight as its day; anything else as it is."""
+    whole = isinstance(value, datetime) and value.tzinfo is None and value.time() == time()
+    return cast(datetime, value).date() if whole else value
 
 
 def _stays(text: Text) -> bool:

@@ -111,7 +111,7 @@ class GradientHistogram:
 
 
 def check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
-    """Raise unless every column is a number.
+    """Raise unless every column is a number, and one number a person: not in pieces, and not missing.
 
     >>> check_numeric("ball", (NumericColumn("x", low=0, high=1),))
     """
@@ -121,6 +121,13 @@ def check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
                 ("columns", column.name),
                 f"map: {kind} needs numbers, and column {column.name!r} is declared otherwise. Declare it numeric, or "
                 "name the columns that go through the map (columns = [...]).",
+            )
+        if column.encoding or column.missing == "category":
+            key = "encoding" if column.encoding else "missing"
+            raise Misdeclared(
+                ("columns", column.name, key),
+                f"map: {kind} takes column {column.name!r} as the number it is. Leave {key} out, or name the columns "
+                "that go through the map (columns = [...]).",
             )
 
 

@@ -176,6 +176,7 @@ def code_of_number(column: NumericColumn | DateColumn, mode: Mode) -> NumberCode
     >>> code_of_number(NumericColumn("age", low=0, high=90, encoding="hats"), "linear").knots
     8
     """
+    own = column.missing == "category"
     if isinstance(column, DateColumn):
-        return NumberCode(mode)
-    return NumberCode(column.encoding or mode, column.knots or 0, column.missing == "category")
+        return NumberCode(mode, missing=own)
+    return NumberCode(column.encoding or mode, column.knots or 0, own)

@@ -6,14 +6,14 @@ an id. Counts depend on the data too, so they are for the party's own eyes and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.block import Block
+from colonnade.data.block import Block, refuse_shape
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.coding import code, symmetric_numbers
 from colonnade.data.columns import nearest
@@ -256,7 +256,7 @@ def _array_rows(
                 f"party {party!r}, {name}: column {column!r} is declared but missing."
                 + nearest(column, map(str, arrays.keys()))
             )
-        _refuse_shape(arrays[column], f"party {party!r}, {name}, column {column!r}")
+        refuse_shape(arrays[column], f"party {party!r}, {name}, column {column!r}")
         result = code(arrays[column], declaration)
         result.problems.refuse(party=party, source=name, column=column)
         coded[column], counts[column] = _frozen(result.values), result.clipped
@@ -279,7 +279,7 @@ def _array_rows(
         )
     else:
         for key, values in zip(columns if ids is None else (schema.id_name,), given, strict=True):
-            _refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
+            refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
         # Ids that are given by themselves are one column, whatever the schema makes them of.
         named = columns if ids is None else (schema.id_name,)
         spelt = spell_ids(given, party=party, source=name, columns=named, spelling=schema.id_spelling)
@@ -335,17 +335,4 @@ def check_declared(party: object, schema: object) -> None:
         raise SchemaError(
             f"a table is declared by a Schema, not by {type(schema).__name__}. `Schema.load` reads one from a file, "
             "`Schema.parse` from a text."
-        )
-
-
-def _refuse_shape(values: object, where: str) -> None:
-    """A column is a row of values in order: no table, no single value, nothing without an order or an end."""
-    shape = getattr(values, "shape", (0,))
-    if len(shape) != 1:
-        raise DataError(
-            f"{where}: it has {len(shape)} dimensions, and a column has one. Give each column by itself."
-        )
-    if isinstance(values, str | bytes | Set | Mapping) or not hasattr(values, "__len__"):
-        raise DataError(
-            f"{where}: found {type(values).__name__}; a column is an array or a list with a value for each person."
         )

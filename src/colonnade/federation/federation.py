@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
-from colonnade.errors import CannotWrite, DataError, PlanError
+from colonnade.errors import CannotWrite, PlanError
 from colonnade.federation.cuts import part_asked
 from colonnade.federation.no_rows import NoRows
-from colonnade.federation.preflight import check_budgets, check_plan
+from colonnade.federation.preflight import by_party, check_budgets, check_plan, checked_budget
 from colonnade.federation.stopped import Journey, Stopped
 from colonnade.ledger import Cut, Ledger
 from colonnade.ledger.parts import PartName
@@ -135,7 +135,7 @@ class Federation(NoRows):
         noise_seed: int | None = None,
         held_out: float | None = None,
     ) -> None:
-        self.tables = _by_party(tables)
+        self.tables = by_party(tables)
         active = [party for party, table in self.tables.items() if table.schema.label is not None]
         self.group = Group.of(
             tuple(self.tables),
@@ -146,7 +146,7 @@ class Federation(NoRows):
             disclosed_noise=disclosed_noise,
         )
         self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
-        self.ledgers = self._ledgers(dict(ledgers or {}), budget)
+        self.ledgers = self._ledgers(dict(ledgers or {}), checked_budget(budget))
         self.alignment = alignment
         self.shown_ids = dict(shown_ids or {})
         self.timeout = timeout
@@ -387,14 +387,3 @@ def released(opened: OpenedMoments) -> MomentRelease:
         reproducible=opened.reproducible,
         conditional=plan.conditional,
     )
-
-
-def _by_party(tables: Iterable[Table]) -> dict[str, Table]:
-    found = tuple(tables) if isinstance(tables, Iterable) else (tables,)
-    for table in found:
-        if not isinstance(table, Table):
-            raise DataError(
-                f"a federation is of tables, one for each party; found {type(table).__name__}. Make them with "
-                "Table(party, file, schema) or Table.from_arrays."
-            )
-    return {table.party: table for table in found}

@@ -6,11 +6,13 @@ What is wrong with rows each party finds itself when they meet, before any ledge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from colonnade.data.documents import shown
 from colonnade.data.table import Table
+from colonnade.errors import DataError, InputError
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.state import LedgerState
@@ -64,3 +66,28 @@ def release_before(plan: Plan, owner: str, part: PartSpec | None = None) -> Rele
     """What an owner would charge for this plan, under the name of no run."""
     release = plan.release(owner, run="before the run", reproducible=False)
     return release if part is None else replace(release, part=part.before())
+
+
+def by_party(tables: Iterable[Table]) -> dict[str, Table]:
+    """The tables of a federation by the parties that hold them, one each."""
+    found: dict[str, Table] = {}
+    for table in tables if isinstance(tables, Iterable) else (tables,):
+        if not isinstance(table, Table):
+            raise DataError(
+                f"a federation is of tables, one for each party; found {type(table).__name__}. Make them with "
+                "Table(party, file, schema) or Table.of."
+            )
+        if table.party in found:
+            raise DataError(
+                f"two tables are of the party {table.party!r}, and each party has one. Join them by id, or give the "
+                "other party its own name."
+            )
+        found[table.party] = table
+    return found
+
+
+def checked_budget(budget: object) -> tuple[float, float] | None:
+    """A budget as a caller gave it, if it is ε and δ; what they may be is the ledger's to say."""
+    if budget is None or (isinstance(budget, tuple | list) and len(budget) == 2):
+        return None if budget is None else (budget[0], budget[1])
+    raise InputError(f"budget = {shown(budget)} is not a pair. Give (epsilon, delta), such as (4.0, 1e-5).")

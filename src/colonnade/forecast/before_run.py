@@ -8,19 +8,19 @@ from colonnade.federation.job import Job
 from colonnade.federation.preflight import check_budgets
 from colonnade.federation.train import protocol_of
 from colonnade.forecast.alignment_cost import matching_cost
-from colonnade.forecast.default import schemas_of
+from colonnade.forecast.default import Told, nobody, schemas_of
 from colonnade.forecast.forecast import Forecast, forecast
 from colonnade.forecast.pilot_run import Rehearsals
 
 EFFORT = 0.5
 
 
-def forecast_before_run(job: Job, federation: Federation) -> Forecast | None:
+def forecast_before_run(job: Job, federation: Federation, told: Told = nobody) -> Forecast | None:
     """What the run of a job will take, from declarations and numbers of rows alone.
 
     None unless everybody declared the data public: a forecast goes by how many people each party has, and whoever may
     read a report is not to be told. None also where there is nothing to foretell: the method has no protocol, or the
-    run will be refused, which it then says itself.
+    run will be refused, which it then says itself. `told` hears how many seconds the rest may take.
     """
     if not federation.public:
         return None
@@ -42,7 +42,7 @@ def forecast_before_run(job: Job, federation: Federation) -> Forecast | None:
         matching = matching_cost(
             federation.group, schemas, alignment=job.alignment, rows=plan.rows, held=shown
         )
-        rehearsals = Rehearsals(schemas, effort=EFFORT, draws=1, tries=1, weighed=False)
+        rehearsals = Rehearsals(schemas, effort=EFFORT, draws=1, tries=1, weighed=False, told=told)
         return forecast(
             rehearsals,
             method,

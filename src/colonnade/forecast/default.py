@@ -6,6 +6,7 @@ of these trials come from public seeds and there are always as many of them, so 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from colonnade.federation.job import Job
 from colonnade.forecast.forecast import Expected, by_twin
 from colonnade.forecast.pairs import difference
 from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.work import Work
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, default_method, protocol_named
 from colonnade.protocols.plans import Plan, Task
@@ -28,15 +30,29 @@ MOST_PEOPLE, MOST_NUMBERS, FEWEST = 4000, 400_000, 500
 # Where this much ε is left for so few people, noise decides nothing.
 AMPLE = 20.0
 
+Told = Callable[[float], None]
 
-def settle(job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int) -> Job:
+
+def nobody(_seconds: float) -> None:
+    """Tell nobody how many seconds are left."""
+
+
+def left_open(job: Job) -> bool:
+    """Whether trials say which method the job takes: it names none, and no option of the usual one."""
+    return bool(job.because) and job.method != "moments" and job.options == METHODS[job.method].options()
+
+
+def settle(
+    job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int, told: Told = nobody
+) -> Job:
     """A job that names no method, with the one to take for these columns and about so many people, and why.
 
     One that names a method or options of the usual one, or that takes moments whatever the columns are, stays as it is.
+    `told` hears after each trial how many seconds the others may take.
     """
-    if not job.because or job.method == "moments" or job.options != METHODS[job.method].options():
+    if not left_open(job):
         return job
-    name, because = default_for(job.asked, group, schemas, rows=rows)
+    name, because = default_for(job.asked, group, schemas, rows=rows, told=told)
     if name == job.method:
         return replace(job, because=because)
     # No site knows the others' columns before they meet.
@@ -46,8 +62,12 @@ def settle(job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows:
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
     """The method for a federation where none is named, and why."""
-    asked = TrainingSpec(task, epsilon, delta)
-    return default_for(asked, federation.group, schemas_of(federation), rows=people_of(federation))
+    asked, work = TrainingSpec(task, epsilon, delta), Work(federation.progress, 1)
+    found = default_for(
+        asked, federation.group, schemas_of(federation), rows=people_of(federation), told=work.told
+    )
+    work.end()
+    return found
 
 
 def schemas_of(federation: Federation) -> dict[str, PublicSchema]:
@@ -73,7 +93,12 @@ def trained_on(rows: int, held_out: float | None) -> int:
 
 
 def default_for(
-    asked: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int
+    asked: TrainingSpec,
+    group: Group,
+    schemas: Mapping[str, PublicSchema],
+    *,
+    rows: int,
+    told: Told = nobody,
 ) -> tuple[str, str]:
     """The method for these columns and people where none is named, and why.
 
@@ -103,7 +128,10 @@ def default_for(
     try:
         plans = {each.name: _planned(each, tried, group, schemas, few) for each in (usual, simple)}
         rehearsals = Rehearsals(schemas, weighed=False)
-        errors = {each.name: _errors(rehearsals, each, tried, plans[each.name]) for each in (usual, simple)}
+        left = _Left(2 * TRIALS, told)
+        errors = {
+            each.name: _errors(rehearsals, each, tried, plans[each.name], left) for each in (usual, simple)
+        }
     except ColonnadeError:
         return name, because
     gap = difference(errors[usual.name], errors[simple.name])
@@ -127,7 +155,21 @@ def _planned(
     return made
 
 
-def _errors(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan) -> Expected:
+class _Left:
+    """Tells after each of so many trials how many seconds the others may take."""
+
+    def __init__(self, trials: int, told: Told) -> None:
+        self._trials, self._told, self._over = trials, told, 0
+        self._began = time.perf_counter()
+
+    def ended(self) -> None:
+        """One trial is over."""
+        self._over += 1
+        each = (time.perf_counter() - self._began) / self._over
+        self._told((self._trials - self._over) * each)
+
+
+def _errors(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan, left: _Left) -> Expected:
     """The error of every trial; where noise left nothing to learn, that of guessing."""
     asked = replace(asked, options=method.options())
 
@@ -140,5 +182,8 @@ def _errors(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: P
         error = by_twin(rehearsals, method, asked, plan, components=None)
     labels = [schema.label for schema in rehearsals.schemas.values()]
     guessing = 1 - 1 / max(len(label.classes) for label in labels if isinstance(label, ClassLabel))
-    found = [error(trial) for trial in range(TRIALS)]
+    found = []
+    for trial in range(TRIALS):
+        found.append(error(trial))
+        left.ended()
     return Expected(tuple(guessing if each is None else each for each in found), plan.rows)

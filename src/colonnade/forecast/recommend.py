@@ -16,13 +16,12 @@ from colonnade.forecast.forecast import Expected, Forecast, by_twin, forecast
 from colonnade.forecast.pairs import best_of, difference, race
 from colonnade.forecast.pilot_run import PilotFederation, Rehearsals
 from colonnade.forecast.plan_job import Answer, ask_budgets
-from colonnade.forecast.work import Advance, Work
+from colonnade.forecast.work import Work
 from colonnade.methods.baselines.method import without_privacy
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import methods_for
 from colonnade.protocols.plans import Plan
-from colonnade.runtime.party import silent
 
 AS_MUCH = 1.1
 
@@ -71,23 +70,17 @@ def candidates(
     matching: Cost | None = None,
     simulated: bool = True,
     named: Collection[str] | None = None,
-    advance: Advance = silent,
+    work: Work,
 ) -> tuple[Candidate, ...]:
     """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
 
     `named` are the only methods to look at, the job's own among them, each rehearsed. Otherwise three kinds are passed
     over unless they are the job's own: those that a budget refuses, those that train another kind of model, and those
     whose quicker twin is worse than the best of the others, or under encryption no better, so that they would not be
-    recommended.
+    recommended. Of `work`, each method that is looked at is a part.
     """
-    able = [
-        method
-        for method in methods_for(job.task)
-        if isinstance(method, Method) and (named is None or method.name in named)
-    ]
-    able.sort(key=lambda method: method.name != job.method)
+    able = _able(job, named)
     kind = able[0].trains
-    work = Work(advance, len(able))
     look = partial(
         _candidate,
         job,
@@ -106,6 +99,7 @@ def candidates(
             found[method.name] = look(method)
         elif method.trains != kind:
             found[method.name] = Candidate(method, passed=f"it trains a {method.trains}, not a {kind} model")
+            continue
         elif method.twin is not None and simulated:
             later.append(method)
             continue
@@ -116,8 +110,25 @@ def candidates(
     for method in later:
         found[method.name] = look(method, against=_best(found))
         work.done()
-    work.end()
     return tuple(found[method.name] for method in able)
+
+
+def looked_at(job: Job, named: Collection[str] | None) -> int:
+    """How many methods are looked at and not passed over at once: the job's own, and these, or all of its kind."""
+    if named is not None:
+        return len(_able(job, {*named, job.method}))
+    able = _able(job, None)
+    return sum(method.trains == able[0].trains for method in able)
+
+
+def _able(job: Job, named: Collection[str] | None) -> list[Method]:
+    """The methods that can do the job's task as a protocol, or those of them that are named; the job's own first."""
+    able = [
+        method
+        for method in methods_for(job.task)
+        if isinstance(method, Method) and (named is None or method.name in named)
+    ]
+    return sorted(able, key=lambda method: method.name != job.method)
 
 
 def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None) -> Choice:

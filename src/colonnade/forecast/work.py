@@ -7,35 +7,36 @@ from collections.abc import Callable
 
 Advance = Callable[[str, int, int], None]
 STEP = "rehearsing"
-# What a method takes before any has been rehearsed.
+# What a part takes at least before any has ended.
 _GUESS = 0.5
 
 
 class Work:
-    """Tells in per cent how much of the work on so many methods is over; it never goes back.
+    """Tells in per cent how much of so many parts is over; it never goes back. A method is a part, and so are trials.
 
-    The rest of the method at hand is what its rehearsals say; methods to come take what those before took on average.
+    The rest of the part at hand is what its rehearsals say; parts to come take what those before took on average, and
+    the first is taken for as long as it says that it will be.
 
     >>> heard = []
-    >>> work = Work(lambda step, done, total: heard.append((done, total)), methods=2)
+    >>> work = Work(lambda step, done, total: heard.append((done, total)), parts=2)
     >>> work.told(1.0); work.done(); work.done(); work.end()
     >>> heard[0][0] <= heard[1][0] <= heard[-1][0], heard[-1]
     (True, (100, 100))
     """
 
-    def __init__(self, advance: Advance, methods: int) -> None:
-        self._advance, self._methods, self._over = advance, methods, 0
+    def __init__(self, advance: Advance, parts: int) -> None:
+        self._advance, self._parts, self._over = advance, parts, 0
         self._began = time.perf_counter()
         self._finished = 0.0
         self._shown = 0
         self._show(0.0)
 
     def told(self, left: float) -> None:
-        """So many seconds may be left of the method at hand."""
+        """So many seconds may be left of the part at hand."""
         self._show(left)
 
     def done(self) -> None:
-        """One method is over."""
+        """One part is over."""
         self._over += 1
         self._finished = time.perf_counter() - self._began
         self._show(0.0)
@@ -46,8 +47,8 @@ class Work:
 
     def _show(self, left: float) -> None:
         spent = time.perf_counter() - self._began
-        each = self._finished / self._over if self._over else _GUESS
-        coming = max(0, self._methods - self._over - (1 if left else 0)) * each
+        each = self._finished / self._over if self._over else max(_GUESS, spent + left)
+        coming = max(0, self._parts - self._over - (1 if left else 0)) * each
         total = spent + left + coming
         # The last per cent is for the comparison, so that a bar that is full is over.
         self._shown = max(self._shown, min(99, int(100 * spent / total) if total > 0 else 0))

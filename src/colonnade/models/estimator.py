@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from colonnade.errors import UnknownParameter
+from colonnade.models.parameters import check_lengths
 
 
 class Estimator:
@@ -94,6 +95,7 @@ class Regressor(Estimator):
         from sklearn.metrics import r2_score
 
         predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
+        check_lengths(len(predicted), y, sample_weight=sample_weight)
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 

@@ -23,7 +23,7 @@ from colonnade.models.estimator import Classifier
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.models.input_spec import InputSpec
-from colonnade.models.parameters import at_least
+from colonnade.models.parameters import at_least, check_lengths
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import MULTICLASS, RULES, solve
 from colonnade.scoring.reading import Reading
@@ -245,5 +245,6 @@ def accuracy(
     coded = code(y, label)
     if coded.problems:
         raise BadValues(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+    check_lengths(len(codes), coded.values, sample_weight=sample_weight)
     weights = None if sample_weight is None else np.asarray(sample_weight)
     return float(np.average(codes == coded.values, weights=weights))

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from colonnade.data.documents import shown
-from colonnade.errors import InputError
+from colonnade.errors import DataError, InputError
 
 
 def _is_finite(value: Any) -> bool:
@@ -29,3 +30,16 @@ def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> No
         raise InputError(
             f"{name} = {shown(value)} is not a finite number {'above' if strict else 'from'} {least:g}."
         )
+
+
+def check_lengths(rows: int, y: ArrayLike, *, sample_weight: ArrayLike | None) -> None:
+    """Raise a `DataError` unless labels and weights have an entry for each of so many people.
+
+    >>> check_lengths(2, ["a", "b"], sample_weight=None)
+    """
+    for name, values in (("y", y), ("sample_weight", sample_weight)):
+        found = None if values is None else np.shape(values)
+        if found not in (None, (rows,)):
+            many = f"{found[0]} entries" if found and len(found) == 1 else f"the shape {found}"
+            people = "1 person" if rows == 1 else f"{rows} people"
+            raise DataError(f"{name} has {many} for {people}. Give one for each, in the same order.")

@@ -115,9 +115,10 @@ class ScoresPlan(Plan):
                 f"{seen} They carry noise of a standard deviation of up to {self.deviation:.2g} on each sum, and are "
                 "read as what is expected under it; what they disclose is stated and charged."
             )
+        numbers, are = ("one number", "is") if self.width == 1 else (f"{self.width} numbers", "are")
         return (
             f"{seen} They are exact: a score less {self.receiver}'s own part is the other parties' part of it, so that "
-            f"{self.width} number(s) about each of {self.exact} people are disclosed to {self.receiver}, and no ε "
+            f"{numbers} about each of {self.exact} people {are} disclosed to {self.receiver}, and no ε "
             "covers them. People trained on are told by their ids: somebody who has another id than in training is not "
             "recognised."
         )

@@ -146,7 +146,7 @@ def _shown(column: Column, mode: Mode) -> tuple[list[str], Array]:
 
 def _value_text(value: Any) -> str:
     if isinstance(value, np.datetime64):
-        return str(value)[:10]
+        return MISSING if np.isnat(value) else str(value)[:10]
     return MISSING if math.isnan(value) else f"{float(value):.4g}"
 
 

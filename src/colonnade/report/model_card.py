@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from colonnade import __version__
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.columns import (
+    BinaryColumn,
+    BinnedColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    NumericColumn,
+)
 from colonnade.models.files.exporting import exportable
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
@@ -247,14 +254,17 @@ def _declared(column: Column) -> str:
             transform = ", log1p" if column.transform == "log1p" else ""
             coded = f", in {column.knots} hats" if column.encoding == "hats" else ""
             coded = f", {column.encoding}" if column.encoding in ("circle", "linear") else coded
-            missing = ", or missing" if column.missing == "category" else ""
-            return f"number from {column.low:g} to {column.high:g}{missing}{transform}{coded}"
+            return f"number from {column.low:g} to {column.high:g}{_absent(column)}{transform}{coded}"
         case BinaryColumn() | CategoricalColumn():
             return f"one of {', '.join(column.levels)}"
         case BinnedColumn():
             return f"number in {'ordered ' if column.ordered else ''}bins: {', '.join(column.levels)}"
         case _:
-            return f"date from {column.low.isoformat()} to {column.high.isoformat()}"
+            return f"date from {column.low.isoformat()} to {column.high.isoformat()}{_absent(column)}"
+
+
+def _absent(column: NumericColumn | DateColumn) -> str:
+    return ", or missing" if column.missing == "category" else ""
 
 
 def _prose(text: str) -> str:

@@ -21,7 +21,7 @@ from colonnade.scoring.score import Saved, features_of
 
 
 def judge_file(
-    model: Saved, path: Path, *, id_column: str, label: str
+    model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str
 ) -> Judgement | ClassesJudged | NumbersJudged:
     """The judgement of a model on the rows of one file, which has every column of the model and the label."""
     declared = model.frame.label.label
@@ -35,7 +35,7 @@ def judge_file(
             strict=True,
         )
     ]
-    table = Table("rows", path, Schema(id_column, tuple(columns), label=replace(declared, column=label)))
+    table = Table("rows", path, Schema(id_columns, tuple(columns), label=replace(declared, column=label)))
     table.check()
     scores, truth = [], []
     for block in table.blocks():

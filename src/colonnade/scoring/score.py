@@ -105,7 +105,7 @@ def load_model(path: Path) -> Saved:
     return (NetworkFile if data.get("kind") in NETWORKS else ModelFile).of(data, path)
 
 
-def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True) -> Scores:
+def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict: bool = True) -> Scores:
     """Scores of people whose columns lie in one file, by a model that lies in one file.
 
     A row that is not as declared refuses the file, or where it is not `strict` is left out and named.
@@ -114,7 +114,7 @@ def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True)
         replace(column, name=name)
         for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
     ]
-    table = Table("rows", path, Schema(id_column, tuple(columns)))
+    table = Table("rows", path, Schema(id_columns, tuple(columns)))
     ids = tuple(table.ids())
     left_out: tuple[tuple[str, str], ...] = ()
     try:
@@ -122,7 +122,7 @@ def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True)
     except BadValues:
         wrong: Wrong = {}
         if not strict:
-            features, wrong = _usable(model.frame, path, columns, id_column)
+            features, wrong = _usable(model.frame, path, columns, id_columns)
         if not 0 < len(wrong) < len(ids):
             raise
         left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
@@ -138,8 +138,10 @@ def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True)
     return Scores(ids, names_of(model), values, predicted, statement, said, left_out=left_out)
 
 
-def _usable(frame: InputSpec, path: Path, columns: list[Column], id_column: str) -> tuple[Array, Wrong]:
-    relation = open_file(path, party="rows", wanted=(id_column, *frame.column_names))
+def _usable(
+    frame: InputSpec, path: Path, columns: list[Column], id_columns: tuple[str, ...]
+) -> tuple[Array, Wrong]:
+    relation = open_file(path, party="rows", wanted=(*id_columns, *frame.column_names))
     found: list[Array] = []
     wrong: Wrong = {}
     for block, odd in usable_blocks(relation, columns, size=BLOCK_ROWS):

@@ -13,7 +13,7 @@ from colonnade.federation.party_file import PartyFile
 from colonnade.federation.train import told_of
 from colonnade.forecast.alignment_cost import matched_by, matching_cost
 from colonnade.forecast.cost import Cost
-from colonnade.forecast.default import settle, trained_on
+from colonnade.forecast.default import left_open, settle, trained_on
 from colonnade.forecast.expected import expected_loss
 from colonnade.forecast.forecast import ERRORS
 from colonnade.forecast.machine import Machine, NetworkLink
@@ -26,8 +26,15 @@ from colonnade.forecast.plan_job import (
     refusals_for,
     warnings_for,
 )
-from colonnade.forecast.recommend import Candidate, Choice, candidates, choose, error_without_privacy
-from colonnade.forecast.work import Advance
+from colonnade.forecast.recommend import (
+    Candidate,
+    Choice,
+    candidates,
+    choose,
+    error_without_privacy,
+    looked_at,
+)
+from colonnade.forecast.work import Advance, Work
 from colonnade.methods.functional.method import notes_on
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.moments.plan import MomentsPlan
@@ -59,8 +66,13 @@ def plan_facts(
     and no ledger is written.
     """
     trained = trained_on(rows, job.held_out)
+    chosen = left_open(job)
+    # Trials that choose the method are a part, each method is one, and so is the exact model they are read against.
+    work = Work(advance, chosen + looked_at(job, named) + simulated)
     with told_of(job):
-        job = settle(job, group_of(job, schemas), schemas, rows=trained)
+        job = settle(job, group_of(job, schemas), schemas, rows=trained, told=work.told)
+    if chosen:
+        work.done()
     planned = plan_job(job, schemas, rows=trained)
     choice, here, matching = _chosen(
         job,
@@ -72,9 +84,10 @@ def plan_facts(
         named=None if named is None else named | {job.method},
         simulated=simulated,
         effort=effort,
-        advance=advance,
+        work=work,
         measured=measured or there is not None,
     )
+    work.end()
     matched = None if matching is None else _matching_facts(job, planned, matching, rows, held, line)
     return _facts(
         job,
@@ -102,7 +115,7 @@ def _chosen(
     named: frozenset[str] | None,
     simulated: bool,
     effort: float,
-    advance: Any,
+    work: Work,
     measured: bool,
 ) -> tuple[Choice, Machine | None, Cost | None]:
     """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
@@ -118,7 +131,7 @@ def _chosen(
         matching=matching,
         simulated=simulated,
         named=named,
-        advance=advance,
+        work=work,
     )
     exact = error_without_privacy(job, planned, rehearsals) if simulated else None
     return choose(found, without_privacy=exact), here, matching

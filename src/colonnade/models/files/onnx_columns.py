@@ -107,8 +107,10 @@ def _block(graph: Graph, name: str, column: Column, encoder: Encoder) -> str:
                 value = _log1p(graph, value)
             return _number(graph, value, column.range, code, raw=raw)
         case DateColumn():
-            value = _bounded(graph, graph.input(name), *column.range, column.fill)
-            return _number(graph, value, column.range, code_of_number(column, encoder.mode))
+            raw = graph.input(name)
+            code = code_of_number(column, encoder.mode)
+            value = _bounded(graph, raw, *column.range, column.range[0] if code.missing else column.fill)
+            return _number(graph, value, column.range, code, raw=raw)
         case BinnedColumn():
             return _code(graph, _bin(graph, graph.input(name), column), column)
         case BinaryColumn() | CategoricalColumn():
@@ -136,7 +138,7 @@ def _log1p(graph: Graph, value: str) -> str:
     return graph.either(tiny, value, ratio)
 
 
-def _number(graph: Graph, value: str, bounds: tuple[float, float], code: NumberCode, *, raw: str = "") -> str:
+def _number(graph: Graph, value: str, bounds: tuple[float, float], code: NumberCode, *, raw: str) -> str:
     low, high = bounds
     moved = graph.add("Sub", [value, graph.constant(low)])
     unit = graph.add(
