@@ -42,7 +42,7 @@ def test_three_organisations_and_a_server_come_to_the_numbers_of_one_process(tmp
     facts = json.loads(done.stdout)
     assert {name: job["same"] for name, job in facts["jobs"].items()} == {
         "moments": True,
-        "intermediate": True,
+        "margin": True,
     }
     assert all(job["compared"] > 30 for job in facts["jobs"].values())
     assert [ledger["party"] for ledger in facts["ledgers"]] == ["clinic", "laboratory", "imaging"]

@@ -30,7 +30,7 @@ SEED = 1
 BUDGET = 30.0
 # A machine that does much else starts FLARE's processes slowly.
 PATIENCE_SECONDS = 180.0
-JOBS = {"moments": 'method = "moments"', "intermediate": 'method = "intermediate"\noptions = {epochs = 3}'}
+JOBS = {"moments": 'method = "moments"', "margin": 'method = "margin"\noptions = {steps = 3}'}
 
 
 def demo(
@@ -126,7 +126,7 @@ def write_houses(folder: Path) -> None:
         others = json.dumps([other for other in PARTIES if other != party])
         policy = (
             f'methods = {json.dumps(list(JOBS))}\nparties = {others}\ndelta = 1e-5\n\n[epsilon]\n"*" = {BUDGET}\n\n'
-            "[options.intermediate]\nepochs = {most = 3}\n"
+            "[options.margin]\nsteps = {most = 3}\n"
         )
         (folder / f"{party}.policy.toml").write_text(policy, encoding="utf-8")
     for name, method in JOBS.items():
