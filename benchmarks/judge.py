@@ -9,8 +9,9 @@ difference to the exact figure on the same people (``auc_error_adult``, ``auc_er
 and more); ``logloss_over_best_recalibration``, the log-loss on the held-out people of probabilities recalibrated by the
 judgement, over that of the best recalibration of these people, on give me some credit, where 6.7 % are of one class;
 and ``extra_epsilon``, the largest increase of any total by judging, over all parties, observers and units but columns.
-Of numbers, the weekly hours of Adult from its other columns: ``rmse_error_hours`` and ``mae_error_hours``, as shares of
-the exact figures, and ``r2_error_hours``.
+Of three classes, the marital status of Adult from its other columns: ``auc_error_marital``, ``accuracy_error_marital``
+and more. Of numbers, its weekly hours: ``rmse_error_hours`` and ``mae_error_hours``, as shares of the exact figures,
+and ``r2_error_hours``.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ import numpy as np
 from public_data import PublicSet, adult, credit, give_credit
 
 from colonnade import Federation, LinearRegression, LogisticRegression
-from colonnade.data.targets import RealLabel
+from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
 from colonnade.protocols.plans import Task
+from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
 from colonnade.scoring.evaluating import Judged, judge_jointly, limits_of
 from colonnade.scoring.figures import ScoreLaw, losses, recalibration
 from colonnade.scoring.judgement import Judgement, judge_rows
@@ -51,11 +53,22 @@ def hours(folder: Path) -> PublicSet:
     return PublicSet(columns, RealLabel("hours_per_week", 1, 99), rows, labels)
 
 
+def marital(folder: Path) -> PublicSet:
+    """Adult with being married, never married or something else as the label."""
+    data = adult(folder)
+    columns = tuple(column for column in data.columns if column.name != "marital_status")
+    rows = {name: values for name, values in data.rows.items() if name != "marital_status"}
+    named = {"Married-civ-spouse": "married", "Never-married": "never"}
+    labels = np.array([named.get(str(value), "other") for value in data.rows["marital_status"]])
+    return PublicSet(columns, ClassLabel("marital_status", ("married", "never", "other")), rows, labels)
+
+
 FIGURES = {"AUC": "auc", "accuracy": "accuracy", "log-loss": "logloss", "average precision": "precision"}
 SETS: dict[str, tuple[Callable[[Path], PublicSet], tuple[str, ...]]] = {
     "adult": (adult, ("adult_train.parquet", "adult_test.parquet")),
     "credit": (credit, ("uci_default_credit_card.parquet",)),
     "skewed": (give_credit, ("fate_give_credit_homo_test.parquet",)),
+    "marital": (marital, ("adult_train.parquet", "adult_test.parquet")),
     "hours": (hours, ("adult_train.parquet", "adult_test.parquet")),
 }
 
@@ -79,7 +92,10 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     )
     after = totals(federation)
     rows, labels = joined_rows(judged.run.aligned, model.frame_)
-    found = off_numbers(judged, model, rows, labels) if numbers else off_classes(judged, model, rows, labels)
+    if isinstance(judged.judgement, ClassesJudged):
+        found = off_several(judged.judgement, model, rows, labels)
+    else:
+        found = (off_numbers if numbers else off_classes)(judged, model, rows, labels)
     found["extra"] = max(
         after[key] - before.get(key, 0.0) for key in after if not key[1].startswith("columns")
     )
@@ -100,6 +116,22 @@ def off_numbers(judged: Judged, model: Any, rows: Rows, labels: Rows) -> dict[st
         "r2_error": off["R²"],
         "rmse": exact["RMSE"].value,
         "stated": judgement.figures["RMSE"].noise / exact["RMSE"].value,
+    }
+
+
+def off_several(judgement: ClassesJudged, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+    """How far figures of several classes are off, and how far accuracy is said to be."""
+    names = tuple(str(name) for name in model.classes_)
+    codes = np.array([names.index(str(label)) for label in labels])
+    exact = judge_class_rows(model.decision_function(rows), codes, names=names, chances=True).figures
+    off = {name: abs(figure.value - exact[name].value) for name, figure in judgement.figures.items()}
+    return {
+        "auc_error": off["AUC"],
+        "accuracy_error": off["accuracy"],
+        "brier_error": off["Brier score"],
+        "rest_accuracy_error": off["accuracy against the rest"],
+        "accuracy": exact["accuracy"].value,
+        "stated": judgement.figures["accuracy"].noise,
     }
 
 

@@ -118,7 +118,7 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     request = replace(REQUEST, reaches=tuple(tuple(scale * r for r in REACHES) for scale in (1.0, 2.0, 0.7)))
     opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
     plan = opened.plan
-    assert len(plan.heads) == 3 and plan.coefficients == 3 * 34 and plan.gamma == 1 << 12
+    assert len(plan.heads) == 3 and plan.coefficients == 3 * 3 * 17 and plan.gamma == 1 << 12
     clipped = {
         owner: np.clip(
             term, *(np.array([[-1], [1]]) * [plan.reach_of(owner, head) for head in range(3)])[:, None, :]

@@ -109,9 +109,8 @@ def checked_terms(terms: Array, owner: str, plan: JudgePlan) -> Array:
 def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: JudgePlan) -> Integers:
     """What one owner deals of some people, head by head: real parts, then imaginary parts, frequency 0 first.
 
-    The label holder deals them for every sum of a head, weighed: of classes, where somebody is of the first class, or
-    of another than the head's, and where she is of the second, or of the head's; of a number, by how near to the low
-    and to the high end of its range it is.
+    The label holder deals them for every sum of a head, weighed: of classes, by whether somebody is of each; of a
+    number, by how near to the low and to the high end of its range it is.
     """
     if owner == plan.holder and labels is None:
         raise LocalProtocolError(f"{owner} should bring a label, brought none")
@@ -136,10 +135,9 @@ def _of_head(terms: Array, labels: NDArray[Any] | None, plan: JudgePlan, head: H
     if labels is None or head.kind == "whole":
         return [dealt(1.0)]
     if head.kind == "classes":
-        share = (labels == (1 if plan.scores == 1 else head.column)).astype(np.float64)
-    else:
-        # On the grid, so that the two counts of somebody add up to one.
-        share = np.rint(plan.gamma * (1.0 + plan.label.to_unit(labels)) / 2.0) / plan.gamma
+        return [dealt((labels == code).astype(np.float64)[:, None]) for code in range(head.sums)]
+    # On the grid, so that the two counts of somebody add up to one.
+    share = np.rint(plan.gamma * (1.0 + plan.label.to_unit(labels)) / 2.0) / plan.gamma
     return [dealt(1.0 - share[:, None]), dealt(share[:, None])]
 
 

@@ -27,7 +27,8 @@ class Head:
     """One angle of a person, at some frequencies: ω(±s + y) of the parts that are in it.
 
     `reaches` bound what each owner has of it. `score` says with which sign parts of the score are in it, 0 that they
-    are not; `column` which score that is; `label` whether the label is.
+    are not; `column` which score that is; `label` whether the label is; `ends` how many classes, or ends of a range,
+    people are told apart by.
     """
 
     reaches: tuple[float, ...]
@@ -38,6 +39,7 @@ class Head:
     score: int = 1
     column: int = 0
     label: bool = False
+    ends: int = 2
 
     @property
     def bound(self) -> float:
@@ -47,7 +49,7 @@ class Head:
     @property
     def sums(self) -> int:
         """How many sums there are: one of everybody, or one of each class or end."""
-        return 1 if self.kind == "whole" else 2
+        return 1 if self.kind == "whole" else self.ends
 
     @property
     def counted(self) -> bool:
@@ -68,9 +70,15 @@ class Head:
 
 
 def class_heads(reaches: tuple[tuple[float, ...], ...], harmonics: int, gamma: int) -> tuple[Head, ...]:
-    """One head for every score. Two scores are never further apart than half a period: nothing wraps around."""
+    """One head for every score, with a sum for every class. No two scores are half a period apart: nothing wraps.
+
+    >>> [head.sums for head in class_heads(((1.0, 1.0),) * 3, 8, 4096)]
+    [3, 3, 3]
+    """
+    ends = max(2, len(reaches))
     return tuple(
-        _score(parts, harmonics, gamma, "classes", column=column) for column, parts in enumerate(reaches)
+        _score(parts, harmonics, gamma, "classes", column=column, ends=ends)
+        for column, parts in enumerate(reaches)
     )
 
 
@@ -92,10 +100,13 @@ def number_heads(
     )
 
 
-def _score(reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0) -> Head:
+def _score(
+    reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0, ends: int = 2
+) -> Head:
     frequencies = tuple(2 * number + 1 for number in range(harmonics))
     amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
-    return Head(reaches, frequencies, amplitudes, math.pi / (2.0 * sum(reaches)), kind, column=column)
+    omega = math.pi / (2.0 * sum(reaches))
+    return Head(reaches, frequencies, amplitudes, omega, kind, column=column, ends=ends)
 
 
 def _doubling(reaches: tuple[float, ...], harmonics: int, gamma: int, *, score: int) -> Head:

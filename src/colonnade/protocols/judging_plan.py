@@ -3,8 +3,8 @@
 What is opened is, for each class, how many people it has and the characteristic function of their scores at a few
 frequencies: Σ 1[y = c]·e^{ifωs} for odd f, where s = Σ s_k and each owner knows its part by the released weights. For
 two owners that is a sum of products of one number of each; of more, those without the label are first multiplied in a
-tree. Of more than two classes each has a score of its own, a head, and is judged against the rest. Where the label is
-a number, the heads are its residual, itself, and the score by label (`judging_heads`).
+tree. Of more than two classes each has a score of its own, a head, whose law is opened for the people of every class.
+Where the label is a number, the heads are its residual, itself, and the score by label (`judging_heads`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class JudgePlan(SharedPlan):
 
     @property
     def scores(self) -> int:
-        """How many scores everybody has: one, or of more than two classes one for each against the rest."""
+        """How many scores everybody has: one, or of more than two classes one for each."""
         return len(self.reaches)
 
     @cached_property
@@ -225,6 +225,7 @@ class JudgePlan(SharedPlan):
             "model": self.model,
             "reaches": [list(reaches) for reaches in self.reaches],
             "harmonics": self.harmonics,
+            "sums": [head.sums for head in self.heads],
             "gamma": self.gamma,
             "epsilon": self.epsilon,
             "noise": self._dealt.to_data(),

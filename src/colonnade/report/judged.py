@@ -55,7 +55,7 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
 
     named = dict(judged["figures"])
     for one, found in judged.get("each", {}).items():
-        named |= {f"{name} of {one}": figure for name, figure in found["figures"].items()}
+        named |= {f"{one}: {name}": figure for name, figure in found["figures"].items()}
     found = [(name, Figure(**figure)) for name, figure in named.items()]
     return [
         (name, str(figure), f"{float(figure_text(figure.beside, figure.error)):g}") for name, figure in found
@@ -67,22 +67,23 @@ def beside_text(judged: Facts) -> str:
     return "always the mean" if "pairs" in judged else "the commonest class alone"
 
 
-def confusion_rows(judged: Facts) -> list[tuple[str, str, str]]:
-    """People by what they are and what is said of them, as far as noise lets one say; nothing but of two classes."""
+def confusion_rows(judged: Facts) -> list[tuple[str, ...]]:
+    """People by what they are and what is said of them, as far as noise lets one say; nothing of numbers."""
     if "confusion" not in judged:
         return []
     from colonnade.scoring.figures import figure_text
 
-    first, second = judged["classes"]
-    # Who is taken wrongly is two of the counts, each of which noise moves by about this.
-    noise = max(1.0, judged["figures"]["accuracy"]["noise"] * judged["people"] / math.sqrt(2.0))
-    (kept, alarm), (missed, right) = (
-        [figure_text(max(count, 0.0), noise) for count in row] for row in judged["confusion"]
-    )
+    classes = judged["classes"]
+    # Who is taken wrongly is all counts but one of a row, each of which noise moves by about this.
+    wrong = len(classes) * (len(classes) - 1)
+    noise = max(1.0, judged["figures"]["accuracy"]["noise"] * judged["people"] / math.sqrt(wrong))
+    cut = f"above {judged['threshold']:.3g}" if "threshold" in judged else "by the largest score"
     return [
-        (f"above {judged['threshold']:.3g}", f"said {first}", f"said {second}"),
-        (f"is {first}", kept, alarm),
-        (f"is {second}", missed, right),
+        (cut, *(f"said {name}" for name in classes)),
+        *(
+            (f"is {name}", *(figure_text(max(count, 0.0), noise) for count in row))
+            for name, row in zip(classes, judged["confusion"], strict=True)
+        ),
     ]
 
 

@@ -113,7 +113,8 @@ class Judging:
         if opened.plan.numbers:
             return judge_numbers_opened(opened, centre=float(self.centres[0]))
         if len(self.centres) > 1:
-            return judge_classes(opened, self.centres)
+            chances = self.model.reading.answer == "probabilities"
+            return judge_classes(opened, self.centres, chances=chances)
         return judge_opened(
             opened,
             centre=float(self.centres[0]),
@@ -208,16 +209,19 @@ def check_model(model: Saved) -> ModelFile:
 
 
 def people_for(plan: JudgePlan) -> int:
-    """With fewer people the noise alone moves an AUC by more than `AUC_ERROR` even if both classes are as large.
+    """With fewer people the noise alone moves an AUC by more than `AUC_ERROR` even if all classes are as large.
 
     The variance of Σ Im(φ₁ conj φ₀)/f from noise s√f/n_c on each coordinate of φ_c, |φ| ≤ 1, is at most
-    (s²/n₁² + s²/n₀²) Σ 1/f, times (2/π)² for the AUC. Of numbers, noise s/n on |φ| = e^(−x²/2) is an error of
-    s/(n x²|φ|) of the deviation x, as a share of it, and x²|φ| is at most 2/e.
+    (s²/n₁² + s²/n₀²) Σ 1/f, times (2/π)² for the AUC; of C classes the rest have C − 1 sums and C − 1 times as many
+    people, which is s²/n² · C³/(C − 1). Of numbers, noise s/n on |φ| = e^(−x²/2) is an error of s/(n x²|φ|) of the
+    deviation x, as a share of it, and x²|φ| is at most 2/e.
     """
     if plan.numbers:
         return math.ceil(plan.deviation * math.e / 2.0 / RMSE_ERROR)
     spread = math.sqrt(sum(1.0 / frequency for frequency in plan.heads[0].frequencies))
-    return math.ceil((2.0 / math.pi) * plan.deviation * spread * 2.0 * math.sqrt(2.0) / AUC_ERROR)
+    classes = plan.heads[0].sums
+    share = math.sqrt(classes**3 / (classes - 1))
+    return math.ceil((2.0 / math.pi) * plan.deviation * spread * share / AUC_ERROR)
 
 
 def check_enough(plan: JudgePlan, rows: int | None = None) -> None:

@@ -12,7 +12,6 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
-from colonnade.models.discriminant import probabilities
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
 from colonnade.scoring.judgement import Judgement, judge_rows
@@ -51,7 +50,7 @@ def judge_file(
         return judge_numbers(said[:, 0], labels.astype(np.float64), label=label)
     classes = labels.astype(np.int64)
     if found.shape[1] > 1:
-        chances = probabilities(found) if model.reading.answer == "probabilities" else None
+        chances = model.reading.answer == "probabilities"
         return judge_class_rows(found, classes, names=tuple(declared.classes), chances=chances)
     return judge_rows(
         found[:, 0],

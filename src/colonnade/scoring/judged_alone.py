@@ -56,8 +56,7 @@ def _classified(
     model = LogisticRegression(max_iter=500).fit(rows, classes)
     scores = np.asarray(model.decision_function(others))
     if len(label.classes) > 2:
-        chances = np.asarray(model.predict_proba(others))
-        return judge_class_rows(scores, answers, names=tuple(label.classes), chances=chances)
+        return judge_class_rows(scores, answers, names=tuple(label.classes), chances=True)
     names = (label.classes[0], label.classes[1])
     return judge_rows(scores, answers, names=names, threshold=0.0, chances=True)
 

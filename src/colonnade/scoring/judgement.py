@@ -36,6 +36,7 @@ DRAWS = 24
 _CHANCES = ("log-loss", "Brier score")
 # What smoothing moves on average, and is moved back; accuracy it hardly moves, and the rest not at all.
 _SMOOTHED = ("average precision",)
+_SMOOTHED_REST = ("average precision", "accuracy", "Brier score")
 
 
 @dataclass(frozen=True)
@@ -129,11 +130,22 @@ def judge_rows(
 def judge_opened(
     opened: Opened, *, centre: float, threshold: float, chances: bool, head: int = 0
 ) -> Judgement:
-    """The judgement of what was opened about people nobody may look at; of several classes, of one against the rest."""
+    """The judgement of what was opened about people nobody may look at; of several classes, of one against the rest.
+
+    One class against the rest has no probability that is linear in scores: its score is recalibrated to be one.
+    """
     plan = opened.plan
+
+    def read(phi: Phi) -> tuple[ScoreLaw, dict[str, float]]:
+        law = phi.law()
+        if plan.scores == 1:
+            return law, _of_phi(phi, law, threshold)
+        law = recalibrated(law)
+        return law, {**_of_law(law, threshold), "AUC": min(max(phi.auc(), 0.0), 1.0)}
+
     phi = Phi.of(opened.coefficients, plan, centre, head)
     randomness = KeyedRandomness(hashlib.sha256(f"judgement {opened.run} {head}".encode()).digest())
-    law = phi.law()
+    law, found = read(phi)
     # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
     # and how far off they are on average, is what noise and smoothing do.
     more = plan.opened_noise.draw((DRAWS, plan.coefficients), randomness)
@@ -143,20 +155,27 @@ def judge_opened(
             noisy = Phi.of(clean + fresh, plan, centre, head)
         except ModelError:
             continue
-        again.append(_of_phi(noisy, noisy.law(), threshold))
-    truth, found = _of_law(law, threshold), _of_phi(phi, law, threshold)
+        again.append(read(noisy)[1])
+    truth = _of_law(law, threshold)
+    smoothed = _SMOOTHED if plan.scores == 1 else _SMOOTHED_REST
     noise: dict[str, float] = {}
     shift: dict[str, float] = {}
     for name in found:
         drawn = [item[name] for item in again]
-        shift[name] = float(np.mean(drawn)) - truth[name] if drawn and name in _SMOOTHED else 0.0
+        shift[name] = float(np.mean(drawn)) - truth[name] if drawn and name in smoothed else 0.0
         noise[name] = math.hypot(_spread(drawn), shift[name])
     names = two_names(plan.label.classes, None if plan.scores == 1 else head)
     figures = {
-        name: min(max(value - shift[name], 0.0), 1.0) if name in _SMOOTHED else value
+        name: min(max(value - shift[name], 0.0), 1.0) if name in smoothed else value
         for name, value in found.items()
     }
     return _judgement(law, plan.rows, names, threshold, chances, figures, noise=noise)
+
+
+def recalibrated(law: ScoreLaw) -> ScoreLaw:
+    """The same people, with the log-odds that fit them best for scores; equal scores stay equal and no others are."""
+    slope, shift = recalibration(law)
+    return replace(law, scores=max(slope, 1e-9) * law.scores + shift)
 
 
 def two_names(classes: Sequence[str], head: int | None) -> tuple[str, str]:

@@ -34,7 +34,7 @@ _WIDER = 1.5
 class Phi:
     """Counts and characteristic functions by class, as they were opened; `centre` is added to every score.
 
-    Of several classes they are of a `place` among heads: of everybody else, then of its own class.
+    Of several classes they are of a `place` among heads: of everybody of another class, then of its own.
     """
 
     plan: JudgePlan
@@ -51,7 +51,11 @@ class Phi:
         m = plan.harmonics
         rows = plan.of_head(head, np.asarray(coefficients, dtype=np.float64))
         counts = rows[:, 0] / plan.scale
-        counts = counts + (plan.rows - counts.sum()) / 2.0
+        counts = counts + (plan.rows - counts.sum()) / len(counts)
+        scale = np.array(plan.heads[head].amplitudes, dtype=np.float64) / plan.gamma * plan.scale
+        sums = (rows[:, 1 : m + 1] + 1j * rows[:, m + 1 :]) / scale
+        if plan.scores > 1:
+            counts, sums = (np.stack([of.sum(axis=0) - of[head], of[head]]) for of in (counts, sums))
         classes = plan.label.classes
         names = classes if plan.scores == 1 else (f"not {classes[head]}", classes[head])
         faint = [name for name, count in zip(names, counts, strict=True) if count < _clear(plan)]
@@ -61,9 +65,7 @@ class Phi:
                 f"noise of the judgement, {plan.deviation:.3g} on a count: there are nearly no such people, or too "
                 "few of them. Judge on more people, or at a larger ε."
             )
-        scale = np.array(plan.heads[head].amplitudes, dtype=np.float64) / plan.gamma * plan.scale
-        values = (rows[:, 1 : m + 1] + 1j * rows[:, m + 1 :]) / scale / counts[:, None]
-        return cls(plan, head, counts, values, centre)
+        return cls(plan, head, counts, sums / counts[:, None], centre)
 
     @property
     def head(self) -> Head:
@@ -79,7 +81,9 @@ class Phi:
     def variances(self) -> Array:
         """Of each coordinate of each value: from the noise alone, by class and frequency."""
         scale = np.array(self.head.amplitudes, dtype=np.float64) / self.plan.gamma
-        return np.asarray((self.plan.deviation / scale / self.counts[:, None]) ** 2)
+        # The rest of several classes are sums of all the others.
+        sums = np.array([[self.head.sums - 1.0], [1.0]])
+        return np.asarray(sums * (self.plan.deviation / scale / self.counts[:, None]) ** 2)
 
     def auc(self) -> float:
         """The area under the ROC curve."""
@@ -124,7 +128,10 @@ class Phi:
         sums = law.people @ features
         rows = [law.counts[:, None] * plan.scale, sums[:, :m] * scale, sums[:, m:] * scale]
         found = np.zeros(plan.coefficients)
-        plan.of_head(self.place, found)[:] = np.concatenate(rows, axis=1)
+        rest, own = np.concatenate(rows, axis=1)
+        into = plan.of_head(self.place, found)
+        into[:] = rest / (len(into) - 1)
+        into[self.place if plan.scores > 1 else 1] = own
         return found
 
     def _grid(self) -> tuple[Array, Array]:
@@ -142,7 +149,7 @@ class Phi:
 
 
 def _clear(plan: JudgePlan) -> float:
-    return CLEAR * plan.deviation / math.sqrt(2.0)
+    return CLEAR * plan.deviation * math.sqrt(1.0 - 1.0 / plan.heads[0].sums)
 
 
 def greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) -> Array:

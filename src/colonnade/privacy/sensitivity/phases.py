@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from colonnade.privacy.events import Number
 
 Kind = Literal["classes", "shares", "whole"]
-"""Whether a record adds to the sums of one of two classes, to both by shares that add up to 1, or to sums of all."""
+"""Whether a record adds to the sums of its class, to those of two ends by shares that add up to 1, or to all's."""
 _STEPS = 1 << 13
 # Floats err by less than this share in everything that is computed here.
 _SLACK = 1.0 + 1e-9
