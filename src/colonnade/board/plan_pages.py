@@ -56,7 +56,8 @@ class PlanPages:
 
     async def events(self, request: Request) -> Response:
         """How far the forecast of a plan is."""
-        forecast = self._board.forecasts.get(_key(request.path_params["plan"]))
+        made = self._board.plans.find(request.path_params["plan"])
+        forecast = self._board.forecasts.get(_key(made.key))
         return self._board.stream(lambda: None if forecast is None or forecast.ended else forecast.words)
 
 
