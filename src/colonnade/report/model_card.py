@@ -23,6 +23,7 @@ from colonnade.data.columns import (
 )
 from colonnade.models.files.exporting import exportable
 from colonnade.models.files.linear_file import ModelFile
+from colonnade.report.compared import measured_text
 from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.runtime.channel import readable
 
@@ -198,7 +199,9 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
             "## Evaluation\n\nNone is shown: an exact figure on people who are not public would itself be a release, "
             "and nobody paid for one.\n"
         )
-    lines = [f"| {_cell(what)} | {value:.3f} |" for what, value in measured.items()]
+    lines = [
+        f"| {_cell(what)} | {measured_text(value, facts or {}, what)} |" for what, value in measured.items()
+    ]
     return (
         "## Evaluation\n\nMeasured on data that every party declared public.\n\n| figure | value |\n|---|---|\n"
         + ("\n".join(lines) + "\n")
