@@ -163,7 +163,7 @@ def test_other_private_people_are_judged_charged_and_remembered(
     [
         (("--rows", "rows.csv"), "--rows needs --label"),
         (("--rows", "rows.csv", "--label", "buys", "--epsilon", "1"), "--epsilon is for a JOB"),
-        (("--rows", "rows.csv", "--label", "sold"), "lacks 1 of the"),
+        (("--rows", "rows.csv", "--label", "sold"), "rows.csv has no column 'sold'"),
         (("--rows", "rows.csv", "--label", "age"), ""),
         (("--rows", "rows.csv", "--label", "buys", "--threshold", "best"), "rules are balanced"),
         ((), "give a JOB, or --rows FILE"),

@@ -32,6 +32,10 @@ NOT_JUDGED = "The model was not judged on the people held out: {reason}"
 SPLIT = NOT_JUDGED.format(
     reason="its weights stay with their parties, and no guarantee covers scores by them."
 )
+NETWORK = NOT_JUDGED.format(
+    reason="its parts stay with their parties. `colonnade predict RUN JOB --epsilon ε` scores people with noise, and is "
+    "charged for it."
+)
 COMPONENTS = NOT_JUDGED.format(reason="components predict nothing.")
 
 
@@ -75,7 +79,7 @@ def judge_trained(
 def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
     """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
     if isinstance(found, TrainedModel) and found.split:
-        return SPLIT
+        return NETWORK if job.method == "network" else SPLIT
     if job.task == "pca":
         return COMPONENTS
     try:

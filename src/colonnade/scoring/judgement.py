@@ -129,7 +129,9 @@ def judge_rows(
     law = ScoreLaw.of(scores, classes)
     missing = [name for name, count in zip(names, law.counts, strict=True) if not count]
     if missing:
-        raise ModelError(f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged.")
+        raise ModelError(
+            f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged. Bring people of both."
+        )
     return _judgement(
         law, len(scores), names, threshold, chances, _of_law(law, threshold), noise={}, exact=True
     )
