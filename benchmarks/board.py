@@ -9,7 +9,8 @@ Prints one JSON object on its last line:
   looks after the first, in milliseconds of wall time;
 * ``overview_ms_10000_runs_over_10_runs``: the ratio of the two;
 * ``overview_first_ms_10000_runs``: the first look, which lists every run once;
-* ``pages``: how many pages were opened in the machine's Chromium, each at three widths;
+* ``pages``: how many pages were opened in the machine's Chromium, each at three widths: every kind that a folder and a
+  kit have, with a plan, a comparison, a request with its forecast, runs that go on, failed or ended, and refusals;
 * ``axe_serious``: what axe-core finds serious or critical on them;
 * ``external_requests``: requests that went to any address but the board's own;
 * ``overflowing_elements``: elements that are cut or reach past the page.
@@ -24,34 +25,41 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests/oracles"), str(ROOT / "tests/report")]
 
-from boards import ADA, live, visit, write_runs
-from browser import BrowserError, browser, executable
+from boards import ADA, Visit, ask, bank, growing, live, rehearse, visit, write_runs
+from browser import Browser, BrowserError, browser, executable
 from cli_project import write_project
 from report_runs import private_run
+from two_houses import PARTIES, job_text
 
+from colonnade.board.forecasts import Forecasts
+from colonnade.data.schema import Schema
+from colonnade.federation.approval import decline
 from colonnade.ledger import Ledger
 from colonnade.ledger.release import LedgerLine, Release
 from colonnade.privacy.events import Gaussian
 
 MANY, FEW, LOOKS = 10_000, 10, 60
+PATIENCE_SECONDS = 300.0
 WIDTHS = (390, 800, 1280)
-PAGES = (
-    "/",
-    "/runs",
-    "/runs?page=2",
-    "/runs/run-00001",
-    "/ledger",
-    "/ledger/insurer",
-    "/data",
-    "/log",
-    "/nowhere",
+OF_A_FOLDER = (
+    *("/", "/runs", "/runs?name=nothing", "/runs/run-00001", "/ledger", "/ledger/insurer", "/data", "/log"),
+    *("/plan", "/plan?job=job.toml", "/plan/1", "/compare", "/compare?run=run-00001&run=run-00002"),
+    *("/nowhere", "/enter?token=wrong"),
 )
+OF_A_KIT = (
+    *("/", "/requests", "/requests/j1", "/requests/j2", "/runs", "/runs/going", "/runs/failed", "/ledger"),
+    *("/data", "/plan", "/compare", "/log"),
+)
+ROWS = "/data/bank"
 REPORT = "/runs/run-00001/report"
+PLANNED = {"name": "risk", "task": "classification", "method": "local", "epsilon": "1", "rows": "400"}
 
 
 def folder_with(place: Path, runs: int) -> Path:
@@ -69,50 +77,134 @@ def folder_with(place: Path, runs: int) -> Path:
     return place
 
 
-def looks(place: Path) -> tuple[float, float]:
-    """The first look at the first page and the least of the others, in milliseconds."""
-    ada = visit(place)
-    taken = []
-    for number in range(LOOKS):
-        begun = time.perf_counter()
-        page = ada.get("/")
-        taken.append(1000 * (time.perf_counter() - begun))
-        assert page.status == 200
-        if not number:
-            # A folder that has just changed is listed again until its time tells it from the look.
-            time.sleep(2.5)
-    return taken[0], min(taken[2:])
+def looks(places: Sequence[Path]) -> list[tuple[float, float]]:
+    """Of each place the first look at its first page and the least of the others, in milliseconds.
+
+    They are looked at in turns, so that whatever else the machine does slows down all of them.
+    """
+    people = [visit(place) for place in places]
+    first = [look(somebody) for somebody in people]
+    # A folder that has just changed is listed again until its time tells it from the look.
+    time.sleep(2.5)
+    again = [[look(somebody) for somebody in people] for _ in range(LOOKS)]
+    return [(begun, min(taken)) for begun, taken in zip(first, zip(*again[1:], strict=True), strict=True)]
 
 
-def looked_at(place: Path) -> dict[str, int | None]:
-    """Every page in a browser, at every width."""
+def look(somebody: Visit) -> float:
+    """How long the first page takes, in milliseconds."""
+    begun = time.perf_counter()
+    page = somebody.get("/")
+    taken = 1000 * (time.perf_counter() - begun)
+    if page.status != 200:
+        raise RuntimeError(f"the first page answered {page.status}")
+    return taken
+
+
+def kit_with(place: Path) -> Path:
+    """A bank's kit: a job that waits with its text, one that was declined, a run that goes on and one that failed."""
+    place.mkdir()
+    kit = bank(place)
+    schemas = {
+        party: Schema.load(place / f"{party}.schema.toml").public(party).to_data() for party in PARTIES
+    }
+    ask(kit, "j1", text=job_text('method = "local"'), schemas=schemas, rows=400)
+    ask(kit, "j2")
+    decline(kit, "j2", by="Ada", because="not before the audit")
+    growing(kit, "going")
+    failed = {"member": "bank", "job": "risk", "id": "failed", "state": "failed", "step": "columns"}
+    growing(kit, "failed")
+    outcome = {**failed, "kind": "PeerTimeout", "reason": "shop did not answer"}
+    (kit.run_folder("failed") / "outcome.json").write_text(json.dumps(outcome))
+    return kit.path
+
+
+@dataclass
+class Findings:
+    """What was found on all pages so far."""
+
+    pages: int = 0
+    axe_serious: int = 0
+    external_requests: int = 0
+    overflowing_elements: int = 0
+
+    def take(self, shown: Browser, address: str) -> None:
+        """What a browser finds on the page that it shows."""
+        shown.unfold()
+        self.overflowing_elements += len(shown.overflowing())
+        self.external_requests += sum(not url.startswith(address) for url in shown.requested)
+        shown.requested.clear()
+        self.axe_serious += len(shown.serious())
+
+
+def looked_at(folder: Path, kit: Path) -> dict[str, int | None]:
+    """Every page of both in a browser, at every width."""
     try:
         executable()
     except BrowserError:
-        return dict.fromkeys(("pages", "axe_serious", "external_requests", "overflowing_elements"))
-    serious = overflowing = elsewhere = 0
-    with browser() as shown, live(place, ADA) as (address, access):
-        shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=WIDTHS[0])
-        report = place / "report.html"
-        report.write_text(visit(place).get(REPORT).text, encoding="utf-8")
-        for path in (*PAGES, REPORT):
-            for width in WIDTHS:
+        return dict.fromkeys(Findings.__dataclass_fields__)
+    found = Findings()
+    with browser() as shown:
+        for place, paths in ((folder, OF_A_FOLDER), (kit, OF_A_KIT)):
+            with live(place, ADA, forecasts=Forecasts(rehearse)) as (address, access):
+                shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=WIDTHS[0])
+                if place == folder:
+                    send_plan(shown, address)
+                else:
+                    # The first look at a request begins its forecast.
+                    shown.show(f"{address}/requests/j1", width=WIDTHS[0])
+                wait_for(shown, "By pilot runs")
                 shown.requested.clear()
-                shown.show(address + path, width=width)
-                shown.unfold()
-                overflowing += len(shown.overflowing())
-                elsewhere += sum(not url.startswith(address) for url in shown.requested)
-                if path == REPORT:
-                    # The board lets no script run in it, axe-core's included; the same page as a file does.
-                    shown.show(report, width=width)
-                    shown.unfold()
-                serious += len(shown.serious())
-    return {
-        "pages": len(PAGES) + 1,
-        "axe_serious": serious,
-        "external_requests": elsewhere,
-        "overflowing_elements": overflowing,
-    }
+                for path in paths:
+                    found.pages += 1
+                    for width in WIDTHS:
+                        shown.show(address + path, width=width)
+                        found.take(shown, address)
+                look_at_rows(shown, address, found)
+                if place == folder:
+                    look_at_report(shown, address, folder, found)
+    return asdict(found)
+
+
+def send_plan(shown: Browser, address: str) -> None:
+    """Fill in the form of a plan and send it."""
+    shown.show(f"{address}/plan", width=WIDTHS[-1])
+    for name, value in PLANNED.items():
+        shown.run(f"document.getElementById('{name}').value = {json.dumps(value)}")
+    shown.click('form[action="/plan"] button')
+
+
+def look_at_rows(shown: Browser, address: str, found: Findings) -> None:
+    """The page that reading every row leads to."""
+    found.pages += 1
+    for width in WIDTHS:
+        shown.show(f"{address}/data", width=width)
+        shown.click(f'form[action="{ROWS}"] button')
+        wait_for(shown, "For bank only")
+        found.take(shown, address)
+
+
+def look_at_report(shown: Browser, address: str, folder: Path, found: Findings) -> None:
+    """A report in the board, which lets no script run in it, axe-core's included; so that looks at it as a file."""
+    found.pages += 1
+    report = folder / "report.html"
+    report.write_text(visit(folder).get(REPORT).text, encoding="utf-8")
+    for width in WIDTHS:
+        shown.show(address + REPORT, width=width)
+        shown.unfold()
+        found.overflowing_elements += len(shown.overflowing())
+        found.external_requests += sum(not url.startswith(address) for url in shown.requested)
+        shown.show(report, width=width)
+        shown.requested.clear()
+        found.take(shown, address)
+
+
+def wait_for(shown: Browser, text: str) -> None:
+    """Return when a page says this."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while text not in shown.run("document.body ? document.body.innerText : ''"):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no page said {text!r}")
+        time.sleep(0.05)
 
 
 def main() -> None:
@@ -123,14 +215,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         few, many = folder_with(Path(name) / "few", FEW), folder_with(Path(name) / "many", MANY)
-        _, ten = looks(few)
-        first, thousands = looks(many)
+        (_, ten), (first, thousands) = looks((few, many))
         found = {
             "overview_ms_10_runs": round(ten, 2),
             "overview_ms_10000_runs": round(thousands, 2),
             "overview_ms_10000_runs_over_10_runs": round(thousands / ten, 2),
             "overview_first_ms_10000_runs": round(first, 1),
-            **looked_at(few),
+            **looked_at(few, kit_with(Path(name) / "kit")),
         }
     print(json.dumps(found) if arguments.json else json.dumps(found, indent=1))
 

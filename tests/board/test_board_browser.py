@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import ADA, EVE, HOSTILE_JOB, ask, live, write_runs
+from boards import ADA, EVE, HOSTILE_JOB, ask, growing, live, rehearse, write_runs
 from browser import Browser
 from certificates import Root
 from relayed_jobs import houses, run_job
@@ -22,14 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from report_runs import hostile_run
 
 from colonnade.board.access import Access
-from colonnade.board.forecaster import forecast_of
-from colonnade.board.forecasts import Forecast, Forecasts
+from colonnade.board.forecasts import Forecasts
 from colonnade.federation import approval
-from colonnade.federation.own_files import LOG
-from colonnade.federation.records import json_text
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.logged import StepFacts, step_line
 
 WIDTHS = (390, 800, 1280)
 PICTURES = Path(__file__).parents[2] / "docs" / "figures"
@@ -47,7 +43,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
     job = threading.Thread(target=lambda: outcomes.update(run_job(kits, texts=texts)))
     seen: dict[str, Any] = {"kits": kits, "folder": folder, "outcomes": outcomes}
     try:
-        with live(kits["bank"].path, ADA, forecasts=Forecasts(foretell)) as (address, access):
+        with live(kits["bank"].path, ADA, forecasts=Forecasts(rehearse)) as (address, access):
             shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=1280)
             seen["entered"] = shown.run("location.href")
             job.start()
@@ -58,7 +54,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
             until(lambda: "By pilot runs" in shown.run("document.body ? document.body.innerText : ''"))
             seen["asked"], seen["before"] = shown.run("document.body.innerText"), charges(folder, "bank")
             keep_picture(shown, "board-request")
-            shown.run("document.querySelector('form[action=\"/requests/j1\"] button').click()")
+            shown.click('form[action="/requests/j1"] button')
             until(lambda: "Ada approved" in shown.run("document.body ? document.body.innerText : ''"))
             job.join()
             for name, path in (
@@ -122,30 +118,16 @@ def full(decided: dict[str, Any], shown: Browser) -> Iterator[tuple[str, Access,
     )
     ask(kit, "j7", name=HOSTILE_JOB, what=f"moments of {HOSTILE_JOB}")
     ask(kit, "j9", name="forecast", text=HOSTILE_JOB)
-    grow(kit, "j8", 1)
-    with live(kit.path, ADA, EVE, forecasts=Forecasts(foretell)) as (address, access):
+    growing(kit, "j8", "columns 1")
+    with live(kit.path, ADA, EVE, forecasts=Forecasts(rehearse)) as (address, access):
         shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=1280)
         shown.show(f"{address}/plan", width=1280)
         shown.run("document.getElementById('rows').value = '500'")
-        shown.run("document.querySelector('form[action=\"/plan\"]').requestSubmit()")
+        shown.click('form[action="/plan"] button')
         until(lambda: shown.run("location.pathname") == "/plan/1")
         until(lambda: "By pilot runs" in shown.run("document.body ? document.body.innerText : ''"))
         keep_picture(shown, "board-plan")
         yield address, access, kit
-
-
-def foretell(asked: dict[str, Any], made: Forecast) -> None:
-    """What the process of a forecast does, in this one, where everything is loaded."""
-    facts = forecast_of({**asked, "effort": 0.01}, lambda step, done, total: None)
-    made.hear(json_text({"facts": facts}))
-
-
-def grow(kit: Kit, job: str, step: int) -> None:
-    kit.run_folder(job).mkdir(parents=True, exist_ok=True)
-    with (kit.run_folder(job) / LOG).open("a") as log:
-        log.write(
-            step_line("bank", job, StepFacts(f"columns {step}", sent=1000, received=9, seconds=0.5)) + "\n"
-        )
 
 
 PAGES = (
@@ -185,9 +167,9 @@ def test_pages_fit_every_width_are_accessible_and_ask_for_nothing_elsewhere(
 
 def test_progress_is_live_and_the_page_shows_the_end(shown: Browser, full: tuple[str, Access, Kit]) -> None:
     address, _, kit = full
-    grow(kit, "j8b", 1)
+    growing(kit, "j8b", "columns 1")
     shown.show(f"{address}/runs/j8b", width=800)
-    grow(kit, "j8b", 2)
+    growing(kit, "j8b", "columns 2")
     until(lambda: shown.run("document.querySelector('[data-live=step]').textContent") == "columns 2")
     assert shown.run("document.querySelector('[data-live=sent]').textContent") == "2.0 kB"
     (kit.run_folder("j8b") / "outcome.json").write_text(
@@ -204,13 +186,13 @@ def test_everything_but_live_figures_works_without_script(
     try:
         shown.call("Page.navigate", url=f"{address}/plan?from=1")
         until(lambda: shown.run("document.readyState") == "complete")
-        shown.run("document.querySelector('form[action=\"/plan\"] button').click()")
+        shown.click('form[action="/plan"] button')
         until(lambda: shown.run("location.pathname") == "/plan/2")
         shown.call("Page.navigate", url=f"{address}/requests/j7")
         until(lambda: shown.run("document.readyState") == "complete")
         assert shown.run("document.forms.length") == 3
         shown.run("document.getElementById('because').value = 'after the audit'")
-        shown.run("document.querySelector('button.no').click()")
+        shown.click("button.no")
         until(
             lambda: "declined: after the audit" in shown.run("document.body ? document.body.innerText : ''")
         )

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from boards import ADA, Visit, ask, bank, cookie_of, live, noted, visit, write_runs
+from boards import ADA, Visit, ask, bank, cookie_of, growing, live, noted, visit, write_runs
 from typed import there
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
@@ -25,10 +25,7 @@ from report_runs import private_run
 
 from colonnade.board.acts import alone
 from colonnade.board.pages import MOST_STREAMS
-from colonnade.federation.own_files import LOG, STANDING
 from colonnade.ledger import Ledger
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.logged import StepFacts, step_line
 
 APPROVE = {"decision": "approve", "digest": "5" * 64}
 # Within a transaction others may read; with the file to itself nobody may.
@@ -62,17 +59,6 @@ def hasty(folder: Path) -> Visit:
     ada = visit(folder)
     ada.board.place.patience = 0.05
     return ada
-
-
-def growing(kit: Kit, job: str, *, run: str) -> Path:
-    """A run that goes on."""
-    folder = kit.run_folder(job)
-    folder.mkdir(parents=True)
-    (folder / LOG).write_text(
-        step_line("bank", job, StepFacts("columns", sent=1, received=1, seconds=1)) + "\n"
-    )
-    (folder / STANDING).write_text(json.dumps({"run": run}))
-    return folder
 
 
 def decisions(folder: Path) -> list[str]:

@@ -10,19 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import EVE, HOSTILE_JOB, Visit, ask, bank, noted, visit, write_runs
+from boards import EVE, HOSTILE_JOB, Visit, ask, bank, growing, noted, rehearse, visit, write_runs
 from cli_project import Project, write_project
 from two_houses import PARTIES, job_text
+from typed import there
 
 from colonnade.board import forecasts
-from colonnade.board.forecaster import forecast_of, main
+from colonnade.board.forecaster import main
 from colonnade.board.forecasts import Forecast, Forecasts, question
 from colonnade.cli.app import run
 from colonnade.data.schema import Schema
 from colonnade.federation.approval import _LATER, list_requests
 from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
+from colonnade.runtime.logged import StepFacts, step_line
 
 ASKED = {
     "name": "Default risk 2",
@@ -41,21 +44,12 @@ ASKED = {
 }
 
 
-def rehearse_here(asked: dict[str, Any], made: Forecast) -> None:
-    """What the process of a forecast does, in this one, where everything is loaded."""
-
-    def advance(_step: str, done: int, total: int) -> None:
-        made.hear(json.dumps({"done": done, "total": total}))
-
-    made.hear(json.dumps({"facts": forecast_of({**asked, "effort": 0.01}, advance)}))
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return write_project(tmp_path, rows=40)
 
 
-def planner(folder: Path, *, run: Any = rehearse_here) -> Visit:
+def planner(folder: Path, *, run: Any = rehearse) -> Visit:
     ada = visit(folder)
     ada.board.forecasts = Forecasts(run)
     return ada
@@ -78,7 +72,7 @@ def test_a_plan_says_what_it_would_cost_at_once_and_what_it_would_bring_when_tha
     def later(asked: dict[str, Any], made: Forecast) -> None:
         made.hear('{"done": 30, "total": 100}')
         go.wait()
-        rehearse_here(asked, made)
+        rehearse(asked, made)
 
     ada = planner(project.folder, run=later)
     assert "bank takes part" in ada.get("/plan").text
@@ -286,6 +280,14 @@ def test_a_request_shows_the_jobs_text_and_a_forecast_that_its_first_look_begins
         "method = &#34;local&#34;" in page and "&lt;script&gt;alert" in page and "<script>alert" not in page
     )
     assert "By pilot runs on invented people" in page and "Error: share of people classed wrongly" in page
+    growing(kit, "j1", "approval of bank")
+    assert "s, by the forecast" in ada.get("/runs/j1").text
+    (made,) = there(there(ada.board.forecasts.get("request j1")).facts)["methods"]
+    whole = made["forecast"]["through"]["bank"]
+    with (kit.run_folder("j1") / LOG).open("a") as log:
+        half = StepFacts("hello", sent=whole // 2, received=0, seconds=100.0)
+        log.write(step_line("bank", "j1", half) + "\n")
+    assert ", as it went so far" in ada.get("/runs/j1").text
     earlier = ada.get("/requests/j2").text
     assert "An earlier version asked" in earlier and "There is no forecast" in earlier
 
@@ -302,9 +304,9 @@ def test_requests_of_earlier_versions_are_read_and_a_ledger_is_opened_once_for_a
         path.write_text(json.dumps(kept))
     before = Ledger.open
 
-    def counted(path: Path) -> Ledger:
+    def counted(path: Path, *, patience: float) -> Ledger:
         opened.append(path)
-        return before(path)
+        return before(path, patience=patience)
 
     monkeypatch.setattr(Ledger, "open", counted)
     found = list_requests(kit)

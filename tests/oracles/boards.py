@@ -23,7 +23,8 @@ from two_houses import policy_text
 
 from colonnade.board.access import Access, Person
 from colonnade.board.acts import Acts
-from colonnade.board.forecasts import Forecasts
+from colonnade.board.forecaster import forecast_of
+from colonnade.board.forecasts import Forecast, Forecasts
 from colonnade.board.pages import Board
 from colonnade.board.place import Place
 from colonnade.board.proxy import Proxy
@@ -31,10 +32,12 @@ from colonnade.board.serving import bound, server
 from colonnade.board.site import site
 from colonnade.federation import approval
 from colonnade.federation.approval import Request
-from colonnade.federation.records import sealed_text
+from colonnade.federation.own_files import LOG, STANDING
+from colonnade.federation.records import json_text, sealed_text
 from colonnade.ledger import Ledger
 from colonnade.ledger.prospect import Prospect
 from colonnade.runtime.kit import Kit
+from colonnade.runtime.logged import StepFacts, step_line
 
 PORT = 8765
 Headers = Iterable[tuple[str, str]]
@@ -195,7 +198,7 @@ def live(folder: Path, *people: Person, forecasts: Forecasts | None = None) -> I
         port = opened.getsockname()[1]
         board, app = application(Place(folder), access, port=port)
         board.forecasts = forecasts or board.forecasts
-        running = server(app)
+        running = server(app, board)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]})
         thread.start()
         try:
@@ -206,6 +209,26 @@ def live(folder: Path, *people: Person, forecasts: Forecasts | None = None) -> I
             running.should_exit = True
             thread.join()
             board.forecasts.close()
+
+
+def rehearse(asked: dict[str, Any], made: Forecast) -> None:
+    """What the process of a forecast does, in this one, where everything is loaded."""
+
+    def advance(_step: str, done: int, total: int) -> None:
+        made.hear(json.dumps({"done": done, "total": total}))
+
+    made.hear(json_text({"facts": forecast_of({**asked, "effort": 0.01}, advance)}))
+
+
+def growing(kit: Kit, job: str, step: str = "columns", *, run: str = "") -> Path:
+    """A run that goes on and has ended this step; its folder."""
+    folder = kit.run_folder(job)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOG).open("a") as log:
+        log.write(step_line("bank", job, StepFacts(step, sent=1000, received=9, seconds=0.5)) + "\n")
+    if run:
+        (folder / STANDING).write_text(json.dumps({"run": run}))
+    return folder
 
 
 def cookie_of(address: str, token: str) -> str:

@@ -84,6 +84,17 @@ OVERLAP = r"""
   return found;
 })()
 """
+# The middle of an element where a mouse would reach it; null if it is hidden, or something else lies on it.
+PLACE = r"""
+selector => {
+  const found = document.querySelector(selector);
+  if (!found) return null;
+  found.scrollIntoView({block: "center", behavior: "instant"});
+  const box = found.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2;
+  const top = document.elementFromPoint(x, y);
+  return top && (found.contains(top) || top.contains(found)) ? [x, y] : null;
+}
+"""
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 SERIOUS = r"""
 axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
@@ -169,6 +180,16 @@ class Browser:
         if "exceptionDetails" in found:
             raise BrowserError(str(found["exceptionDetails"]))
         return found["result"].get("value")
+
+    def click(self, selector: str) -> None:
+        """Press the mouse on an element, as a person would: it must be there, seen, and under nothing else."""
+        found = self.run(f"({PLACE})({json.dumps(selector)})")
+        if found is None:
+            raise BrowserError(f"nothing to click on: {selector}")
+        where = {"x": found[0], "y": found[1], "button": "left", "clickCount": 1}
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=found[0], y=found[1])
+        self.call("Input.dispatchMouseEvent", type="mousePressed", **where)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", **where)
 
     def serious(self) -> list[str]:
         """What axe-core finds serious or critical for people who cannot see, point or tell colours."""

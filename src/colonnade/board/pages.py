@@ -19,7 +19,7 @@ from colonnade.board.forecasts import Forecast, Forecasts, question
 from colonnade.board.gate import Refused, cookie_name, read_cookie
 from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.plans import Plans, forecast_facts
-from colonnade.board.progress import Progress, told
+from colonnade.board.progress import Expected, Progress, told
 from colonnade.board.run_index import RUNNING, WAITS
 from colonnade.cli.export import released
 from colonnade.cli.runs.report import page_of
@@ -54,6 +54,7 @@ class Board:
         self.place, self.access, self.acts = place, access, acts
         self.cookie, self.proxied = cookie_name(port), proxied
         self.forecasts, self.plans = Forecasts(), Plans()
+        self.ending: Callable[[], bool] = lambda: False
         self._streams = threading.Semaphore(MOST_STREAMS)
 
     def page(
@@ -155,7 +156,7 @@ class Board:
         """One run."""
         name = request.path_params["run"]
         with readable(self.place.runs.read(name)):
-            facts = run_views.run(self.place, name)
+            facts = run_views.run(self.place, name, self._expected(name))
             return self.page(request, "board_run.html", title=facts["name"], facts=facts)
 
     def report(self, request: Request) -> Response:
@@ -255,11 +256,16 @@ class Board:
                 return None
             if listed.state not in (RUNNING, WAITS):
                 return None
-            words = progress.take_in().words
+            words = progress.take_in().words(self._expected(name))
             spent = run_views.spent_text(run_views.charged_for(self.place, progress.run))
             return {**words, "state": listed.state, "spent": spent}
 
         return self.stream(look)
+
+    def _expected(self, job: str) -> Expected | None:
+        """What the forecast of a request foretold, if one was made since the board was started."""
+        made = self.forecasts.get(f"request {job}")
+        return None if made is None else Expected.of(made.facts, self.place.name)
 
     async def events(self, request: Request) -> Response:
         """How many requests wait and how many runs go on."""
@@ -276,7 +282,7 @@ class Board:
 
         async def lines() -> Any:
             try:
-                async for line in told(look):
+                async for line in told(look, self.ending):
                     yield line
             finally:
                 self._streams.release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,20 @@ from colonnade.cli.screen import STEPS
 from colonnade.errors import ColonnadeError
 from colonnade.federation.own_files import LOG, standing_of
 from colonnade.report.numbers import duration_text, size_text
+from colonnade.runtime.transcript import step_kind
 
 GLANCE_SECONDS = 0.5
 BEAT_SECONDS = 15.0
 SHOWN_STEPS = 12
+# From so much of what is expected on, what was measured tells more than the forecast.
+_TELLING, _NEARLY = 0.1, 0.98
 
 
 @dataclass
 class Progress:
     """The log of a run as far as it was read.
 
-    >>> Progress(Path("no such run")).take_in().words["steps"]
+    >>> Progress(Path("no such run")).take_in().words()["steps"]
     '0'
     """
 
@@ -35,6 +38,7 @@ class Progress:
     seconds: float = 0.0
     last: list[str] = field(default_factory=list)
     standing: dict[str, Any] = field(default_factory=dict)
+    kinds: dict[str, tuple[int, float]] = field(default_factory=dict)
     _offset: int = 0
 
     def take_in(self) -> Progress:
@@ -49,19 +53,22 @@ class Progress:
         for line in whole.splitlines():
             try:
                 step = json.loads(line)
-                self.steps += 1
-                self.sent += int(step["sent"])
-                self.received += int(step["received"])
-                self.seconds += float(step["seconds"])
-                self.last = [*self.last, str(step["step"])][-SHOWN_STEPS:]
+                name, sent, received = str(step["step"]), int(step["sent"]), int(step["received"])
+                seconds = float(step["seconds"])
             except (ValueError, KeyError, TypeError):
                 continue
+            self.steps += 1
+            self.sent += sent
+            self.received += received
+            self.seconds += seconds
+            self.last = [*self.last, name][-SHOWN_STEPS:]
+            size, spent = self.kinds.get(step_kind(name), (0, 0.0))
+            self.kinds[step_kind(name)] = (size + sent + received, spent + seconds)
         self.standing = standing_of(self.folder)
         return self
 
-    @property
-    def words(self) -> dict[str, str]:
-        """For a page, by what each is called there."""
+    def words(self, expected: Expected | None = None) -> dict[str, str]:
+        """For a page, by what each is called there; `expected` is what the run's plan foretold."""
         return {
             "steps": str(self.steps),
             "step": self.last[-1] if self.last else "none yet",
@@ -69,13 +76,60 @@ class Progress:
             "received": size_text(self.received),
             "time": duration_text(self.seconds),
             "waits": " and ".join(map(str, self.standing.get("waits", ()))) or "nobody",
-            "left": left_text(self.standing, time.time()),
+            "left": whole_left_text(self.kinds, expected),
+            "at": left_text(self.standing, time.time()),
         }
 
     @property
     def run(self) -> str:
         """What the run is called in ledgers; empty while that is not agreed on."""
         return str(self.standing.get("run", ""))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a forecast foretold of a member's part of a run: bytes both ways, seconds, and the kinds of its steps."""
+
+    size: float
+    seconds: float
+    kinds: frozenset[str]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any] | None, member: str) -> Expected | None:
+        """What the facts of a plan say of its method; None if they say nothing that helps."""
+        for one in (facts or {}).get("methods", ()):
+            made = one.get("forecast")
+            if one["method"] == (facts or {})["method"] and made and made["through"].get(member):
+                return cls(made["through"][member], made["seconds"], frozenset(made["steps"]))
+        return None
+
+
+def whole_left_text(kinds: Mapping[str, tuple[int, float]], expected: Expected | None) -> str:
+    """How long the whole training may still take, in words.
+
+    As long as little of what the forecast expects has gone and come it is the forecast's own time; then what is left
+    takes as long for each byte as what was measured. What comes after training, such as judging, is not counted.
+
+    >>> whole_left_text({}, None)
+    'unknown: no forecast of it was made here'
+    >>> expected = Expected(1000, 60.0, frozenset({"columns", "noise"}))
+    >>> whole_left_text({}, expected)
+    'about 60 s, by the forecast'
+    >>> whole_left_text({"approval": (9, 500.0), "columns": (250, 10.0)}, expected)
+    'about 30 s, as it went so far'
+    >>> whole_left_text({"columns": (1000, 10.0)}, expected)
+    'training is nearly done'
+    """
+    if expected is None:
+        return "unknown: no forecast of it was made here"
+    known = [found for kind, found in kinds.items() if kind in expected.kinds]
+    share = min(1.0, sum(size for size, _ in known) / expected.size)
+    if share > _NEARLY:
+        return "training is nearly done"
+    if share < _TELLING:
+        return f"about {duration_text(expected.seconds * (1 - share))}, by the forecast"
+    spent = sum(seconds for _, seconds in known)
+    return f"about {duration_text(spent * (1 - share) / share)}, as it went so far"
 
 
 def left_text(standing: dict[str, Any], now: float) -> str:
@@ -103,15 +157,18 @@ def read_progress(folder: Path) -> Progress:
     return Progress(folder).take_in()
 
 
-async def told(look: Callable[[], dict[str, Any] | None]) -> AsyncIterator[str]:
+async def told(
+    look: Callable[[], dict[str, Any] | None], ending: Callable[[], bool] = lambda: False
+) -> AsyncIterator[str]:
     """What `look` finds, as server-sent events: whenever it has changed, until it finds nothing more.
 
     A comment now and then keeps the connection, and shows when nobody is at its other end any more. A look that fails,
-    because another process holds a file or is about to change it, is made again.
+    because another process holds a file or is about to change it, is made again. When the board is ending nothing more
+    is said, and pages ask again by themselves.
     """
     before: dict[str, Any] = {}
     silent = 0.0
-    while True:
+    while not ending():
         try:
             found = await asyncio.to_thread(look)
         except (ColonnadeError, OSError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from colonnade import errors
 from colonnade.board.place import Place
-from colonnade.board.progress import read_progress
+from colonnade.board.progress import Expected, read_progress
 from colonnade.board.run_index import RUNNING, WAITS, Listed
 from colonnade.cli.explain import sections
 from colonnade.cli.export import released
@@ -27,7 +27,7 @@ Facts = dict[str, Any]
 DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")
 
 
-def run(place: Place, name: str) -> Facts:
+def run(place: Place, name: str, expected: Expected | None = None) -> Facts:
     """One run: its verdict, what it shows to whom, its files; or where it stopped; or how far it is."""
     listed = place.runs.find(name)
     found = place.runs.read(name)
@@ -41,7 +41,7 @@ def run(place: Place, name: str) -> Facts:
         "explained": None,
     }
     if listed.open:
-        return facts | _going(place, listed, found)
+        return facts | _going(place, listed, found, expected)
     if found.facts.get("state") == "unreadable":
         return facts | {"kind": "unreadable", "command": f"colonnade show {found.path}"}
     facts["name"] = str(found.facts.get("job" if found.noted else "name") or name)
@@ -93,7 +93,7 @@ def exports(found: RunFolder) -> Facts:
     return {"released": True}
 
 
-def _going(place: Place, listed: Listed, found: RunFolder) -> Facts:
+def _going(place: Place, listed: Listed, found: RunFolder, expected: Expected | None) -> Facts:
     command = ""
     if listed.state == GOES_ON:
         command = f"colonnade job status {listed.name} --kit {place.folder}"
@@ -102,7 +102,7 @@ def _going(place: Place, listed: Listed, found: RunFolder) -> Facts:
         "kind": "going",
         "live": listed.state in (RUNNING, WAITS),
         "unfinished": listed.state == UNFINISHED,
-        "progress": progress,
+        "progress": progress.words(expected),
         "spent": (spent := charged_for(place, progress.run)),
         "spent_text": spent_text(spent),
         "command": command,

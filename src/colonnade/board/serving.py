@@ -38,17 +38,20 @@ def serve(
         ]
         tell({"board": str(place.folder), "address": address, "links": links, "alone": first})
         try:
-            server(app).run(sockets=[opened])
+            server(app, board).run(sockets=[opened])
         finally:
             board.forecasts.close()
 
 
-def server(app: Any) -> uvicorn.Server:
-    """What answers for an application; it writes no log, because addresses hold tokens until they are exchanged."""
+def server(app: Any, board: Board) -> uvicorn.Server:
+    """What answers for a board's application until it is told to exit, and then lets go of pages that follow something.
+
+    It writes no log: addresses hold tokens until they are exchanged, and what goes wrong is said on the page.
+    """
     config = uvicorn.Config(
         app,
         access_log=False,
-        log_level="error",
+        log_level="critical",
         server_header=False,
         # Who asks is read by the gate, and by nothing else.
         proxy_headers=False,
@@ -58,7 +61,9 @@ def server(app: Any) -> uvicorn.Server:
         h11_max_incomplete_event_size=1 << 15,
         limit_concurrency=200,
     )
-    return uvicorn.Server(config)
+    running = uvicorn.Server(config)
+    board.ending = lambda: running.should_exit
+    return running
 
 
 def bound(listen: str, port: int, *, proxied: bool) -> socket.socket:

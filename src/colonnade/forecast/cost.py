@@ -70,13 +70,22 @@ class Cost:
         )
 
     @property
+    def through(self) -> dict[str, int]:
+        """Bytes through the connection of each member, both ways.
+
+        >>> Cost({("a", "b", "x"): 10.0, ("b", "a", "y"): 4.0}).through
+        {'a': 14, 'b': 14}
+        """
+        found: dict[str, float] = {}
+        for (sender, to, _), size in self.sent.items():
+            for member in (sender, to):
+                found[member] = found.get(member, 0.0) + size
+        return {member: round(size) for member, size in found.items()}
+
+    @property
     def busiest(self) -> int:
         """Bytes through the connection of the member that sends and receives most."""
-        through: dict[str, float] = {}
-        for (sender, to, _), size in self.sent.items():
-            through[sender] = through.get(sender, 0.0) + size
-            through[to] = through.get(to, 0.0) + size
-        return round(max(through.values(), default=0.0))
+        return max(self.through.values(), default=0)
 
     @property
     def by_step(self) -> dict[str, int]:
@@ -119,6 +128,7 @@ def cost_data(cost: Cost) -> dict[str, Any]:
         "rounds": cost.rounds,
         "steps": cost.by_step,
         "busiest": cost.busiest,
+        "through": cost.through,
         "seconds": cost.seconds,
         "memory": round(cost.memory),
     }

@@ -36,7 +36,7 @@ class Traffic:
 
     def note_sent(self, to: str, step: str, size: int) -> None:
         """Count an outgoing frame."""
-        self.sent[to, _kind(step)] += size
+        self.sent[to, step_kind(step)] += size
         self.messages += 1
         self._stretch(step)
 
@@ -49,15 +49,15 @@ class Traffic:
 
     def _stretch(self, step: str) -> None:
         now = time.perf_counter()
-        self.seconds[_kind(step)] += now - self._last
+        self.seconds[step_kind(step)] += now - self._last
         self._last = now
         if self.aligning:
-            self.own.add(_kind(step))
+            self.own.add(step_kind(step))
 
     @property
     def rounds_by_step(self) -> dict[str, int]:
         """How many rounds this party waited for, by kind of step."""
-        return dict(Counter(_kind(step) for step in sorted(self._steps)))
+        return dict(Counter(step_kind(step) for step in sorted(self._steps)))
 
     @property
     def bytes_sent(self) -> int:
@@ -75,10 +75,15 @@ class Traffic:
         >>> traffic.bytes_sent, traffic.shared.bytes_sent
         (32500, 500)
         """
-        steps = {step for step in self._steps if _kind(step) not in self.own}
+        steps = {step for step in self._steps if step_kind(step) not in self.own}
         sent = {(to, kind): size for (to, kind), size in self.sent.items() if kind not in self.own}
         return Traffic(sent=sent, rounds=len(steps), _steps=steps)
 
 
-def _kind(step: str) -> str:
+def step_kind(step: str) -> str:
+    """What steps are counted under: their name without what numbers them.
+
+    >>> step_kind("columns 17")
+    'columns'
+    """
     return step.split(" ")[0]
