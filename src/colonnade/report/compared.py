@@ -34,6 +34,12 @@ def measured_text(value: float, facts: Mapping[str, Any], name: str) -> str:
     return compared_text(value, {"held_out": people}, "R²" if name.startswith("R²") else "accuracy")
 
 
+def measured_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was measured on public data, and how much it is."""
+    measured = facts.get("measured") or {}
+    return [(str(name), measured_text(float(value), facts, str(name))) for name, value in measured.items()]
+
+
 def chance_of(value: float, facts: dict[str, Any], name: str) -> float:
     """About how far chance alone moves a mean over the people held out, over all splits.
 

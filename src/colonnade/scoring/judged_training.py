@@ -33,8 +33,8 @@ SPLIT = NOT_JUDGED.format(
     reason="its weights stay with their parties, and no guarantee covers scores by them."
 )
 NETWORK = NOT_JUDGED.format(
-    reason="its parts stay with their parties. `colonnade predict RUN JOB --epsilon ε` scores people with noise, and is "
-    "charged for it."
+    reason="its parts stay with their parties. `colonnade predict RUN JOB --epsilon ε` scores people with noise, and "
+    "is charged for it."
 )
 COMPONENTS = NOT_JUDGED.format(reason="components predict nothing.")
 
