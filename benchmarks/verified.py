@@ -262,7 +262,7 @@ def main() -> None:
         objective, functional_mechanism, arguments.repetitions
     )
     figures |= descents(some)
-    claims = RowClaims(16_384, (Claim(21, 3 * GAMMA**2 // 4),), (0, -1))
+    claims = RowClaims(32_768, (Claim(21, 3 * GAMMA**2 // 4),), (0, -1))
     figures |= {"soundness_bits": claims.algebraic_bits, "wraparound_bits": claims.wraparound_bits}
     figures |= attacked(20)
     memory = []

@@ -141,7 +141,9 @@ def test_an_answer_to_another_challenge_is_an_equation_in_the_rows() -> None:
     answered = unpacked(
         row_check.answer(claims, shares[0], seed=seeds[0], challenge=first, second=tau_told, third=third)
     )
-    linear = row_check._linear(claims, shares[1], first, bits, claims.weight)
+    weights, told = (row_claims.BitWeights.from_key(key, claims) for key in (tau, tau_told))
+    given = words[:, :, 65 : 65 + claims.bits]
+    own = row_check._bit_sum(claims, shares[1], first, bits, given, told, first=False)
     coins = Projections.from_key(derived(first, "projections"), rows=1, count=row_claims.PROJECTIONS)
 
     def explains(guess: np.ndarray) -> bool:
@@ -149,10 +151,8 @@ def test_an_answer_to_another_challenge_is_an_equation_in_the_rows() -> None:
         whole = (values[None, :] >> np.arange(claims.bits)[:, None]) & 1
         both = ((whole.astype(np.uint8) ^ bits) * bits).astype(np.float64)
         for q, field in enumerate(quartics()):
-            given = words[q, :, 65 : 65 + claims.bits]
-            told = stretched(tau_told, "bits", claims.projected)[q]
-            said = row_check._bit_sum(told, linear[q], given, field.prime) + answered[q, :, -1]
-            apart = reduced(stretched(tau, "bits", claims.projected)[q] - told, field.prime)
+            said = own[q] + answered[q, :, -1]
+            apart = reduced(weights.whole[q] - told.whole[q], field.prime)
             weighted = reduced(2.0 ** np.arange(1, claims.bits + 1) @ both, field.prime)
             if reduced(said - product(apart, weighted, field.prime), field.prime).any():
                 return False

@@ -175,7 +175,9 @@ def test_a_point_of_a_check_is_in_no_prime_field() -> None:
         assert powers[:, 1:, 1].any(axis=1).all()
 
 
-@pytest.mark.parametrize("name", ["project_words", "project_integers", "combine", "three_squares", "arrange"])
+@pytest.mark.parametrize(
+    "name", ["coin_weights", "digits", "project_integers", "combine", "three_squares", "arrange", "pairs"]
+)
 def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
     def results() -> list[np.ndarray]:
         rng = np.random.default_rng(3)
@@ -186,9 +188,26 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
             rng.integers(0, 256, (126, 7)).astype(np.uint8),
         )
         inner = loops()
-        if name == "project_words":
-            out: list[Any] = [np.zeros((7, 3, 8), np.int64)]
-            inner.project_words(words, words[:, :3].copy(), signs, subsets, out[0])
+        if name == "coin_weights":
+            weights, moduli = rng.integers(0, PRIMES[2], (12, 7)), np.repeat(PRIMES, 4)
+            out: list[Any] = [np.zeros((1001, 12))]
+            inner.coin_weights(weights, signs, subsets, moduli, out[0])
+            chosen = [k for k in range(7) if subsets[11, k] >> 1 & 1]
+            assert out[0][89, 5] == int(weights[5, chosen].sum()) % PRIMES[1] * (1 - 2 * int(signs[89] & 1))
+        elif name == "digits":
+            # Columns beyond those of the words may hold anything.
+            whole = np.zeros((3, 40, 16))
+            inner.digits(words, 970, 8, whole)
+            out = [whole[:, :, 8:13], whole[:, :, :8]]
+            assert whole[1, 30, 12] == int(rows[1000, 4]) % PRIMES[1]
+        elif name == "pairs":
+            even, odd, more, less = rng.integers(-(1 << 42), 1 << 42, (4, 4, 3, 10)).astype(np.float64)
+            out = [np.ones((8, 25)), np.ones((8, 25)), np.ones((3, 20))]
+            inner.add_pair_squares(even, odd, 4.0, PRIMES[0], 17, out[0])
+            inner.add_pair_products(even, odd, more, less, PRIMES[1], 5, out[1])
+            inner.add_reduced(even.reshape(3, -1)[:, :20].copy(), 4.0, np.array(PRIMES), out[2])
+            expected = 1 + 4 * sum(int(even[2, j, 7] - odd[2, j, 7]) ** 2 for j in range(3))
+            assert out[0][6, 24] == expected % PRIMES[0] and out[0][6, 16] == 1
         elif name == "project_integers":
             out = [np.zeros((7, 8), np.int64)]
             inner.project_integers(rows, rows[:, :3].copy(), signs, subsets, out[0])
@@ -230,6 +249,18 @@ def test_projections_are_the_sums_they_say() -> None:
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize("count", [100, 1024, 1500])
+def test_weighted_projections_of_shares_are_those_of_the_integers(count: int) -> None:
+    """Σ_k ρ_k·projection k, computed from shares without a projection by itself, and from the projections."""
+    rows = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, size=(count, 12))
+    coins, rho = Projections.from_key(bytes(32), rows=count, count=40), uniform(40, SeededRandomness(3))
+    parts = rows[:, :9].copy(), rows[:, 9:].copy()
+    found = coins.of_shares(FIELD63.encode(parts[0]), FIELD63.encode(parts[1]), rho)
+    projected = coins.of_integers(*parts).astype(object)
+    for q, prime in enumerate(PRIMES):
+        assert np.array_equal(found[q], (rho[q].astype(np.int64).astype(object) @ projected) % prime)
+
+
 @pytest.mark.parametrize("bound", [0, 1, 2, 3, 7, 48, 2**16, 3 << 29, 1 << 36])
 def test_every_slack_is_three_squares(bound: int) -> None:
     root = int(bound**0.5)
@@ -247,7 +278,7 @@ def test_the_search_finds_what_the_table_misses() -> None:
 
 def test_soundness_is_counted_in_integers_and_rounded_down() -> None:
     claims = RowClaims(16384, (Claim(21, 3 << 28),), (0, -1))
-    wrong = 2 * 64 + 2 * claims.bits + 2
+    wrong = 2 * 64 + 2 * claims.bits + 3
     assert wrong << claims.algebraic_bits <= ORDER - max(PRIMES) < wrong << (claims.algebraic_bits + 1)
     assert claims.algebraic_bits >= 76 and claims.wraparound_bits == PROJECTIONS == 40
 

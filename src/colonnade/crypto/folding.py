@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from colonnade.numbers.quartic import PRIMES, Floats, Nodes, powers_of, reduced, uniform
+from colonnade.numbers.quartic import PRIMES, Floats, Nodes, loops, powers_of, reduced, uniform
 from colonnade.randomness import KeyedRandomness
 
 GROUPS = 64
@@ -73,6 +73,30 @@ def halves() -> tuple[Floats, Floats]:
 
 def _centred(values: Floats, prime: int) -> Floats:
     return np.where(values > prime // 2, values - prime, values)
+
+
+def add_crossed(
+    weighted: Floats,
+    first: int,
+    arranged: tuple[Floats, Floats],
+    scale: float,
+    primes: tuple[int, ...],
+    crossed: Floats,
+) -> None:
+    """Add what masks, weighted, give with entries that `arrange` has put into sums and differences.
+
+    `weighted` has shape (primes, 4, columns, rows of a group), and those rows from `first` on are met; `crossed` has
+    shape (primes, 4, groups), as `spread` takes it, and stays reduced.
+    """
+    _, columns, step = arranged[0].shape
+    some = weighted[:, :, :, first : first + step]
+    here = np.zeros((4 * len(primes), columns, step))
+    here[:, :, : some.shape[3]] = some.reshape(len(here), columns, -1)
+    found = np.empty((len(here), GROUPS))
+    for at, part in zip((0, _HALF), arranged, strict=True):
+        np.matmul(here.reshape(len(here), -1), part.reshape(_HALF, -1).T, out=found[:, at : at + _HALF])
+    shape = (len(primes), -1)
+    loops().add_reduced(found.reshape(shape), scale, np.array(primes), crossed.reshape(shape))
 
 
 def spread(crossed: Floats, q: int, prime: int) -> Floats:

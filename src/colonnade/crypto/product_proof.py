@@ -22,6 +22,7 @@ from colonnade.crypto.folding import (
     MOST_ROWS,
     QUOTIENT_NODES,
     ROW_NODES,
+    add_crossed,
     halves,
     outside,
     point_of,
@@ -135,7 +136,7 @@ class ProductProof:
         mask_weight, _, inverse = outside()
         for q, field in enumerate(quartics()):
             prime, own = field.prime, mask_weight[q]
-            squares, crossed, masked = np.zeros((4, GROUPS)), np.zeros((4, GROUPS)), np.zeros(4)
+            sums, crossed, masked = np.zeros((GROUPS, claim.count)), np.zeros((4, GROUPS)), np.zeros(4)
             flat = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
             whole = np.ascontiguousarray(flat.transpose(1, 0, 3, 2))
             for start in range(0, claim.columns, AT_A_TIME):
@@ -144,13 +145,13 @@ class ProductProof:
                 if claim.columns > AT_A_TIME:
                     pair = (pair[0].columns(start, stop), pair[1].columns(start, stop))
                 some = (whole[0, :, start:stop], whole[1, :, start:stop])
-                _add_products(pair, some, beta[q], field, q, (squares, crossed, masked))
+                _add_products(pair, some, beta[q], field, q, (sums, crossed, masked))
             factor = float(claim.factor % prime)
             values = np.empty((4, GROUPS + 1))
             values[:, 0] = reduced(masked, prime)
-            cross = spread(reduced(crossed, prime), q, prime)
+            cross = spread(crossed, q, prime)
             lifted = reduced(cross * own, prime) + reduced(values[:, :1] * reduced(own * own, prime), prime)
-            values[:, 1:] = reduced(reduced(squares, prime) + lifted, prime)
+            values[:, 1:] = reduced(product(beta[q], sums.T, prime) + lifted, prime)
             values = reduced(values * factor, prime)
             values[:, 1:] -= spread(_weighted(dealt[q], beta[q], prime), q, prime)
             out[q] = reduced(reduced(reduced(values, prime) * inverse[q], prime) - mine[q], prime)
@@ -165,39 +166,31 @@ def _add_products(
     q: int,
     totals: tuple[Floats, Floats, Floats],
 ) -> None:
-    """Add what some columns give Σ β F G outside: products, products with masks, products of masks."""
-    products, crossed, masked = totals
+    """Add what some columns give Σ β F G outside, still without β in the first of three sums.
+
+    They are the products of every row of a group, the products of entries with masks, and the products of masks.
+    """
+    sums, crossed, masked = totals
     prime, inner = field.prime, loops()
     even, odd = halves()
     columns, count = pair[0].shape[1], beta.shape[1]
     flat = [np.ascontiguousarray(mask).reshape(4, -1) for mask in masks]
     weighted = [field.times(mask, np.tile(beta, columns)) for mask in flat]
     masked += field.dot(weighted[0], flat[1])
-    by_column = [mine.reshape(4, columns, count) for mine in weighted]
+    by_column = [mine.reshape(1, 4, columns, count) for mine in weighted]
     step = max(1, min(count, AT_A_TIME // columns))
     shape = (_HALF, columns, step)
     folded = [(np.empty(shape), np.empty(shape)) for _ in pair]
     sides = [(np.empty(shape), np.empty(shape)) for _ in pair]
-    above, below = np.zeros((_HALF, step)), np.zeros((_HALF, step))
     for start in range(0, count, step):
-        some = slice(start, min(start + step, count))
-        width = some.stop - some.start
-        above[:], below[:] = 0.0, 0.0
         for factor, (plus, minus), (left, right) in zip(pair, folded, sides, strict=True):
             inner.arrange_words(factor.words[0], count, start, q, plus, minus)
             np.matmul(even[q], plus.reshape(_HALF, -1), out=left.reshape(_HALF, -1))
             np.matmul(odd[q], minus.reshape(_HALF, -1), out=right.reshape(_HALF, -1))
-        inner.add_pair_products(*sides[0], *sides[1], prime, above, below)
-        for at, part in ((0, above), (_HALF, below)):
-            inner.reduce(part.reshape(-1), prime)
-            products[:, at : at + _HALF] += product(beta[:, some], part[:, :width].T, prime)
+        inner.add_pair_products(*sides[0], *sides[1], prime, start, sums)
         # The mask of one factor meets the entries of the other.
         for mine, other in ((by_column[0], folded[1]), (by_column[1], folded[0])):
-            here = np.zeros((4, columns, step))
-            here[:, :, :width] = mine[:, :, some]
-            for at, part in ((0, other[0]), (_HALF, other[1])):
-                found = here.reshape(4, -1) @ part.reshape(_HALF, -1).T
-                crossed[:, at : at + _HALF] += reduced(found, prime)
+            add_crossed(mine, start, other, 1.0, (prime,), crossed[None])
 
 
 def _weighted(dealt: NDArray[np.uint32], beta: Floats, prime: int) -> Floats:
@@ -271,10 +264,9 @@ def _factors_at(claim: ProductClaim, held: Held, seed: bytes, point: Floats, sid
     for q, field in enumerate(quartics()):
         out[q] = field.times(out[q], basis[q, :, :1].copy())
     for at, share in enumerate(held[:2]):
-        here = np.empty((3, 4, claim.width))
+        here = out[:, :, at * claim.width : (at + 1) * claim.width]
         loops().combine(share.words[0].reshape(-1), claim.width, factors, np.array(PRIMES), here)
-        out[:, :, at * claim.width : (at + 1) * claim.width] += here
-    return np.stack([reduced(part, prime) for part, prime in zip(out, PRIMES, strict=True)])
+    return out
 
 
 def _dealt_at(claim: ProductClaim, dealt: FieldArray, challenge: bytes, point: Floats, side: int) -> Floats:

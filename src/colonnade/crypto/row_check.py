@@ -23,6 +23,7 @@ from colonnade.crypto.folding import (
 from colonnade.crypto.row_claims import (
     PADS,
     PROJECTIONS,
+    BitWeights,
     RowClaims,
     first_bits,
     target,
@@ -50,14 +51,13 @@ def answer(
     out[:, :, claims.width : -3] = _bits_at(
         claims, half, stretched(seed, "bit masks", claims.projected), point
     )
-    linear = _linear(claims, shares, challenge, half, -claims.weight)
-    tau = stretched(second, "bits", claims.projected)
+    weights = BitWeights.from_key(second, claims)
+    given = mine[:, :, GROUPS + 1 : GROUPS + 1 + bits]
+    out[:, :, -1] = _bit_sum(claims, shares, challenge, half, given, weights, first=True)
     quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
     for q, field in enumerate(quartics()):
-        shifted = reduced(linear[q] + claims.offsets, field.prime)
         out[q, :, -3] = field.dot(quotient[q], mine[q, :, : GROUPS + 1])
         out[q, :, -2] = field.dot(products[q], mine[q, :, GROUPS + 1 :])
-        out[q, :, -1] = _bit_sum(tau[q], shifted, mine[q, :, GROUPS + 1 : GROUPS + 1 + bits], field.prime)
     return packed(out)
 
 
@@ -84,9 +84,10 @@ def accepts(
     theirs, half = unpacked(answered), unpacked(proof)
     rows = theirs[:, :, : claims.width] + _rows_at(claims, shares, seed, point, claims.weight)
     own = _bits_at(claims, bits, stretched(seed, "bit masks", claims.projected), point)
-    linear = _linear(claims, shares, challenge, bits, claims.weight)
     beta = stretched(challenge, "rows", count * len(claims.claims))
-    tau = stretched(second, "bits", claims.projected)
+    weights = BitWeights.from_key(second, claims)
+    given = half[:, :, GROUPS + 1 : GROUPS + 1 + claims.bits]
+    linear = _bit_sum(claims, shares, challenge, bits, given, weights, first=False)
     quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
     groups, vanishing = ROW_NODES.at(point), ROW_NODES.vanishing_at(point)
     holds = True
@@ -99,11 +100,11 @@ def accepts(
         lifted = field.times(vanishing[q][:, None], value[:, None])[:, 0]
         holds &= bool((left == reduced(known + lifted, prime)).all())
         pairs = reduced(field.dot(products[q], half[q, :, GROUPS + 1 :]) + theirs[q, :, -2], prime)
-        both = field.dot(field.times(tau[q], np.ascontiguousarray(theirs[q, :, claims.width : -3])), own[q])
+        both = field.dot(
+            field.times(weights.whole[q], np.ascontiguousarray(theirs[q, :, claims.width : -3])), own[q]
+        )
         holds &= bool((both == pairs).all())
-        given = half[q, :, GROUPS + 1 : GROUPS + 1 + claims.bits]
-        rest = _bit_sum(tau[q], linear[q], given, prime) + theirs[q, :, -1]
-        holds &= not reduced(rest, prime).any()
+        holds &= not reduced(linear[q] + theirs[q, :, -1], prime).any()
     return holds
 
 
@@ -112,19 +113,17 @@ def _rows_at(
 ) -> Floats:
     """One side of F(r): columns, then pads, weighted so that both sides add up to the dealer's integers."""
     basis = MASKED_NODES.at(point)
-    out, start = np.empty((3, 4, claims.width)), 0
+    out = stretched(seed, "row masks", claims.width)
     factors = np.empty((3, GROUPS, 4), dtype=np.int64)
     for q, field in enumerate(quartics()):
         factors[q] = field.scaled(basis[q, :, 1:], weight).T
+        out[q] = field.times(out[q], basis[q, :, :1].copy())
+    start = 0
     for share in shares:
         width = claims.count * share.shape[1]
-        here = np.empty((3, 4, width))
+        here = out[:, :, start : start + width]
         loops().combine(share.words[0].reshape(-1), width, factors, np.array(PRIMES), here)
-        out[:, :, start : start + width] = here
         start += width
-    masks = stretched(seed, "row masks", claims.width)
-    for q, field in enumerate(quartics()):
-        out[q] = reduced(out[q] + field.times(masks[q], basis[q, :, :1].copy()), field.prime)
     return out
 
 
@@ -138,29 +137,32 @@ def _bits_at(claims: RowClaims, bits: NDArray[np.uint8], masks: Floats, point: F
     return out
 
 
-def _linear(
+def _bit_sum(
     claims: RowClaims,
     shares: tuple[FieldArray, FieldArray],
     challenge: bytes,
     bits: NDArray[np.uint8],
-    weight: int,
+    given: Floats,
+    weights: BitWeights,
+    *,
+    first: bool,
 ) -> Floats:
-    """One side of projection − Σ 2^k bit_k, modulo each prime: shape (3, projections)."""
+    """One side of Σ τ(projection + T − Σ_k 2^k bit_k) + Σ_k 2^(k + 1) P′(k), as elements of shape (3, 4).
+
+    The two sides of it cancel where bits are those of projections.
+    """
     coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
-    sums = coins.of_shares(*shares).reshape(3, -1)
-    places = 2.0 ** np.arange(claims.bits) @ bits.astype(np.float64)
-    return np.stack(
-        [
-            reduced(reduced(lane * float(weight % prime), prime) - places, prime)
-            for lane, prime in zip(sums, PRIMES, strict=True)
-        ]
-    )
-
-
-def _bit_sum(tau: Floats, linear: Floats, products: Floats, prime: int) -> Floats:
-    """Σ τ·linear + Σ_k 2^(k + 1) Σ τ f_k h_k: the two sides of it cancel where bits are those of projections."""
-    doubled = reduced(2.0 ** np.arange(1, products.shape[1] + 1), prime)
-    return reduced(product(tau, linear, prime) + product(products, doubled, prime), prime)
+    columns = coins.of_shares(*shares, weights.rho)
+    powers: Floats = np.ldexp(1.0, np.arange(claims.bits))
+    places: Floats = (claims.offsets if first else 0.0) - powers @ bits.astype(np.float64)
+    weight = -claims.weight if first else claims.weight
+    out = np.empty((3, 4))
+    for q, field in enumerate(quartics()):
+        prime = field.prime
+        projected = field.scaled(field.dot(weights.sigma[q], columns[q]), weight)
+        placed = product(weights.whole[q], reduced(places, prime), prime)
+        out[q] = reduced(projected + placed + product(given[q], reduced(2.0 * powers, prime), prime), prime)
+    return out
 
 
 def _squares(claims: RowClaims, rows: Floats, q: int) -> Floats:

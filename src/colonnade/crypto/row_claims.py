@@ -20,10 +20,11 @@ from colonnade.crypto.folding import (
     GROUPS,
     MOST_ROWS,
     derived,
+    stretched,
 )
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
-from colonnade.numbers.quartic import ORDER, Floats, Nodes
+from colonnade.numbers.quartic import ORDER, Floats, Nodes, quartics
 from colonnade.numbers.three_squares import MOST_NORM
 from colonnade.randomness import KeyedRandomness
 
@@ -186,9 +187,10 @@ class RowClaims:
         """s: a false statement about residues passes with probability at most 2^-s.
 
         Of p⁴ − p points a polynomial of degree 2·64 and one of degree 2K may vanish at as many, and two random
-        combinations of false equations may be 0, each with probability at most 1/p⁴.
+        combinations of false equations may be 0: that of rows with probability at most 1/p⁴, that of projections,
+        whose weights are products of two, at most 2/p⁴.
         """
-        wrong = 2 * GROUPS + 2 * self.bits + 2
+        wrong = 2 * GROUPS + 2 * self.bits + 3
         return ((ORDER - max(FIELD63.primes)) // wrong).bit_length() - 1
 
     @property
@@ -201,6 +203,34 @@ class RowClaims:
 def _bit_nodes(bits: int) -> tuple[Nodes, Nodes]:
     some = range(1, bits + 1)
     return Nodes((0, *some)), Nodes((*some, *(-k for k in some), 0))
+
+
+@dataclass(frozen=True, eq=False)
+class BitWeights:
+    """The random weights with which projections and their bits are compared: ρ_k σ_j of projection k of lane j.
+
+    Whoever has shares adds up Σ_k ρ_k of a row's coins first, and never looks at a projection by itself.
+    """
+
+    rho: Floats
+    sigma: Floats
+
+    @classmethod
+    def from_key(cls, key: bytes, claims: RowClaims) -> BitWeights:
+        """The weights that a challenge stands for."""
+        drawn = stretched(key, "bits", PROJECTIONS + claims.lanes)
+        return cls(drawn[:, :, :PROJECTIONS], drawn[:, :, PROJECTIONS:])
+
+    @cached_property
+    def whole(self) -> Floats:
+        """The weight of every projection: elements of shape (3, 4, projections)."""
+        lanes = self.sigma.shape[2]
+        return np.stack(
+            [
+                field.times(np.repeat(self.rho[q], lanes, axis=1), np.tile(self.sigma[q], PROJECTIONS))
+                for q, field in enumerate(quartics())
+            ]
+        )
 
 
 def first_bits(claims: RowClaims, seed: bytes) -> NDArray[np.uint8]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from colonnade.crypto.folding import (
     AT_A_TIME,
     GROUPS,
+    add_crossed,
     derived,
     halves,
     outside,
@@ -21,6 +22,7 @@ from colonnade.crypto.folding import (
 from colonnade.crypto.row_claims import (
     PADS,
     PROJECTIONS,
+    BitWeights,
     RowClaims,
     first_bits,
     target,
@@ -64,14 +66,15 @@ class RowProof:
                 "Run again."
             )
         whole = ((values[None, :] >> np.arange(claims.bits)[:, None]) & 1).astype(np.uint8)
-        self._second = whole ^ first_bits(claims, self._seeds[0])
+        self._first = first_bits(claims, self._seeds[0])
+        self._second = whole ^ self._first
         return self._second
 
     def proof(self, challenge: bytes, second: bytes) -> FieldArray:
         """The second verifier's half of the proof, as words."""
         claims = self.claims
         beta = stretched(challenge, "rows", claims.count * len(claims.claims))
-        tau = stretched(second, "bits", claims.projected)
+        tau = BitWeights.from_key(second, claims).whole
         whole = np.empty((3, 4, claims.proof_length))
         whole[:, :, : GROUPS + 1] = self._quotient(beta)
         whole[:, :, GROUPS + 1 :] = self._bit_products(tau)
@@ -83,25 +86,28 @@ class RowProof:
         claims, count = self.claims, self.claims.count
         mask = stretched(self._seeds[0], "row masks", claims.width)
         mask += stretched(self._seeds[1], "row masks", claims.width)
-        totals = _zeros(), _zeros(), np.zeros((3, 4))
+        squares, crossed, masked = np.zeros((3, 4, GROUPS)), np.zeros((3, 4, GROUPS)), np.zeros((3, 4))
         first = 0
         for c, claim in enumerate(claims.claims):
             columns = slice(first, first + claim.columns)
             pads = slice(PADS * c, PADS * (c + 1))
+            weights, sums = beta[:, :, c * count : (c + 1) * count], np.zeros((3, GROUPS, count))
             for array, chosen, scale in ((self._rows, columns, 4), (self.pads, pads, 1)):
                 offset = 0 if array is self._rows else count * claims.columns
                 whole = mask[:, :, offset : offset + count * array.shape[1]].reshape(3, 4, count, -1)
-                weights = beta[:, :, c * count : (c + 1) * count]
                 for at in range(chosen.start, chosen.stop, AT_A_TIME):
                     some = slice(at, min(at + AT_A_TIME, chosen.stop))
-                    _add_columns(array[:, some], whole[:, :, :, some], weights, scale, totals)
+                    _add_columns(
+                        array[:, some], whole[:, :, :, some], weights, scale, (sums, crossed, masked)
+                    )
+            for q, prime in enumerate(PRIMES):
+                squares[q] += product(weights[q], sums[q].T, prime)
             first += claim.columns
-        squares, crossed, masked = totals
         out = np.empty((3, 4, GROUPS + 1))
         mask_weight, group_weights, inverse = outside()
         for q, field in enumerate(quartics()):
             prime, own = field.prime, mask_weight[q]
-            cross = spread(reduced(crossed[q], prime), q, prime)
+            cross = spread(crossed[q], q, prime)
             values = np.empty((4, GROUPS + 1))
             values[:, 0] = reduced(masked[q], prime)
             lifted = reduced(2.0 * cross * own, prime)
@@ -113,27 +119,24 @@ class RowProof:
     def _bit_products(self, tau: Floats) -> Floats:
         """Σ τ f h at 1, …, K, −1, …, −K and 0, for polynomials f and h through the two halves of the bits."""
         claims, bits = self.claims, self.claims.bits
-        first = first_bits(claims, self._seeds[0]).astype(np.float64)
-        second = self._second.astype(np.float64)
+        first, second = self._first.astype(np.float64), self._second.astype(np.float64)
+        there = (self._first & self._second).astype(np.float64)
         f_mask = stretched(self._seeds[0], "bit masks", claims.projected)
         h_mask = stretched(self._seeds[1], "bit masks", claims.projected)
         beyond = claims.bit_nodes.values_at(tuple(-k for k in range(1, bits + 1)))
         out = np.empty((3, 4, 2 * bits + 1))
         for q, field in enumerate(quartics()):
-            prime, t = field.prime, tau[q]
-            out[q, :, :bits] = product(t, np.ascontiguousarray((first * second).T), prime)
-            own = beyond[q, :, 0]
-            f = product(beyond[q, :, 1:].copy(), first, prime)
-            h = product(beyond[q, :, 1:].copy(), second, prime)
+            prime, t, own = field.prime, tau[q], beyond[q, :, 0]
+            f, h = product(beyond[q, :, 1:], first, prime), product(beyond[q, :, 1:], second, prime)
             f_side, h_side = field.times(t, f_mask[q]), field.times(t, h_mask[q])
-            plain = product(t, np.ascontiguousarray(reduced(f * h, prime).T), prime)
-            mixed = product(f_side, np.ascontiguousarray(h.T), prime) + product(
-                h_side, np.ascontiguousarray(f.T), prime
-            )
+            mixed = reduced(product(f_side, h.T, prime) + product(h_side, f.T, prime), prime)
             both = field.dot(f_side, h_mask[q])
-            lifted = reduced(reduced(mixed, prime) * own, prime)
             corner = reduced(both[:, None] * reduced(own * own, prime), prime)
-            out[q, :, bits : 2 * bits] = reduced(plain + lifted + corner, prime)
+            f *= h
+            loops().reduce(f.reshape(-1), prime)
+            plain = product(t, f.T, prime)
+            out[q, :, :bits] = product(t, there.T, prime)
+            out[q, :, bits : 2 * bits] = reduced(plain + reduced(mixed * own, prime) + corner, prime)
             out[q, :, 2 * bits] = both
         return out
 
@@ -141,8 +144,11 @@ class RowProof:
 def _add_columns(
     rows: Integers, masks: Floats, beta: Floats, scale: int, totals: tuple[Floats, Floats, Floats]
 ) -> None:
-    """Add what columns of one claim and scale give P outside: squares, products with masks, squares of masks."""
-    squares, crossed, masked = totals
+    """Add what columns of one claim and scale give P outside, still without β in the first of three sums.
+
+    They are the squares of every row of a group, the products of entries with masks, and the squares of masks.
+    """
+    sums, crossed, masked = totals
     columns, count = rows.shape[1], beta.shape[2]
     even, odd = halves()
     inner, weighted = loops(), np.empty((3, 4, columns, count))
@@ -157,27 +163,10 @@ def _add_columns(
     shape = (_HALF, columns, step)
     plus, minus, left, right = (np.empty(shape) for _ in range(4))
     flat = [part.reshape(_HALF, -1) for part in (plus, minus, left, right)]
-    above, below = np.zeros((_HALF, step)), np.zeros((_HALF, step))
     for start in range(0, count, step):
-        some = slice(start, min(start + step, count))
-        width = some.stop - some.start
         inner.arrange(rows, count, start, plus, minus)
-        here = np.zeros((3, 4, columns, step))
-        here[:, :, :, :width] = weighted[:, :, :, some]
-        for q, field in enumerate(quartics()):
-            prime = field.prime
+        for q, prime in enumerate(PRIMES):
             np.matmul(even[q], flat[0], out=flat[2])
             np.matmul(odd[q], flat[1], out=flat[3])
-            above[:], below[:] = 0.0, 0.0
-            inner.add_pair_squares(left, right, prime, above, below)
-            for at, part in ((0, above), (_HALF, below)):
-                inner.reduce(part.reshape(-1), prime)
-                squares[q, :, at : at + _HALF] += scale * product(beta[q, :, some], part[:, :width].T, prime)
-            # The mask meets the entries.
-            for at, part in ((0, flat[0]), (_HALF, flat[1])):
-                found = here[q].reshape(4, -1) @ part.T
-                crossed[q, :, at : at + _HALF] += scale * reduced(found, prime)
-
-
-def _zeros() -> Floats:
-    return np.zeros((3, 4, GROUPS))
+            inner.add_pair_squares(left, right, float(scale), prime, start, sums[q])
+        add_crossed(weighted, start, (plus, minus), float(scale), PRIMES, crossed)

@@ -6,7 +6,6 @@ them, as in `compiled`. `check_loops_plain` has the same functions in plain nump
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,20 @@ from numba import float64, int32, int64
 from numpy.typing import NDArray
 
 from colonnade.numbers.compiling import machine_code
+from colonnade.numbers.range_loops import (  # noqa: F401  found here with the rest
+    coin_weights,
+    digits,
+    project_integers,
+    three_squares,
+    two_squares_table,
+)
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 
 _MASK = 0x1FFFFF
 _TILE = 256
-# So many residues of 21 bits add up to 32 bits.
-_ROWS = 512
-# So many sums of 32 bits are added at a time; what is left over would be added one by one.
-_VECTOR = 32
 
 
 @machine_code
@@ -120,24 +121,46 @@ def _add_pair(pair: Any, plus: Any, minus: Any) -> None:
 
 
 @machine_code
-def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
+def _add_sums(sums: Any, scale: float, prime: int, total: Any) -> None:
+    """total += scale · sums modulo the prime; sums are below 2^49."""
+    p = float64(prime)
+    inverse = 1.0 / p
+    for u in range(total.size):
+        value = total[u] + scale * sums[u]
+        rest = value - np.floor(value * inverse) * p
+        if rest < 0.0:
+            rest += p
+        if rest >= p:
+            rest -= p
+        total[u] = rest
 
-    `even` and `odd` have shape (k, columns, u), the sums (k, u).
+
+@machine_code
+def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first: int, total: Floats) -> None:
+    """total += scale · Σ_j (even + odd)², and in its second half (even − odd)², modulo the prime.
+
+    `even` and `odd` have shape (k, columns, u), columns · 2^40 being below 2^49; `total` has shape (2k, count), stays
+    reduced, and is added to from column `first` on, as far as it goes.
     """
     p = float64(prime)
     inverse = 1.0 / p
-    for k in range(even.shape[0]):
-        x, y = plus[k], minus[k]
+    half = even.shape[0]
+    width = min(even.shape[2], total.shape[1] - first)
+    plus, minus = np.empty(width), np.empty(width)
+    for k in range(half):
+        plus[:], minus[:] = 0.0, 0.0
         for j in range(even.shape[1]):
             a, b = even[k, j], odd[k, j]
-            for u in range(a.size):
+            for u in range(width):
+                # The residues nearest to zero: their squares are smallest.
                 v = a[u] + b[u]
                 v -= np.rint(v * inverse) * p
                 w = a[u] - b[u]
                 w -= np.rint(w * inverse) * p
-                x[u] += v * v
-                y[u] += w * w
+                plus[u] += v * v
+                minus[u] += w * w
+        _add_sums(plus, scale, prime, total[k, first : first + width])
+        _add_sums(minus, scale, prime, total[half + k, first : first + width])
 
 
 @machine_code
@@ -147,17 +170,20 @@ def add_pair_products(
     other_even: Floats,
     other_odd: Floats,
     prime: int,
-    plus: Floats,
-    minus: Floats,
+    first: int,
+    total: Floats,
 ) -> None:
-    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
+    """As `add_pair_squares`, of Σ_j (even + odd)(other even + other odd), and the same with differences."""
     p = float64(prime)
     inverse = 1.0 / p
-    for k in range(even.shape[0]):
-        x, y = plus[k], minus[k]
+    half = even.shape[0]
+    width = min(even.shape[2], total.shape[1] - first)
+    plus, minus = np.empty(width), np.empty(width)
+    for k in range(half):
+        plus[:], minus[:] = 0.0, 0.0
         for j in range(even.shape[1]):
             a, b, c, d = even[k, j], odd[k, j], other_even[k, j], other_odd[k, j]
-            for u in range(a.size):
+            for u in range(width):
                 v = a[u] + b[u]
                 v -= np.rint(v * inverse) * p
                 w = a[u] - b[u]
@@ -166,8 +192,18 @@ def add_pair_products(
                 r -= np.rint(r * inverse) * p
                 s = c[u] - d[u]
                 s -= np.rint(s * inverse) * p
-                x[u] += v * r
-                y[u] += w * s
+                plus[u] += v * r
+                minus[u] += w * s
+        _add_sums(plus, 1.0, prime, total[k, first : first + width])
+        _add_sums(minus, 1.0, prime, total[half + k, first : first + width])
+
+
+@machine_code
+def add_reduced(values: Floats, scale: float, primes: Integers, total: Floats) -> None:
+    """total[q] += scale · (values[q] modulo primes[q]), reduced; integers below 2^52 in absolute value."""
+    for q in range(total.shape[0]):
+        reduce(values[q], primes[q])
+        _add_sums(values[q], scale, primes[q], total[q])
 
 
 @machine_code
@@ -208,7 +244,7 @@ def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, mi
 
 @machine_code
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
-    """out[q, c, l] = Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
+    """out[q, c, l] += Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
     groups = factors.shape[1]
     total = np.empty((12, _TILE), np.int64)
     for start in range(0, width, _TILE):
@@ -236,142 +272,10 @@ def combine(words: Words, width: int, factors: Integers, primes: Integers, out: 
             p = float64(primes[k // 4])
             inverse = 1.0 / p
             for i in range(stop - start):
-                v = float64(total[k, i])
+                v = float64(total[k, i]) + target[start + i]
                 v -= np.floor(v * inverse) * p
                 if v < 0.0:
                     v += p
                 if v >= p:
                     v -= p
                 target[start + i] = v
-
-
-@machine_code
-def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
-    """total[k] += the sum of those rows i for which bit i mod 8 of subsets[i // 8, k] is set, by sums of four rows."""
-    width = rows.shape[1]
-    for i in range(0, rows.shape[0], 8):
-        for half in range(2):
-            # All sums of subsets of four rows, each from a smaller one: loops that become vector instructions.
-            for r in range(4):
-                for some in range(1 << r):
-                    for j in range(width):
-                        table[half, (1 << r) + some, j] = table[half, some, j] + rows[i + 4 * half + r, j]
-        for k in range(total.shape[0]):
-            chosen = int64(subsets[i >> 3, k])
-            low, high = chosen & 15, chosen >> 4
-            for j in range(width):
-                total[k, j] += table[0, low, j] + table[1, high, j]
-
-
-@machine_code
-def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
-    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
-    count, wide, narrow = signs.size, first.shape[1], second.shape[1]
-    width = wide + narrow
-    whole = -(-3 * width // _VECTOR) * _VECTOR
-    tile = np.zeros((_ROWS, whole), np.int32)
-    table = np.zeros((2, 16, whole), np.int32)
-    here = np.empty((total.shape[0], whole), np.int32)
-    for start in range(0, count, _ROWS):
-        stop = min(start + _ROWS, count)
-        for i in range(start, stop):
-            sign = int32(1) - int32(2) * int32(signs[i] & 1)
-            row = tile[i - start]
-            for part in range(2):
-                words = first[i] if part == 0 else second[i]
-                at = 0 if part == 0 else wide
-                low = row[at : at + words.size]
-                middle = row[width + at : width + at + words.size]
-                high = row[2 * width + at : 2 * width + at + words.size]
-                for j in range(words.size):
-                    x = int64(words[j])
-                    low[j] = sign * int32(x & _MASK)
-                    middle[j] = sign * int32((x >> 21) & _MASK)
-                    high[j] = sign * int32(x >> 42)
-        used = -(-(stop - start) // 8) * 8
-        tile[stop - start : used] = 0
-        here[:] = 0
-        _add_subsets(tile[:used], subsets[start >> 3 :], table, here)
-        for k in range(total.shape[0]):
-            for q in range(3):
-                for j in range(width):
-                    total[k, q, j] += here[k, q * width + j]
-
-
-@machine_code
-def project_integers(
-    first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
-) -> None:
-    """total[k] += the chosen rows, signed, of both arrays beside each other: integers below 2^21 in absolute value."""
-    count, wide, narrow = signs.size, first.shape[1], second.shape[1]
-    tile = np.zeros((_ROWS, wide + narrow), np.int32)
-    table = np.zeros((2, 16, wide + narrow), np.int32)
-    here = np.empty((total.shape[0], wide + narrow), np.int32)
-    for start in range(0, count, _ROWS):
-        stop = min(start + _ROWS, count)
-        for i in range(start, stop):
-            sign = int64(1) - int64(2) * int64(signs[i] & 1)
-            for j in range(wide):
-                tile[i - start, j] = int32(sign * first[i, j])
-            for j in range(narrow):
-                tile[i - start, wide + j] = int32(sign * second[i, j])
-        used = -(-(stop - start) // 8) * 8
-        tile[stop - start : used] = 0
-        here[:] = 0
-        _add_subsets(tile[:used], subsets[start >> 3 :], table, here)
-        for k in range(total.shape[0]):
-            for j in range(wide + narrow):
-                total[k, j] += here[k, j]
-
-
-@machine_code
-def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:
-    """Numbers ≡ 1 (mod 4) as sums of three squares, by a table; returns the places where the table was too short.
-
-    roots[m] is some a with m − a² a square, or −1. The largest square is tried first, then the next smaller ones of
-    either parity.
-    """
-    missed = np.zeros(numbers.size, np.int64)
-    misses = 0
-    for i in range(numbers.size):
-        m = numbers[i]
-        x = int64(int(math.sqrt(float64(m))))
-        while x * x > m:
-            x -= 1
-        while (x + 1) * (x + 1) <= m:
-            x += 1
-        if x & 1:
-            x -= 1
-        found = False
-        # Even x first: then the rest is 1 (mod 4) and twice as often a sum of two squares.
-        for parity in range(2):
-            y = x if parity == 0 else (x + 1 if (x + 1) * (x + 1) <= m else x - 1)
-            while y >= 0 and m - y * y < roots.size:
-                rest = m - y * y
-                a = int64(roots[rest])
-                if a >= 0:
-                    b = int64(int(math.sqrt(float64(rest - a * a)) + 0.5))
-                    out[i, 0], out[i, 1], out[i, 2] = y, a, b
-                    found = True
-                    break
-                y -= 2
-            if found:
-                break
-        if not found:
-            missed[misses] = i
-            misses += 1
-    return missed[:misses]
-
-
-@machine_code
-def two_squares_table(size: int) -> NDArray[np.int16]:
-    """For each m below `size` some a ≤ b with a² + b² = m, or −1."""
-    table = np.full(size, np.int16(-1), np.int16)
-    a = 0
-    while a * a < size:
-        b = a
-        while a * a + b * b < size:
-            table[a * a + b * b] = a
-            b += 1
-        a += 1
-    return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,15 +48,19 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
     total[...] = (_whole(total) + int(scale) * squares) % prime
 
 
-def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
+def _paired(even: Floats, odd: Floats, sign: float, prime: int, width: int) -> Floats:
+    values = even[:, :, :width] + sign * odd[:, :, :width]
+    values -= np.rint(values / prime) * prime
+    return values
 
-    `even` and `odd` have shape (k, columns, u), the sums (k, u).
+
+def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first: int, total: Floats) -> None:
+    """total += scale · Σ_j (even + odd)², and in its second half (even − odd)², modulo the prime.
+
+    `even` and `odd` have shape (k, columns, u), columns · 2^40 being below 2^49; `total` has shape (2k, count), stays
+    reduced, and is added to from column `first` on, as far as it goes.
     """
-    for sign, target in ((1.0, plus), (-1.0, minus)):
-        values = even + sign * odd
-        values -= np.rint(values / prime) * prime
-        target += (values * values).sum(axis=1)
+    _add_pairs((even, odd), (even, odd), scale, prime, first, total)
 
 
 def add_pair_products(
@@ -63,15 +69,33 @@ def add_pair_products(
     other_even: Floats,
     other_odd: Floats,
     prime: int,
-    plus: Floats,
-    minus: Floats,
+    first: int,
+    total: Floats,
 ) -> None:
-    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
-    for sign, target in ((1.0, plus), (-1.0, minus)):
-        left, right = even + sign * odd, other_even + sign * other_odd
-        left -= np.rint(left / prime) * prime
-        right -= np.rint(right / prime) * prime
-        target += (left * right).sum(axis=1)
+    """As `add_pair_squares`, of Σ_j (even + odd)(other even + other odd), and the same with differences."""
+    _add_pairs((even, odd), (other_even, other_odd), 1.0, prime, first, total)
+
+
+def _add_pairs(
+    left: tuple[Floats, Floats],
+    right: tuple[Floats, Floats],
+    scale: float,
+    prime: int,
+    first: int,
+    total: Floats,
+) -> None:
+    half, _, some = left[0].shape
+    width = min(some, total.shape[1] - first)
+    for at, sign in ((0, 1.0), (half, -1.0)):
+        products = _paired(*left, sign, prime, width) * _paired(*right, sign, prime, width)
+        here = total[at : at + half, first : first + width]
+        here[...] = _whole(here + scale * products.sum(axis=1)) % prime
+
+
+def add_reduced(values: Floats, scale: float, primes: Integers, total: Floats) -> None:
+    """total[q] += scale · (values[q] modulo primes[q]), reduced; integers below 2^52 in absolute value."""
+    for q, prime in enumerate(primes):
+        total[q] = _whole(total[q] + scale * (_whole(values[q]) % int(prime))) % int(prime)
 
 
 def arrange(rows: Integers, count: int, first: int, plus: Floats, minus: Floats) -> None:
@@ -94,8 +118,7 @@ def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, mi
 
 
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
-    """out[q, c, l] = Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
-    out[...] = 0.0
+    """out[q, c, l] += Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
     for g in range(factors.shape[1]):
         some = words[g * width : (g + 1) * width]
         for q, shift in enumerate(_SHIFTS):
@@ -112,11 +135,17 @@ def _chosen(signs: Bytes, subsets: Bytes) -> Floats:
     return chosen * (1.0 - 2.0 * (signs & 1))
 
 
-def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
-    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
-    chosen, words = _chosen(signs, subsets), np.concatenate([first, second], axis=1)
+def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
+    """out[i, c] = ± Σ_k weights[c, k], modulo primes[c], over k with bit i mod 8 of subsets[i // 8, k] set."""
+    chosen = _chosen(np.zeros_like(signs), subsets)
+    out[...] = _whole(weights.astype(np.float64) @ chosen).T % primes * (1.0 - 2.0 * (signs & 1))[:, None]
+
+
+def digits(words: Words, first: int, at: int, out: Floats) -> None:
+    """The three digits of each word of rows from `first` on, one array for each digit, in columns from `at` on."""
+    some = words[first : first + out.shape[1]]
     for q, shift in enumerate(_SHIFTS):
-        total[:, q] += _whole(chosen @ ((words >> shift) & _MASK).astype(np.float64))
+        out[q, : len(some), at : at + some.shape[1]] = (some >> shift) & _MASK
 
 
 def project_integers(
@@ -130,44 +159,30 @@ def project_integers(
 def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:
     """Numbers ≡ 1 (mod 4) as sums of three squares, by a table; returns the places where the table was too short.
 
-    roots[m] is some a with m − a² a square, or −1. The largest square is tried first, then the next smaller ones of
-    either parity.
+    roots[m] is the even one of two numbers whose squares add up to 4m + 1, or −1. Of three squares that add up to 1
+    modulo 4 two are even, so that even numbers are tried, the largest first.
     """
     left = np.arange(numbers.size)
-    top = np.array([_isqrt(int(number)) for number in numbers], dtype=np.int64)
-    even = top - (top & 1)
-    odd = np.where((even + 1) ** 2 <= numbers, even + 1, even - 1)
-    for start in (even, odd):
-        x = start.copy()
-        while True:
-            rest = numbers - x * x
-            near = np.flatnonzero((x[left] >= 0) & (rest[left] < roots.size))
-            if not near.size:
-                break
-            tried = left[near]
-            a = roots[rest[tried]].astype(np.int64)
-            hit = tried[a >= 0]
-            a = a[a >= 0]
-            out[hit, 0], out[hit, 1] = x[hit], a
-            out[hit, 2] = np.rint(np.sqrt((rest[hit] - a * a).astype(np.float64))).astype(np.int64)
-            left = np.setdiff1d(left, hit)
-            x[left] -= 2
-    return left
-
-
-def _isqrt(number: int) -> int:
-    from math import isqrt
-
-    return isqrt(number)
+    x = np.array([isqrt(int(number)) for number in numbers], dtype=np.int64)
+    x -= x & 1
+    while True:
+        rest = numbers - x * x
+        tried = left[(x[left] >= 0) & (rest[left] >> 2 < roots.size)]
+        if not tried.size:
+            return left
+        a = roots[rest[tried] >> 2].astype(np.int64)
+        hit, a = tried[a >= 0], a[a >= 0]
+        out[hit, 0], out[hit, 1] = x[hit], a
+        out[hit, 2] = np.rint(np.sqrt((rest[hit] - a * a).astype(np.float64))).astype(np.int64)
+        left = np.setdiff1d(left, hit)
+        x[left] -= 2
 
 
 def two_squares_table(size: int) -> NDArray[np.int16]:
-    """For each m below `size` some a ≤ b with a² + b² = m, or −1."""
+    """For each m below `size` some even a with 4m + 1 − a² a square, or −1."""
     table = np.full(size, -1, np.int16)
-    a = 0
-    while a * a < size:
-        b = np.arange(a, int(np.sqrt(size)) + 2)
+    for a in range(0, isqrt(4 * size) + 1, 2):
+        b = np.arange(1, isqrt(4 * size) + 2, 2)
         sums = a * a + b * b
-        table[sums[sums < size]] = a
-        a += 1
+        table[sums[sums < 4 * size] >> 2] = a
     return table

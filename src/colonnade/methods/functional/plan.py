@@ -36,6 +36,7 @@ from colonnade.protocols.layout import Layout
 from colonnade.protocols.plans import Task, guarantees_of
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.verified_rows import checked_block
 
 Domain = Literal["ball", "box"]
 Budget = Literal["top-down", "bottom-up"]
@@ -164,7 +165,8 @@ class FunctionalPlan(SharedPlan, Layout):
     @property
     def block(self) -> int:
         """Rows dealt at a time."""
-        return block_rows(self.dissection.columns)
+        usual = block_rows(self.dissection.columns)
+        return usual if self.verify == "none" else checked_block(self.claims, usual)
 
     @cached_property
     def field(self) -> Field:

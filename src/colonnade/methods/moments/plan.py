@@ -39,6 +39,7 @@ from colonnade.protocols.layout import Layout
 from colonnade.protocols.plans import Task
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.verified_rows import checked_block
 
 DEFAULT_GAMMA = 1 << 12
 
@@ -164,8 +165,10 @@ class MomentsPlan(SharedPlan, Layout):
     @property
     def block(self) -> int:
         """Rows dealt at a time; of products that are proved, so many as one proof takes."""
-        if not self.conditional or self.verify == "none":
+        if self.verify == "none":
             return block_rows(self.size)
+        if not self.conditional:
+            return checked_block(self.claims, block_rows(self.size))
         others = sum(width for owner, width in self.widths.items() if owner != self.label_holder)
         return max(1, min(block_rows(self.size), MOST_ROWS // max(1, others * (self.label.width - 1))))
 
