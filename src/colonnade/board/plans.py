@@ -31,6 +31,8 @@ from colonnade.report.text import declared_text
 
 Facts = dict[str, Any]
 KEPT = 50
+FIELDS = ("name", "task", "method", "epsilon", "delta", "held_out", "rows", "base", "every")
+"""What the form asks for besides parties and columns; whatever sends it may leave some out."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ def form_facts(place: Place, fields: dict[str, str]) -> Facts:
     named = any(name.startswith("party:") for name in fields)
     chosen = any(name.startswith("column:") for name in fields)
     return {
-        "fields": {"task": _task(declared), "base": "", "every": "", **fields},
+        "fields": {**dict.fromkeys(FIELDS, ""), "task": _task(declared), **fields},
         "problem": problem,
         "parties": [
             {
