@@ -238,7 +238,29 @@ def test_people_who_are_held_out_are_not_planned_to_be_trained_on(
     assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 0
     facts = one_object(capsys.readouterr().out)
     assert (facts["rows"], facts["common"], facts["held_out"]) == (300, 400, 0.25)
-    assert "Of 400 people in common 0.25 are held out" in plan_text(facts, None)
+    assert "Of 400 people in common 0.25 are held out. The model is judged on them." in plan_text(facts, None)
+
+
+def test_a_network_is_said_not_to_be_judged_before_it_is_trained(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\nheld_out = 0.25")
+    project.edit("job.toml", '"moments"', '"network"')
+    assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 0
+    text = plan_text(one_object(capsys.readouterr().out), None)
+    assert "will not be judged on the people held out" in text and "The model is judged" not in text
+
+
+def test_a_method_that_could_not_be_judged_is_not_offered_to_a_job_that_holds_people_out(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\nheld_out = 0.25")
+    assert plan(project, "--rows", "400", "--methods", "encrypted", "--no-simulation", "--json") == 0
+    moments, encrypted = one_object(capsys.readouterr().out)["methods"]
+    assert not moments["reason"] and "no guarantee covers scores" in encrypted["reason"]
+    project.edit("job.toml", '"moments"', '"encrypted"')
+    assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 4
+    assert "Leave held_out out, or take a method" in capsys.readouterr().out
 
 
 def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(

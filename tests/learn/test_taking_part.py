@@ -26,9 +26,11 @@ from two_houses import (
     write_party,
 )
 
+from colonnade.errors import PlanError
 from colonnade.federation.job import Job
 from colonnade.federation.own_files import LOG, OUTCOME
 from colonnade.federation.policy import Policy
+from colonnade.federation.score_jobs import parse_job
 from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.kit import COORDINATOR, MAY, MEMBER, Kit
@@ -153,6 +155,21 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
     if not charged:
         assert not [party for party in PARTIES if charges(tmp_path, party)]
     return {name: outcome["reason"] for name, outcome in outcomes.items()}
+
+
+def test_no_site_begins_a_job_that_holds_people_out_for_a_model_that_cannot_be_judged(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    """Neither where weights stay apart, nor where a keeper reads no model: nothing is charged, no ids are compared."""
+    with pytest.raises(PlanError, match="its weights stay with their parties"):
+        parse_job(f"held_out = 0.5\n{job_text(SPLIT)}")
+    passed: list[str] = []
+    text = f'held_out = 0.5\nkeepers = ["bank", "shop", "notary"]\n{job_text()}'
+    reasons = failed(run_job(kits, texts=dict.fromkeys(MEMBERS, text), relay=noting(passed)), tmp_path)
+    assert all(
+        "keepers without columns (notary) do not read the model" in reasons[party] for party in PARTIES
+    )
+    assert not set(passed) & set(IDS)
 
 
 def noting(passed: list[str]) -> Callable[[Any], None]:

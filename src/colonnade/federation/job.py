@@ -31,7 +31,7 @@ from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
 from colonnade.methods.method import Method, NoOptions, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.table import checked_options, default_method, method_named
+from colonnade.methods.table import check_judged, checked_options, default_method, method_named
 from colonnade.models.class_weights import check_options
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import Verify
@@ -169,6 +169,8 @@ class Job:
                 f"{document.where(('verify',))}: found {self.verify!r}, but by method {name!r} nothing that is dealt "
                 "is checked. Leave it out, or write 'none'."
             )
+        if self.held_out is not None:
+            check_judged(method, self.task, place=document.where(("held_out",)))
         job = replace(self, method=name, options=options, because=because)
         check_options(job, document)
         return job

@@ -17,6 +17,7 @@ from colonnade.federation.policy import PolicedLedger, Policy
 from colonnade.federation.preflight import read_book, release_before
 from colonnade.federation.proposal import not_signed, note_submission
 from colonnade.federation.score_jobs import ScoreJob
+from colonnade.federation.site_judging import check_readers
 from colonnade.federation.train import protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
@@ -76,6 +77,8 @@ def desk_of(
     `proposal` is what two administrators signed, if they did.
     """
     resumed = bool(resumes)
+    if isinstance(job, Job):
+        check_readers(job)
     # A short run has a record only until it is charged, so it cannot have been.
     may_be_charged = resumed and isinstance(job, Job) and protocol_of(job).resumable
     if member not in job.parties:

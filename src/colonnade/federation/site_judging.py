@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from colonnade.data.table import Table
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, PlanError
 from colonnade.federation.federation import Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import found_at
@@ -18,10 +18,17 @@ from colonnade.runtime.run import Outcome, reason_for_peers
 from colonnade.scoring.evaluating import Judged, Judging
 from colonnade.scoring.judged_training import NOT_JUDGED, judging_of_trained
 
-UNREAD = (
-    "The model was not judged on the people held out: a keeper without columns does not read the model, and could not "
-    "take part. Judge in one process, or without such a keeper."
-)
+
+def check_readers(job: Job) -> None:
+    """Refuse to hold people out, before anybody is met, where a member could not take part in judging on them."""
+    group = job.group()
+    apart = [name for name in group.members if name not in (*group.owners, group.server)]
+    if job.held_out is not None and apart:
+        raise PlanError(
+            f"held_out: people are held out to judge the model on, but keepers without columns "
+            f"({', '.join(apart)}) do not read the model, and could not take part between machines. Nothing was run or "
+            "charged. Leave held_out out, train in one process, or take keepers among the parties and the server."
+        )
 
 
 async def judge_at_site(
@@ -39,9 +46,6 @@ async def judge_at_site(
     Whether there is one follows from the job, the plan and the model, which all members share, so that all of them
     begin it or none does.
     """
-    group = party.group
-    if set(group.members) - {*group.owners, group.server}:
-        return UNREAD
     found = found_at(job, run)
     if found is None or isinstance(found, ColonnadeError):
         return NOT_JUDGED.format(reason="nothing was learnt.")

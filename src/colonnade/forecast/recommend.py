@@ -20,7 +20,7 @@ from colonnade.forecast.work import Work
 from colonnade.methods.baselines.method import without_privacy
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.table import methods_for
+from colonnade.methods.table import check_judged, methods_for
 from colonnade.protocols.plans import Plan
 
 AS_MUCH = 1.1
@@ -244,6 +244,8 @@ def _candidate(
     asked = asked_of(job, method)
     plan: Any = own
     try:
+        if job.held_out is not None:
+            check_judged(method, job.task)
         if method.name != job.method:
             plan = planned(method, asked, job, own, schemas)
         answers = ask_budgets(plan, files, held_out=job.held_out)

@@ -126,6 +126,9 @@ Found = TrainedModel | MomentRelease
 Kernel = Literal["products", "draws", "powers", "floats"]
 """What a protocol can spend most of its time in: products in a field, draws of noise, powers modulo n, floats."""
 
+Scores = Literal["released weights", "joint scores"]
+"""What a model can be judged by on private people: weights that everybody has, or sums with noise for one party."""
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -226,10 +229,11 @@ class Method(AnyMethod):
     present came away with, all of them in one process, one at a site, and returns what is known there: a release, a
     model, the parts of one that lie there, which may be none; None where a release reached nobody who is present.
     `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
-    deal and `scores` what models are judged by. A run of many steps is `resumable`; a short one starts again. `pilots`
-    are short runs of which a plan is the weighted sum, `noise` how much a plan adds, `kernel` what it spends most of
-    its time in. `twin` learns what the protocol would from the randomness it is given, far quicker, and `paper`
-    simulates the paper's own calibration on public data, where the protocol itself does not run it.
+    deal and `scores` what a model is judged by on private people, None where no guarantee covers that. A run of many
+    steps is `resumable`; a short one starts again. `pilots` are short runs of which a plan is the weighted sum, `noise`
+    how much a plan adds, `kernel` what it spends most of its time in. `twin` learns what the protocol would from the
+    randomness it is given, far quicker, and `paper` simulates the paper's own calibration on public data, where the
+    protocol itself does not run it.
     """
 
     request: RequestMaker
@@ -237,7 +241,7 @@ class Method(AnyMethod):
     model: Callable[[TrainingSpec, Mapping[str, Any]], Found | None]
     views: Callable[[Any], tuple[View, ...]]
     checks: tuple[str, ...]
-    scores: tuple[str, ...]
+    scores: Scores | None
     resumable: bool
     pilots: Callable[[Any], tuple[Pilot, ...]]
     noise: Callable[[Any], Noise | None]

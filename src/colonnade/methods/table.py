@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check
-from colonnade.errors import JobError, OnlyForPublicData, UnknownChoice
+from colonnade.errors import JobError, OnlyForPublicData, PlanError, UnknownChoice
 from colonnade.methods.baselines import vertical as method_vfl_baselines
 from colonnade.methods.baselines.method import BASELINES
 from colonnade.methods.encrypted import method as method_encrypted
@@ -91,6 +91,35 @@ def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
             f"{place}: {name!r} {what}; for {task} there are {', '.join(able)}.{nearest(name, able)}"
         )
     return METHODS[name]
+
+
+def check_judged(method: AnyMethod, task: Task, *, place: str = "held_out") -> None:
+    """Refuse to hold people out of training, before anything is run, for a model that could not be judged on them.
+
+    >>> check_judged(METHODS["encrypted"], "classification")
+    Traceback (most recent call last):
+    colonnade.errors.PlanError: held_out: people are held out to judge the model on, but by method 'encrypted' its \
+weights stay with their parties, and no guarantee covers scores by them. Nothing was run or charged. Leave held_out \
+out, or take a method that releases its model: moments, margin, functional, slr, local.
+    """
+    if not isinstance(method, Method):
+        return  # a simulation, which is refused in its own words
+    if task == "pca":
+        raise PlanError(
+            f"{place}: people are held out to judge the model on, but components predict nothing. Nothing was run or "
+            "charged. Leave held_out out."
+        )
+    if method.scores is None:
+        able = [
+            each.name
+            for each in methods_for(task)
+            if isinstance(each, Method) and each.scores == "released weights"
+        ]
+        raise PlanError(
+            f"{place}: people are held out to judge the model on, but by method {method.name!r} its weights stay with "
+            "their parties, and no guarantee covers scores by them. Nothing was run or charged. Leave held_out out, "
+            f"or take a method that releases its model: {', '.join(able)}."
+        )
 
 
 def checked_options(method: AnyMethod, given: Mapping[str, Any], *, document: Document | None = None) -> Form:

@@ -9,10 +9,10 @@ from typing import Any
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
-from colonnade.federation.train import Trained, model_for, worth_its_charge
+from colonnade.federation.train import Trained, model_for, protocol_of, worth_its_charge
 from colonnade.methods.method import Found, TrainedModel
 from colonnade.models.class_weights import rule_of
-from colonnade.models.files.linear_file import Model, model_file
+from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan
@@ -29,14 +29,29 @@ from colonnade.scoring.figures import error_text, figure_text
 from colonnade.scoring.judgement import Judgement
 
 NOT_JUDGED = "The model was not judged on the people held out: {reason}"
-SPLIT = NOT_JUDGED.format(
-    reason="its weights stay with their parties, and no guarantee covers scores by them."
+APART = (
+    "its parts stay with their parties. `colonnade predict RUN JOB --epsilon ε` scores people with noise, and is "
+    "charged for it."
 )
-NETWORK = NOT_JUDGED.format(
-    reason="its parts stay with their parties. `colonnade predict RUN JOB --epsilon ε` scores people with noise, and "
-    "is charged for it."
-)
-COMPONENTS = NOT_JUDGED.format(reason="components predict nothing.")
+NETWORK = NOT_JUDGED.format(reason=APART)
+
+
+def told_before(job: Job) -> str:
+    """What is to be known before training about the people held out: that a network is not judged on them.
+
+    >>> from colonnade.federation.job import Job
+    >>> job = Job.parse('''name = "risk"
+    ... task = "classification"
+    ... parties = ["bank", "insurer"]
+    ... active = "bank"
+    ... epsilon = 1.0
+    ... held_out = 0.2''')
+    >>> told_before(job)
+    ''
+    """
+    if job.held_out is None or protocol_of(job).scores != "joint scores":
+        return ""
+    return f"The model will not be judged on the people held out, who are lost to training: {APART}"
 
 
 def worth_training(job: Job) -> Callable[[Plan, bool], None]:
@@ -45,7 +60,7 @@ def worth_training(job: Job) -> Callable[[Plan, bool], None]:
 
     def ask(plan: Plan, counts: bool) -> None:
         learnt(plan, counts)
-        if counts and job.held_out is not None and _judgeable(job, plan):
+        if counts and job.held_out is not None and protocol_of(job).scores == "released weights":
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
 
     return ask
@@ -79,13 +94,9 @@ def judge_trained(
 def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
     """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
     if isinstance(found, TrainedModel) and found.split:
-        return NETWORK if job.method == "network" else SPLIT
-    if job.task == "pca":
-        return COMPONENTS
+        return NETWORK
     try:
         model = model_for(job, found).fit(found)
-        if not isinstance(model, Model):
-            return SPLIT
         plan, limits = run.plan, limits_of(run.plan)
         record = [epsilon for _, unit, epsilon in limits if unit == "record"]
         return judging_of(
@@ -113,8 +124,3 @@ def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Ju
     said = f"{figure_text(model.threshold, found.threshold_error)} ± {error_text(found.threshold_error)}"
     note = f"The threshold is {said}: threshold = {rule!r}, read from the people held out."
     return replace(judged, judgement=found), note
-
-
-def _judgeable(job: Job, plan: Plan) -> bool:
-    labels = [schema.label for schema in plan.schemas if schema.label is not None]
-    return job.task != "pca" and bool(plan.group.keepers) and len(labels) == 1

@@ -67,5 +67,6 @@ METHOD = replace(
     tasks=("pca",),
     options=SpcaOptions,
     request=request,
+    scores=None,
     paper=as_in_the_paper,
 )
