@@ -39,8 +39,7 @@ def chosen_verify(asked: Verify | None, group: Group, claims: Claims, *, rows: i
     """What a plan checks: what was asked for, if it can be done; else rows where there are two owners.
 
     Without a word from the user, what cannot be checked is not, and the sentences of the plan say less. Three or more
-    owners have to ask: checks cost them more than two and a half times, and a party's ε is larger where it has to do
-    without another part of the noise.
+    owners have to ask: a party's ε is larger where it has to do without another part of the noise.
 
     >>> from colonnade.crypto.row_claims import Claim
     >>> chosen_verify(None, Group.of(("bank", "insurer")), {"bank": (Claim(2, 100),)}, rows=50)
