@@ -101,6 +101,7 @@ def run_facts(
         "learnt": model,
         "spectrum": None if release is None else spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
+        "measured_on": None if measured is None else plan.rows,
         "traffic": traffic_facts(run),
         "ledgers": {
             owner: totals_facts(federation.ledgers[owner], federation.datasets[owner]) for owner in here
@@ -243,6 +244,10 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
     return found
 
 
+# What administrators who submit a job do, by the scheme of their signatures.
+_SUBMITTED = {"proposal": "proposed", "confirmation": "confirmed"}
+
+
 def entry_text(entry: Entry) -> str:
     """What one entry of a ledger says, in words."""
     body = entry.body
@@ -264,7 +269,9 @@ def entry_text(entry: Entry) -> str:
             return f"ids of {body['dataset']!r} compared with {', '.join(body['partners'])}, run {body['run'][:12]}"
         case "decision":
             because = f": {body['because']}" if body["because"] else ""
-            said = "approved" if body["approved"] else "declined"
+            said = _SUBMITTED.get(
+                body["signature"].get("scheme"), "approved" if body["approved"] else "declined"
+            )
             return f"{body['by']} {said} job {body['job']}, {body['what']}{because}"
         case _:
             return f"{body['party']}'s ledger stood at entry {body['entry']}"
