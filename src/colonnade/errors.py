@@ -318,7 +318,7 @@ class TrainedOn(PrivacyError, number="E504"):
 
 
 class NotApproved(PrivacyError, number="E505"):
-    """Somebody at a party declined the job, or nobody there approved it in time. Peers may know that much."""
+    """A party's people declined the job or did not approve it in time, or too few submitted it. Peers may know that."""
 
     for_peers = True
 

@@ -48,9 +48,9 @@ def approve(other: Browser, link: str, request: str) -> str:
     def text() -> str:
         return str(other.run("document.body ? document.body.innerText : ''"))
 
-    other.show(link, width=390)
-    other.show(request, width=390)
-    until(lambda: "on invented people" in text() and "Error:" in text(), text)
+    other.show(link, width=1280)
+    other.show(request, width=1280)
+    until(lambda: "By pilot runs on invented people" in text(), text)
     asked = text()
     other.click(f'form[action="{urlsplit(request).path}"] button')
     until(lambda: "Ben approved" in text(), text)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from boards import ADA, Visit, ask, bank, cookie_of, growing, live, noted, visit, write_runs
@@ -177,14 +177,16 @@ def test_two_processes_on_one_kit_say_so_answer_and_end_politely(tmp_path: Path)
     kit = bank(tmp_path)
     code = "import sys; from colonnade.cli.app import run; sys.exit(run(sys.argv[1:]))"
     words = [sys.executable, "-c", code, "board", str(kit.path), "--port", "0", "--person", "Ada", "--json"]
-    with board_process(words) as first, board_process(words) as second:
+    with ExitStack() as pages, board_process(words) as first, board_process(words) as second:
         told = [json.loads(there(process.stdout).readline()) for process in (first, second)]
         assert sorted(one["alone"] for one in told) == [False, True]
         for one in told:
-            connection = http.client.HTTPConnection(one["address"].removeprefix("http://"), timeout=20)
-            connection.request("GET", "/enter?" + one["links"][0]["link"].partition("?")[2])
-            assert connection.getresponse().status == 303
-            connection.close()
+            cookie = cookie_of(one["address"], one["links"][0]["link"].partition("=")[2])
+            following = http.client.HTTPConnection(one["address"].removeprefix("http://"), timeout=20)
+            pages.callback(following.close)
+            following.request("GET", "/events", headers={"Cookie": cookie})
+            assert following.getresponse().read(6) == b"data: "
+        # Each is ended while a page follows it.
         for process, how in ((first, signal.SIGINT), (second, signal.SIGTERM)):
             process.send_signal(how)
             assert (*process.communicate(timeout=30), process.returncode) == ("", "", 0)

@@ -12,6 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError
+from colonnade.federation.policy import Policy
 from colonnade.runtime.identity import NotTrusted, fingerprint
 from colonnade.runtime.issuing import KEY_BITS
 from colonnade.runtime.kit import Kit
@@ -39,7 +40,7 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = said(capsys, "federation", "new", "ours", "--port", 18002)
+    made = said(capsys, "federation", "new", "ours", "--port", 18002, "--four-eyes")
     assert [Kit.load(kit).kind for kit in ("ours/server", "ours/admin")] == ["server", "admin"]
     asked = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
     request, key = Path(str(asked["request"])), Path(str(asked["key"])).read_bytes()
@@ -60,7 +61,8 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     assert (found.kind, found.identity().name, found.server) == ("party", "bank", "localhost")
     assert found.address == ("localhost", 18002)
     assert found.startup["client"]["connection_security"] == "mtls"
-    assert "bank" in Path(str(kit["policy"])).read_text()
+    drafted = Path(str(kit["policy"]))
+    assert "bank" in drafted.read_text() and Policy.load(drafted).four_eyes
     # All that is missing is a server that answers and the party's own files.
     assert run(["doctor", str(found.path), "--json"]) == 3
     findings = {item["what"]: item["fine"] for item in json.loads(capsys.readouterr().out)["findings"]}
@@ -70,6 +72,10 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     assert "exists already" in refusal(capsys, "federation", "new", "ours")
     assert "say one of submit, stop, view" in refusal(
         capsys, "federation", "administrator", "ours", "eve", "--may", "rule"
+    )
+    assert "--four-eyes" in refusal(capsys, "federation", "new", "trial", "--party", "bank", "--four-eyes")
+    assert "--lost-key is for parties" in refusal(
+        capsys, "federation", "exclude", "ours", "eve", "--administrator", "--lost-key"
     )
     assert "no name for an administrator" in refusal(
         capsys, "federation", "administrator", "ours", "../eve", "--may", "view"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from cli_project import ROWS, Project, one_object, train
@@ -169,10 +170,20 @@ def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
         assert item["guarantees"] and item["admitted"] is True
     assert facts["recommended"] in methods and "expected error" in facts["why"]
     assert 0 < facts["without_privacy"] < 0.5
-    assert plan(project, "--rows", "2000", "--methods", "local") == 0
-    out = capsys.readouterr().out
+    out = plan_text(facts, 80)
     assert "Recommended" in out and " * " in out and "invented people" in out
-    assert "ε of local: server" in out and "Noise, standard deviation" in out
+    first = " ".join(plan_text(facts, None).split("\n")[0].split())
+    assert re.fullmatch(
+        r".*: classification by moments on 2000 people; ε at most \d\.\d\d, for \w+; every budget admits it; "
+        r"error 0\.\d+ on invented people \(0\.\d+ without privacy\)\.",
+        first,
+    )
+    assert max(map(len, out.splitlines())) <= 80
+    assert any(
+        line.split()[0] == "method" and line.split()[-1] == "budgets" for line in out.splitlines() if line
+    )
+    for kept in ("ε of local: server", "Noise, standard deviation"):
+        assert kept in plan_text(facts, None, verbose=True) and kept not in out
 
 
 def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says_why(

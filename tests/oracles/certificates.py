@@ -56,10 +56,11 @@ class Root:
         key: Key | None = None,
         ca: bool = False,
         hosts: tuple[str, ...] = (),
+        role: str = "",
     ) -> Identity:
-        """An identity under this root; of a machine that is called by its name, with its `hosts`."""
+        """An identity under this root; of a machine that is called by its name, with its `hosts`, or of a `role`."""
         own = key or ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_named(name), self.certificate.subject, own.public_key(), start, days)
+        builder = _builder(_named(name, role), self.certificate.subject, own.public_key(), start, days)
         if ca:
             builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         if hosts:
@@ -69,8 +70,9 @@ class Root:
         return Identity(builder.sign(self.key, SHA256()), own)
 
 
-def _named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _named(name: str, role: str = "") -> x509.Name:
+    said = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    return x509.Name([*said, *([x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, role)] if role else [])])
 
 
 def _builder(

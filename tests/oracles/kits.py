@@ -15,10 +15,10 @@ from colonnade.runtime.kit import Kit
 HOST = "localhost"
 
 
-def make_kit(folder: Path, root: Root, name: str, *, identity: Identity | None = None) -> Kit:
-    """The kit of a member; the server's is called `server` and certified under its host."""
+def make_kit(folder: Path, root: Root, name: str, *, identity: Identity | None = None, role: str = "") -> Kit:
+    """The kit of a member, or of an administrator with a `role`; the server's is called `server`, under its host."""
     server = name == "server"
-    identity = identity or root.issue(HOST if server else name)
+    identity = identity or root.issue(HOST if server else name, role=role)
     startup, local = folder / name / "startup", folder / name / "local"
     startup.mkdir(parents=True)
     local.mkdir()
@@ -29,7 +29,10 @@ def make_kit(folder: Path, root: Root, name: str, *, identity: Identity | None =
     (startup / "rootCA.pem").write_bytes(root.certificate.public_bytes(Encoding.PEM))
     service = {"target": f"{HOST}:8002", "scheme": "tcp"}
     described: dict[str, Any] = {"servers": [{"name": "test", "service": service, "identity": HOST}]}
-    (startup / f"fed_{stem}.json").write_text(json.dumps(described))
+    if role or "@" in identity.name:
+        described = {"admin": {"server_identity": HOST, "host": HOST, "port": 8002}}
+    kind = "admin" if "admin" in described else stem
+    (startup / f"fed_{kind}.json").write_text(json.dumps(described))
     components = [{"id": "job_manager", "args": {"uri_root": "elsewhere"}}, {"id": "site_log_streamer"}]
     storage = {"args": {"storage": {"args": {"root_dir": "elsewhere"}}}}
     defaults = {"class_allow_list": ["*"], "components": components, "snapshot_persistor": storage}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import time
@@ -26,6 +27,25 @@ from colonnade.runtime.provision import all_kits
 
 # Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
 PATIENCE_SECONDS = 900.0
+
+
+_COMPLAINT = re.compile(r"\b(ERROR|CRITICAL)\b|^Traceback \(most recent call last\)")
+
+
+def complaints(folder: Path) -> list[str]:
+    """Lines of ERROR or worse, and tracebacks, in whatever the processes of kits below a folder said or logged."""
+    logs = [
+        path
+        for path in folder.rglob("*")
+        if path.name.startswith(("console", "log")) and path.parent.name != "local" and path.is_file()
+    ]
+    assert any(path.name == CONSOLE for path in logs), f"nothing was logged in {folder}"
+    return [
+        f"{path.relative_to(folder)}: {line}"
+        for path in logs
+        for line in path.read_text(errors="replace").splitlines()
+        if _COMPLAINT.search(line)
+    ]
 
 
 @dataclass

@@ -44,9 +44,14 @@ class Proxy:
         while True:
             try:
                 caller, _ = self.door.accept()
-                called = socket.create_connection(self.server)
             except OSError:
                 return
+            try:
+                called = socket.create_connection(self.server)
+            except OSError:
+                # A server that is down refuses; it may be there when the party calls again.
+                caller.close()
+                continue
             self.pairs.append((caller, called))
             for one, other in ((caller, called), (called, caller)):
                 threading.Thread(target=self._pass, args=(one, other), daemon=True).start()

@@ -40,6 +40,7 @@ def run_job(
     relay: Callable[[Any], Any] | None = None,
     job_id: str = "j1",
     resumes: str = "",
+    proposal: str = "",
     meddle: Callable[[dict[str, Any]], None] = lambda made: None,
 ) -> dict[str, dict[str, Any]]:
     """Run every member at once and return every member's outcome; `meddle` gets the cells when all begin."""
@@ -59,6 +60,7 @@ def run_job(
                         job=parse_job(texts[name]),
                         job_id=job_id,
                         resumes=resumes,
+                        proposal=proposal,
                     )
                     for name in MEMBERS
                 )

@@ -20,13 +20,14 @@ from colonnade.federation.records import plain
 from colonnade.federation.train import learnt_facts
 from colonnade.models.fitting import obtain
 from colonnade.models.uncertainty import noise_uncertainty
-from colonnade.report.facts import Facts, ledger_facts, run_facts
+from colonnade.report.facts import Facts, collusion_text, ledger_facts, run_facts
 from colonnade.report.html import flows, run_page
 from colonnade.report.learning import PLACES
 from colonnade.report.numbers import signed_text
 from colonnade.report.party import party_facts, party_page, party_pages
 from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
 from colonnade.report.text import run_text
+from colonnade.runtime.group import Group
 
 
 def reread(facts: Facts) -> Facts:
@@ -250,6 +251,28 @@ def test_as_many_eigenvalues_are_marked_as_can_be_learnt() -> None:
         picture = eigenvalue_picture(spectrum)
         assert picture.count('class="above"') == spectrum["learnable_rank"]
         assert picture.count("<rect") == len(spectrum["eigenvalues"]) + 1
+
+
+@pytest.mark.parametrize("values", [[90.0, 60.0, 40.0], [90.0, 60.0, -4.0], [90.0, 3.0, 1.0]], ids=str)
+def test_the_name_of_the_noise_edge_does_not_stand_on_the_last_bar(values: list[float]) -> None:
+    picture = eigenvalue_picture({"eigenvalues": values, "edge": 10.0, "floor": 5.0})
+    label = re.search(r'<text x="[\d.]+" y="([\d.]+)"', picture)
+    bars = re.findall(
+        r'class="(?:above|within)" x="([\d.]+)" width="[\d.]+" y="([\d.]+)" height="([\d.]+)"', picture
+    )
+    assert label is not None and len(bars) == 3
+    low = float(label[1])
+    _, top, height = map(float, bars[-1])
+    assert low <= top or low - 9 >= top + height
+
+
+def test_what_sharing_takes_for_granted_is_what_the_statements_do() -> None:
+    facts, _ = private_run()
+    checked = facts["plan"]["verify"] != "none"
+    assert checked == any("may deviate" in item["sentence"] for item in facts["guarantees"])
+    assert checked == ("deviate" in facts["collusion"]) != ("Everybody is taken" in facts["collusion"])
+    group = Group.of(("bank", "shop"), active="bank")
+    assert "Everybody is taken to follow the protocol." in collusion_text(group, checked=False)
 
 
 sizes = st.floats(min_value=-1e9, max_value=1e9)

@@ -113,6 +113,7 @@ def test_a_server_that_is_killed_whole_stops_the_job_by_name_and_may_come_back(t
         running.start("server")
         with running.session_again():
             running.until(lambda: set(running.session.parties()) >= set(PARTIES))
+            assert running.wait(job_id) == "FINISHED:ABANDONED"
             again = running.submit(job_text(split(4000)), resumes=job_id)
             assert running.wait(again) == "FINISHED:COMPLETED"
             assert [running.charges(party) for party in PARTIES] == [1, 1]

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
+from live_federation import PATIENCE_SECONDS, Live, complaints, federation_of, free_port, live
 from ten_houses import TEN, ten_text, write_one_of_ten
 from two_houses import (
     MEMBERS,
@@ -42,6 +42,7 @@ from colonnade.cli.app import run
 from colonnade.errors import KitError, RemoteProtocolError
 from colonnade.federation.job import Job
 from colonnade.federation.train import protocol_of
+from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
@@ -76,7 +77,9 @@ def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path
             kept = MomentRelease.load(running.kits[member].run_folder(job_id) / "release.npz")
             assert np.array_equal(kept.matrix, run.result().matrix)
         assert [running.charges(party) for party in PARTIES] == [1, 1]
+        assert not complaints(tmp_path / "kits")
         a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running)
+        a_member_that_is_killed_is_named_by_the_others(running)
 
 
 def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running: Live) -> None:
@@ -100,6 +103,18 @@ def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running
     assert presence is not None and not presence.refused and presence.heard
     assert time.monotonic() - began < PATIENCE_SECONDS
     running.until(lambda: set(running.session.parties()) == set(PARTIES))
+
+
+def a_member_that_is_killed_is_named_by_the_others(running: Live) -> None:
+    """The core of the fault table, which is tried whole by the slow tests."""
+    job_id = running.submit(job_text(LONGER))
+    running.at_step("bank", job_id, "scores 5")
+    os.kill(running.job_process("shop", job_id), signal.SIGKILL)
+    for member in ("bank", "server"):
+        running.until(partial(running.has_ended, member, job_id))
+        outcome = running.outcome(member, job_id)
+        assert outcome is not None and outcome["state"] == "failed"
+        assert "shop" in outcome["reason"] and "step '" in outcome["reason"], outcome
 
 
 @pytest.mark.slow
@@ -223,6 +238,22 @@ def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) 
             session.stop(job_id)
         with Administration(kits["stop"], timeout=PATIENCE_SECONDS) as session:
             session.stop(job_id)
+        an_administrator_who_is_excluded_is_refused_at_once(ours, kits["submit"], kits["view"])
+
+
+def an_administrator_who_is_excluded_is_refused_at_once(ours: Path, excluded: Kit, another: Kit) -> None:
+    """Here and not a test of its own, because starting a server takes longer than all of this."""
+    with Administration(excluded, timeout=PATIENCE_SECONDS) as session:
+        assert session.jobs()
+        assert run(["federation", "exclude", str(ours), "one_who_may_submit", "--administrator"]) == 0
+        with pytest.raises(RemoteProtocolError, match="was excluded from this federation"):
+            session.submit(job_text(), name="test", parties=PARTIES)
+    with pytest.raises(RemoteProtocolError, match="refused"), Administration(excluded, timeout=30):
+        pass
+    with Administration(another, timeout=PATIENCE_SECONDS) as session:
+        assert session.jobs()
+    with pytest.raises(KitError, match="under another name"):
+        add_administrator(ours, "one_who_may_submit", role=MAY["submit"])
 
 
 @pytest.mark.slow
@@ -248,6 +279,9 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
         wait_for_server(kits["admin"], timeout=PATIENCE_SECONDS)
         with running.session_again():
             running.start(*PARTIES)
+            a_job_runs_once_two_administrators_have_signed_it(
+                running, add_administrator(ours, "eve", role="lead")
+            )
             exclude(ours, "shop")
             running.until(sent_away)
             running.until(lambda: running.session.parties() == ["bank"])
@@ -257,6 +291,23 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
             process = begin(kits["shop"])
             running.until(lambda: process.poll() is not None)
             assert sent_away() and running.session.parties() == ["bank"]
+
+
+def a_job_runs_once_two_administrators_have_signed_it(running: Live, eve: Kit) -> None:
+    """Here and not a test of its own, because starting a federation takes longer than all of this."""
+    (running.folder / "bank.policy.toml").write_text(f'submission = "two"\n{policy_text("bank")}')
+    job, admin = running.folder / "job.toml", ["--kit", str(running.kits["admin"].path)]
+    job.write_text(job_text())
+    alone = running.submit(job_text())
+    assert running.wait(alone) != "FINISHED:COMPLETED"
+    assert "two administrators are to submit every job" in (running.outcome("bank", alone) or {})["reason"]
+    assert run(["job", "propose", str(job), *admin]) == 0
+    signed = str(running.folder / "job.proposal.json")
+    assert run(["job", "confirm", signed, "--wait", *admin]) == KitError.exit_code
+    assert run(["job", "confirm", signed, "--wait", "--kit", str(eve.path)]) == 0
+    assert [running.charges(party) for party in PARTIES] == [1, 1]
+    by = [decision.by for decision in Ledger.open(running.folder / "bank.ledger").decisions()]
+    assert by == ["admin@colonnade.local", "eve@colonnade.local"]
 
 
 OURS, FOREIGN = Root.make(), Root.make()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from colonnade.board.access import Person
 from colonnade.cli.runs.folders import only_one
-from colonnade.errors import CannotWrite
+from colonnade.data.documents import without_passwords
+from colonnade.errors import CannotWrite, ColonnadeError
 
 LOG, LOCK = "board.jsonl", ".board.lock"
 SHOWN = 200
@@ -54,6 +55,15 @@ class Acts:
                 f"{self.path} cannot be written ({error.strerror}), and what is done on the board is noted there. Make "
                 "it writable for whoever runs the board."
             ) from None
+
+    @contextmanager
+    def failing(self, person: Person, act: str, *, of: str) -> Iterator[None]:
+        """What stops an act within the block is noted and raised; what else comes of it, the block notes itself."""
+        try:
+            yield
+        except ColonnadeError as error:
+            self.note(person, act, of=of, found=without_passwords(str(error)))
+            raise
 
     def last(self) -> list[dict[str, str]]:
         """What was done lately, the last first; a line that is damaged is left out."""

@@ -15,9 +15,8 @@ from colonnade.board.pages import Board, Form, download, kept_page, kept_text
 from colonnade.board.place import Place
 from colonnade.cli.runs.listing import run_line
 from colonnade.cli.runs.run_folders import RunFolder, readable, release_of, with_facts
-from colonnade.data.documents import without_passwords
 from colonnade.data.spreadsheets import csv_text
-from colonnade.errors import CannotWrite, ColonnadeError, FileMissing, InputError
+from colonnade.errors import CannotWrite, FileMissing, InputError
 from colonnade.federation.whole_files import make_folder
 from colonnade.privacy.words import observer_text
 from colonnade.report.beside import section_of
@@ -102,7 +101,7 @@ def synthesize(board: Board, request: Request, form: Form) -> Response:
     text = form.get("rows", "").strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
         raise InputError(f"people: {text[:40]!r} is no number of people from 1.")
-    try:
+    with board.acts.failing(person, "made up people", of=name):
         release = release_of(board.place.runs.read(name).path)
         table = release.synthesize(int(text))
         folder = _free(board.place.runs.folder / f"{name}-synthetic")
@@ -111,9 +110,6 @@ def synthesize(board: Board, request: Request, form: Form) -> Response:
         except OSError as error:
             raise CannotWrite(f"{folder} cannot be made ({error.strerror}).") from None
         table.save(folder / TABLE)
-    except ColonnadeError as error:
-        board.acts.note(person, "made up people", of=name, found=without_passwords(str(error)))
-        raise
     board.acts.note(person, "made up people", of=f"{text} of {folder.name}")
     return RedirectResponse(f"/compare#{folder.name}", 303)
 

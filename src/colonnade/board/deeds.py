@@ -13,8 +13,7 @@ from colonnade.board.pages import Board, Form, download
 from colonnade.cli.ledger.files import parse_key, signing_key
 from colonnade.cli.recover import recovered
 from colonnade.crypto.signatures import SigningKey
-from colonnade.data.documents import without_passwords
-from colonnade.errors import ColonnadeError, InputError
+from colonnade.errors import InputError
 from colonnade.federation.approval import approve, decline
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export
@@ -33,16 +32,13 @@ def decide(board: Board, request: Request, form: Form) -> Response:
         raise InputError(
             f"job {asked.job} asks for something else than when the page was made. Nothing was decided. Read it again."
         )
-    try:
+    with board.acts.failing(person, deed, of=asked.job):
         key = _key(form.get("key", ""))
         if deed == "approve":
             approve(kit, asked.job, by=person.name, key=key, patience=board.place.patience)
         else:
             because = form.get("because", "")
             decline(kit, asked.job, by=person.name, because=because, key=key, patience=board.place.patience)
-    except ColonnadeError as error:
-        board.acts.note(person, deed, of=asked.job, found=without_passwords(str(error)))
-        raise
     board.acts.note(person, deed, of=asked.job)
     return RedirectResponse(f"/requests/{asked.job}", 303)
 
@@ -61,11 +57,8 @@ def recover(board: Board, request: Request, _form: Form) -> Response:
     """Finish a run that was stopped after its release was paid for, as `colonnade recover` does."""
     name, person = request.path_params["run"], request.state.session.person
     path = board.place.runs.folder / board.place.runs.find(name).name
-    try:
+    with board.acts.failing(person, "recovered a run", of=name):
         place, _ = recovered(path)
-    except ColonnadeError as error:
-        board.acts.note(person, "recovered a run", of=name, found=without_passwords(str(error)))
-        raise
     board.acts.note(person, "recovered a run", of=name)
     return RedirectResponse(f"/runs/{quote(place.name)}", 303)
 
@@ -75,9 +68,11 @@ def sign_export(board: Board, request: Request, form: Form) -> Response:
 
     Without a key of the person's own it is the board's, which is made when it is first needed.
     """
-    view, person = board.named_ledger(request), request.state.session.person
-    key = _key(form.get("key", "")) or signing_key(board.place.folder / EXPORT_KEY)
-    text = export(Ledger.open(view.path, patience=board.place.patience), key)
+    person = request.state.session.person
+    with board.acts.failing(person, "exported a ledger", of=request.path_params["key"]):
+        view = board.named_ledger(request)
+        key = _key(form.get("key", "")) or signing_key(board.place.folder / EXPORT_KEY)
+        text = export(Ledger.open(view.path, patience=board.place.patience), key)
     board.acts.note(person, "exported a ledger", of=f"{view.key}, signed by {key.public.hex()}")
     return download(text.encode(), f"{view.key}.json")
 

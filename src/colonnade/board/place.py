@@ -139,7 +139,8 @@ class Place:
 
     def _own(self, path: Path) -> OwnFile:
         try:
-            return OwnFile(path, replace(PartyFile.load(path), patience=self.patience))
+            file = PartyFile.load(path)
+            return OwnFile(path, replace(file, patience=min(file.patience, self.patience)))
         except (ColonnadeError, OSError) as error:
             return OwnFile(path, None, str(error))
 

@@ -56,7 +56,8 @@ class PlanPages:
 
     async def events(self, request: Request) -> Response:
         """How far the forecast of a plan is."""
-        forecast = self._board.forecasts.get(_key(request.path_params["plan"]))
+        made = self._board.plans.find(request.path_params["plan"])
+        forecast = self._board.forecasts.get(_key(made.key))
         return self._board.stream(lambda: None if forecast is None or forecast.ended else forecast.words)
 
 
@@ -84,11 +85,8 @@ def act_on_plan(board: Board, request: Request, form: Form) -> Response:
         return _planned(board, request, {**made.form, "method": form.get("method", "")})
     if deed != "save":
         raise Refused(400, "A plan is saved, or made with another method.")
-    try:
+    with board.acts.failing(person, "saved a job", of=made.draft.job.name):
         made.saved = save(made.draft, board.place)
-    except ColonnadeError as error:
-        board.acts.note(person, "saved a job", of=made.draft.job.name, found=without_passwords(str(error)))
-        raise
     board.acts.note(person, "saved a job", of=str(made.saved[0]))
     return RedirectResponse(f"/plan/{made.key}", 303)
 

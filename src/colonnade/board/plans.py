@@ -31,6 +31,8 @@ from colonnade.report.text import declared_text
 
 Facts = dict[str, Any]
 KEPT = 50
+FIELDS = ("name", "task", "method", "epsilon", "delta", "held_out", "rows", "base", "every")
+"""What the form asks for besides parties and columns; whatever sends it may leave some out."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ def form_facts(place: Place, fields: dict[str, str]) -> Facts:
     named = any(name.startswith("party:") for name in fields)
     chosen = any(name.startswith("column:") for name in fields)
     return {
-        "fields": {"task": _task(declared), "base": "", "every": "", **fields},
+        "fields": {**dict.fromkeys(FIELDS, ""), "task": _task(declared), **fields},
         "problem": problem,
         "parties": [
             {
@@ -179,12 +181,15 @@ def forecast_facts(made: Forecast | None) -> Facts | None:
     facts = made.facts
     if facts is None:
         return {"state": "wrong" if made.error else "going", "error": made.error, **made.words}
+    # One method alone is compared with none.
+    alone = len(facts["methods"]) == 1 and facts["recommended"]
+    recommended = None if alone else facts["recommended"]
     return {
         "state": "done",
-        "methods": method_rows(facts["methods"], facts["recommended"]),
+        "methods": method_rows(facts["methods"], recommended),
         "notes": notes(facts),
-        "recommended": facts["recommended"] or "",
-        "why": facts["why"],
+        "recommended": recommended or "",
+        "why": "" if alone else facts["why"],
         "because": facts["because"],
         "method": facts["method"],
         "coding": facts["coding"],

@@ -57,6 +57,7 @@ def server(app: Any, board: Board) -> uvicorn.Server:
         proxy_headers=False,
         forwarded_allow_ips="",
         lifespan="off",
+        ws="none",
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=1 << 15,
         limit_concurrency=200,

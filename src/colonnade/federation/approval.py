@@ -12,7 +12,6 @@ With them each person signs with a key of their own, and no other signature coun
 from __future__ import annotations
 
 import asyncio
-import base64
 import datetime
 import json
 import time
@@ -20,8 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
-
-from cryptography import x509
 
 from colonnade.crypto.signatures import SigningKey, signed_by
 from colonnade.data.documents import shown
@@ -35,8 +32,9 @@ from colonnade.ledger.ledger import PATIENCE
 from colonnade.ledger.prospect import Prospect, prospects
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.parts import PartSpec
-from colonnade.runtime.identity import NotTrusted, Trust
+from colonnade.runtime.identity import Trust
 from colonnade.runtime.kit import Kit
+from colonnade.runtime.vouching import check_vouched, vouch
 
 REQUESTS = "requests"
 _FORMAT = 1
@@ -164,31 +162,29 @@ def _decide(
 
 
 def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tuple[str, str], ...]:
-    if key is not None:
-        value = key.sign(decision.statement, purpose=_PURPOSE)
-        made = {"scheme": "ed25519", "public": key.public.hex(), "value": value.hex()}
-    else:
-        identity = kit.identity()
-        value = identity.sign(_PURPOSE.encode() + decision.statement)
-        certificate = base64.b64encode(identity.to_bytes()).decode()
-        made = {"scheme": "certificate", "certificate": certificate, "value": value.hex()}
+    if key is None:
+        return vouch(kit.identity(), decision.statement, purpose=_PURPOSE, scheme="certificate")
+    value = key.sign(decision.statement, purpose=_PURPOSE)
+    made = {"scheme": "ed25519", "public": key.public.hex(), "value": value.hex()}
     return tuple(sorted(made.items()))
 
 
 def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
     """Whether a decision is signed by somebody who may: a person whom the policy names, else the party's own kit."""
-    said = dict(decision.signature)
     try:
-        value = bytes.fromhex(said["value"])
         if people.keys:
-            public = dict(people.keys)[decision.by]
-            return signed_by(bytes.fromhex(public), value, decision.statement, purpose=_PURPOSE)
-        der = base64.b64decode(said["certificate"])
-        issued = x509.load_der_x509_certificate(der)
-        # As of when it was issued: a decision outlives the certificate that signed it.
-        trust.certificate(der, decision.party, now=issued.not_valid_before_utc)
-        trust.check_signature(issued, _PURPOSE.encode() + decision.statement, value)
-    except (KeyError, ValueError, NotTrusted):
+            public, value = dict(people.keys)[decision.by], dict(decision.signature)["value"]
+            signature = bytes.fromhex(value)
+            return signed_by(bytes.fromhex(public), signature, decision.statement, purpose=_PURPOSE)
+        check_vouched(
+            decision.signature,
+            decision.statement,
+            purpose=_PURPOSE,
+            name=decision.party,
+            trust=trust,
+            when_issued=True,
+        )
+    except (KeyError, ValueError):
         return False
     return True
 

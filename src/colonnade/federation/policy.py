@@ -9,6 +9,7 @@
     verify = "rows"           # the least that is checked of what others deal
     alignments = {most = 10, days = 30}
     approval = "ask"          # a person here approves every job; "two" asks for two
+    submission = "two"        # one administrator proposes every job, and another confirms it
 
     [epsilon]                 # by observer: the most that one job may tell it
     server = 1.0
@@ -30,7 +31,6 @@ hold over all jobs, stand in the party file.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,12 +43,15 @@ from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
 from colonnade.federation.job import Job
 from colonnade.federation.policy_terms import (
+    ANY,
     Accepted,
     Alignments,
     AlignmentsForm,
     Approvers,
     Approving,
+    Submitting,
     alignments_of,
+    check_limits,
     check_options,
     check_verify,
     options_of,
@@ -61,14 +64,10 @@ from colonnade.methods.table import METHODS
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.neighbours import OthersPart
-from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
-
-ANY = "*"
-OBSERVERS = ("server", "reader", "party:*", "coalition:*")
 
 
 class _PolicyForm(Form):
@@ -87,6 +86,7 @@ class _PolicyForm(Form):
     verify: Verify | None = None
     approval: Approving | None = None
     approvers: dict[str, str] | None = None
+    submission: Submitting | None = None
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
@@ -117,6 +117,7 @@ class Policy:
     rows: int | None = None
     verify: Verify | None = None
     people: Approvers | None = None
+    four_eyes: bool = False
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
     @classmethod
@@ -143,20 +144,7 @@ class Policy:
         ):
             if value is not None and value < least:
                 raise OutOfRange(f"{document.where((key,))}: found {value!r}; it must be at least {least}.")
-        for observer, epsilon in form.epsilon.items():
-            where = document.where(("epsilon", observer))
-            if not (math.isfinite(epsilon) and epsilon > 0):
-                raise OutOfRange(f"{where}: found {epsilon!r}; it must be greater than 0.")
-            if not observer.endswith(ANY):
-                try:
-                    parse_observer(observer)
-                except ValueError as error:
-                    raise UnknownChoice(f"{where}: {error}.{nearest(observer, OBSERVERS)}") from None
-            elif observer not in (ANY, "party:*", "coalition:*"):
-                raise UnknownChoice(
-                    f"{where}: found {observer!r}; patterns are '*', 'party:*' and 'coalition:*'."
-                    f"{nearest(observer, OBSERVERS)}"
-                )
+        check_limits(form.epsilon, document)
         known = (*METHODS, *SCORES)
         for number, method in enumerate(form.methods):
             if method not in known:
@@ -180,6 +168,7 @@ class Policy:
             rows=form.rows,
             verify=form.verify,
             people=people_of(form.approval, form.approvers, document),
+            four_eyes=form.submission == "two",
             options=options_of(form.options, document),
         )
 
@@ -314,6 +303,7 @@ class Policy:
             *([] if self.rows is None else [f"at least {self.rows} people"]),
             *([] if self.verify is None else [f"checked: {self.verify}"]),
             *([] if self.people is None else [str(self.people)]),
+            *(["two administrators submit every job"] if self.four_eyes else []),
             *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options),
         ]
         return "; ".join(said)

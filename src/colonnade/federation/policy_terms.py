@@ -16,9 +16,12 @@ from colonnade.federation.job import Job
 from colonnade.ledger import Comparison
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import METHODS
+from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.assumptions import Verify
 
+ANY = "*"
 ANYTHING = "any"
+OBSERVERS = ("server", "reader", "party:*", "coalition:*")
 GRID = "gamma"
 _KEY = re.compile(r"[0-9A-Fa-f]{64}")
 
@@ -134,6 +137,7 @@ class Approvers:
 
 
 Approving = Literal["ask", "two"]
+Submitting = Literal["one", "two"]
 
 
 def people_of(
@@ -166,6 +170,24 @@ def people_of(
             f"there {'is' if len(named) == 1 else 'are'} {len(named)}. Name more people."
         )
     return Approvers(number, named)
+
+
+def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
+    """Return if a policy's limits are for observers that there are, and greater than 0."""
+    for observer, epsilon in epsilons.items():
+        where = document.where(("epsilon", observer))
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise OutOfRange(f"{where}: found {epsilon!r}; it must be greater than 0.")
+        if not observer.endswith(ANY):
+            try:
+                parse_observer(observer)
+            except ValueError as error:
+                raise UnknownChoice(f"{where}: {error}.{nearest(observer, OBSERVERS)}") from None
+        elif observer not in (ANY, "party:*", "coalition:*"):
+            raise UnknownChoice(
+                f"{where}: found {observer!r}; patterns are '*', 'party:*' and 'coalition:*'."
+                f"{nearest(observer, OBSERVERS)}"
+            )
 
 
 def options_of(

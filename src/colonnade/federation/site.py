@@ -89,12 +89,13 @@ async def take_part(
     job: Job | ScoreJob,
     job_id: str,
     resumes: str = "",
+    proposal: str = "",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
 
     `keep` writes what came of a run into the member's folder. `resumes` is the id of an earlier job that this one goes
-    on with. `stopped` says whether somebody who may do so has
+    on with, `proposal` what two administrators signed, if they did. `stopped` says whether somebody who may do so has
     stopped the job.
     """
     folder = kit.run_folder(job_id)
@@ -109,7 +110,9 @@ async def take_part(
     began = time.perf_counter()
     with open_own(folder / LOG) as log:
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
-        work = asyncio.ensure_future(_run(meeting, channel, kit, keep, member, job, job_id, resumes, folder))
+        work = asyncio.ensure_future(
+            _run(meeting, channel, kit, keep, member, job, job_id, resumes, proposal, folder)
+        )
         watch = asyncio.create_task(_watched(work, meeting, stopped))
         try:
             facts |= {"state": "finished", **await work}
@@ -138,13 +141,14 @@ async def _run(
     job: Job | ScoreJob,
     job_id: str,
     resumes: str,
+    proposal: str,
     folder: Path,
 ) -> dict[str, Any]:
     await meeting.open(JOINING_SECONDS)
     group = job.group()
     journal = recorded = None
     try:
-        desk = desk_of(kit, job, member, job_id, resumes)
+        desk = desk_of(kit, job, member, job_id, resumes, proposal)
         work = _work(kit, job, member, keep, desk)
         if isinstance(job, Job):
             record = kit.run_folder(resumes or job_id) / JOURNAL

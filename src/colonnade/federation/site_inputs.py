@@ -15,6 +15,7 @@ from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.policy import PolicedLedger, Policy
 from colonnade.federation.preflight import read_book, release_before
+from colonnade.federation.proposal import not_signed, note_submission
 from colonnade.federation.score_jobs import ScoreJob
 from colonnade.federation.train import protocol_of
 from colonnade.ledger import Ledger
@@ -67,8 +68,13 @@ class SiteInputs:
         return Site({member: self.ledger}, {member: self.dataset})
 
 
-def desk_of(kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str) -> SiteInputs:
-    """What this member brings to a job; what its policy refuses is refused here, before anybody is met."""
+def desk_of(
+    kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str, proposal: str = ""
+) -> SiteInputs:
+    """What this member brings to a job; what its policy refuses is refused here, before anybody is met.
+
+    `proposal` is what two administrators signed, if they did.
+    """
     resumed = bool(resumes)
     # A short run has a record only until it is charged, so it cannot have been.
     may_be_charged = resumed and isinstance(job, Job) and protocol_of(job).resumable
@@ -96,6 +102,19 @@ def desk_of(kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: st
         raise JobError(f"{file.path}, party: found {file.party!r}, but this kit is {member!r}'s.")
     policy.check_job(job, member)
     ledger = file.open_ledger()
+    if proposal:
+        note_submission(
+            proposal,
+            kit=kit,
+            ledger=ledger,
+            job=resumes or job_id,
+            what=f"{job.name!r} by {job.method} of {', '.join(job.parties)}",
+            text=job.text,
+            party=member,
+            resumed=resumed,
+        )
+    elif policy.four_eyes:
+        raise not_signed(member)
 
     table, part = file.table(), None
     if isinstance(job, Job) and job.held_out is not None:

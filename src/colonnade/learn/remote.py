@@ -140,9 +140,9 @@ class Coordinator(Controller):  # type: ignore[misc]
 class Member(Executor):  # type: ignore[misc]
     """A party's part in a job."""
 
-    def __init__(self, job: str, resumes: str = "") -> None:
+    def __init__(self, job: str, resumes: str = "", proposal: str = "") -> None:
         super().__init__()
-        self._resumes = resumes
+        self._resumes, self._proposal = resumes, proposal
         self._job = _parsed(job)
         self._channel: FlareChannel | None = None
 
@@ -170,6 +170,7 @@ class Member(Executor):  # type: ignore[misc]
                 job=self._job,
                 job_id=fl_ctx.get_job_id(),
                 resumes=self._resumes,
+                proposal=self._proposal,
                 stopped=lambda: bool(abort_signal.triggered),
             )
         )

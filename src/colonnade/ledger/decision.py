@@ -17,7 +17,8 @@ class Decision:
     """What one person decided about one job: `request` is a digest of all that the person was shown.
 
     `costs` are the ε of the job alone, by observer and unit, as they were shown, rounded up. `signature` says who
-    vouches for it, by a scheme, a key and a value; whoever reads the entry checks it against `statement`.
+    vouches for it, by a scheme, a key and a value; whoever reads the entry checks it against `statement`. Where the
+    scheme is "proposal" or "confirmation" an administrator submitted the job, and signed `request`.
 
     >>> costs = (("server", "record", 0.5),)
     >>> decision = Decision("j1", "0" * 64, "moments of 'adult'", costs, by="Ada", approved=True, party="bank")

@@ -243,18 +243,19 @@ class Ledger:
         """
         return tuple(self._current().comparisons)
 
-    def note_decision(self, decision: Decision) -> None:
-        """Write down that somebody approved or declined a job; the same decision once.
+    def note_decision(self, decision: Decision) -> bool:
+        """Write down what somebody decided about a job, once; False if it stands there already.
 
         >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.note_decision(Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank"))
-        >>> [(decision.by, decision.approved) for decision in ledger.decisions("j1")]
-        [('Ada', True)]
+        >>> decision = Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank")
+        >>> ledger.note_decision(decision), ledger.note_decision(decision)
+        (True, False)
         """
         with self._lock, self._journal.writing() as page:
-            book = self._catch_up(page)
-            if all(earlier.statement != decision.statement for earlier in book.decisions):
+            known = {earlier.statement for earlier in self._catch_up(page).decisions}
+            if decision.statement not in known:
                 self._append(page, "decision", decision.to_data())
+            return decision.statement not in known
 
     def decisions(self, job: str | None = None) -> tuple[Decision, ...]:
         """What people decided about jobs, or about one of them, in order.

@@ -95,10 +95,13 @@ def run_facts(
         "noise": None
         if release is None
         else {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
-        "collusion": collusion_text(group) if "keepers" in described else NO_SHARES,
+        "collusion": collusion_text(group, checked=described.get("verify", "none") != "none")
+        if "keepers" in described
+        else NO_SHARES,
         "learnt": model,
         "spectrum": None if release is None else spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
+        "measured_on": None if measured is None else plan.rows,
         "traffic": traffic_facts(run),
         "ledgers": {
             owner: totals_facts(federation.ledgers[owner], federation.datasets[owner]) for owner in here
@@ -142,13 +145,18 @@ def traffic_facts(run: Run[Any]) -> Facts:
     return {"bytes": outcome.bytes_sent, "rounds": outcome.rounds, "steps": steps, "flows": flows}
 
 
-def collusion_text(group: Group) -> str:
-    """What the sharing itself assumes, and what would be lost without it."""
+def collusion_text(group: Group, *, checked: bool) -> str:
+    """What the sharing itself assumes, and what would be lost without it; `checked` if a member may deviate."""
     keepers, t = ", ".join(group.keepers), group.threshold
     alone = "no keeper alone learns" if t == 1 else f"no {t} keepers together learn"
+    deviating = (
+        "Every statement says how far a member may deviate from the protocol."
+        if checked
+        else "Everybody is taken to follow the protocol."
+    )
     return (
         f"The shares of all columns lie with {keepers}: {alone} anything from them but what is opened, and any "
-        f"{t + 1} of them together could recover every column. Everybody is taken to follow the protocol."
+        f"{t + 1} of them together could recover every column. {deviating}"
     )
 
 
@@ -236,6 +244,10 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
     return found
 
 
+# What administrators who submit a job do, by the scheme of their signatures.
+_SUBMITTED = {"proposal": "proposed", "confirmation": "confirmed"}
+
+
 def entry_text(entry: Entry) -> str:
     """What one entry of a ledger says, in words."""
     body = entry.body
@@ -257,7 +269,9 @@ def entry_text(entry: Entry) -> str:
             return f"ids of {body['dataset']!r} compared with {', '.join(body['partners'])}, run {body['run'][:12]}"
         case "decision":
             because = f": {body['because']}" if body["because"] else ""
-            said = "approved" if body["approved"] else "declined"
+            said = _SUBMITTED.get(
+                body["signature"].get("scheme"), "approved" if body["approved"] else "declined"
+            )
             return f"{body['by']} {said} job {body['job']}, {body['what']}{because}"
         case _:
             return f"{body['party']}'s ledger stood at entry {body['entry']}"

@@ -113,9 +113,11 @@ def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
         )
     said = ", ".join(f"{value:.3g}" for value in values)
     if edge:
+        # Above its line, unless bars stand there and none below the axis.
+        label = y(-edge) - 5 if min(values) > 0 and values[len(values) // 2] > edge else y(edge) - 5
         drawn.append(
             f'<line class="edge" x1="0" x2="{width:g}" y1="{y(edge):.1f}" y2="{y(edge):.1f}"/>'
-            f'<text x="{width - 4:g}" y="{y(edge) - 5:.1f}" text-anchor="end">noise edge 2s√d = {edge:.3g}</text>'
+            f'<text x="{width - 4:g}" y="{label:.1f}" text-anchor="end">noise edge 2s√d = {edge:.3g}</text>'
         )
     return _svg(width, height, drawn, "eigenvalues against the noise edge", "wide", values=said)
 

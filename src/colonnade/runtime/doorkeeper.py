@@ -21,6 +21,9 @@ from nvflare.apis.fl_exception import NotAuthenticated
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
+from nvflare.fuel.hci.proto import InternalCommands
+from nvflare.fuel.hci.server.constants import ConnProps
+from nvflare.fuel.hci.server.reg import CommandFilter
 
 from colonnade.runtime.arrival import ASKS, CHANNEL, REFUSED, TOPIC, asked
 from colonnade.runtime.identity import NotTrusted
@@ -38,7 +41,8 @@ _logger = logging.getLogger("colonnade.presence")
 class Doorkeeper(FLComponent):  # type: ignore[misc]
     """The server's: of two processes with one party's kit the one that was there first stays, and both are told.
 
-    Whoever the federation has excluded by name stays out, and is sent away if it is there.
+    Whoever the federation has excluded by name stays out, and is sent away if it is there; an administrator is refused
+    at the next command.
     """
 
     def __init__(self) -> None:
@@ -48,9 +52,13 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Look at who is about to come, who registers, who is heard and who leaves."""
-        if event_type == EventType.SYSTEM_START:
+        if event_type == EventType.SYSTEM_BOOTSTRAP:
+            # No job runs yet: what is said to be running ended with the process that this one follows.
+            fl_ctx.get_engine().job_runner.update_unfinished_jobs(fl_ctx)
+        elif event_type == EventType.SYSTEM_START:
             cell = fl_ctx.get_engine().get_cell().core_cell
             cell.register_request_cb(CHANNEL, TOPIC, self._asked, fl_ctx)
+            _guard_commands(fl_ctx)
         elif event_type == EventType.CLIENT_REGISTER_RECEIVED:
             self._arrive(fl_ctx)
         elif event_type == EventType.CLIENT_HEARTBEAT_RECEIVED:
@@ -82,7 +90,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
     def _arrive(self, fl_ctx: FLContext) -> None:
         name, copy = _who(fl_ctx)
-        if (why := _excluded(fl_ctx, name)) is not None:
+        if (why := _excluded(fl_ctx.get_engine().args.workspace, name)) is not None:
             self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
             raise NotAuthenticated(why)
         with self._lock:
@@ -95,7 +103,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
     def _hear(self, fl_ctx: FLContext) -> None:
         name, copy = _who(fl_ctx)
-        if (why := _excluded(fl_ctx, name)) is not None:
+        if (why := _excluded(fl_ctx.get_engine().args.workspace, name)) is not None:
             self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
             # FLARE's own list: without its token the party is sent no job.
             fl_ctx.get_engine().server.client_manager.disable_client(name)
@@ -129,7 +137,10 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
 
 class Attendant(FLComponent):  # type: ignore[misc]
-    """A party's: says with every message which copy of the kit this is, and notes what the server tells it."""
+    """A party's: says with every message which copy of the kit this is, and notes what the server tells it.
+
+    What an administrator asks whom this party knows to be excluded is refused here too, whatever the server knows.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,6 +157,14 @@ class Attendant(FLComponent):  # type: ignore[misc]
             fl_ctx.set_prop(_COPY, self._presence.copy, private=False, sticky=True)
             fl_ctx.get_engine().get_cell().core_cell.register_request_cb(_CHANNEL, _NOTICE, self._told)
 
+        elif event_type == EventType.AUTHORIZE_COMMAND_CHECK:
+            root = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_root_dir()
+            asking = fl_ctx.get_prop(FLContextKey.SECURITY_ITEMS, {})
+            for role in (FLContextKey.USER_NAME, FLContextKey.SUBMITTER_NAME):
+                if (why := _excluded(root, str(asking.get(role, "")))) is not None:
+                    fl_ctx.set_prop(FLContextKey.AUTHORIZATION_RESULT, False, sticky=False)
+                    fl_ctx.set_prop(FLContextKey.AUTHORIZATION_REASON, why, sticky=False)
+
     def _told(self, message: Any) -> Any:
         if message.get_header(MessageHeaderKey.ORIGIN) != FQCN.ROOT_SERVER or not isinstance(
             message.payload, dict
@@ -160,9 +179,37 @@ class Attendant(FLComponent):  # type: ignore[misc]
         return make_reply(ReturnCode.OK)
 
 
-def _excluded(fl_ctx: FLContext, name: str) -> str | None:
-    """Why a party is not let in, if the server's newest list names it; read anew, so that it holds at once."""
-    root = fl_ctx.get_engine().args.workspace
+class _Turnstile(CommandFilter):  # type: ignore[misc]
+    """Refuses every command of an administrator whom the server's list excludes, the first of which is to log in."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def pre_command(self, conn: Any, args: list[str]) -> bool:
+        login = args[0] == InternalCommands.CERT_LOGIN
+        name = args[1] if login and len(args) > 1 else str(conn.get_prop(ConnProps.USER_NAME, ""))
+        why = _excluded(self._root, name)
+        if why is None:
+            return True
+        _logger.warning("%s", why)
+        conn.append_string(f"REJECT: {why}") if login else conn.append_error(why)
+        return False
+
+
+def _guard_commands(fl_ctx: FLContext) -> None:
+    """Have the server look at who gives a command. FLARE makes what takes commands after it started components."""
+    server, root = fl_ctx.get_engine().server, fl_ctx.get_engine().args.workspace
+    take = server.set_admin_server
+
+    def taken(admin_server: Any) -> None:
+        admin_server.cmd_reg.add_filter(_Turnstile(root))
+        take(admin_server)
+
+    server.set_admin_server = taken
+
+
+def _excluded(root: str, name: str) -> str | None:
+    """Why somebody is not let in, if a kit's newest list names them; read anew, so that it holds at once."""
     when = Kit.load(root).exclusions().since(name)
     if when is None:
         return None

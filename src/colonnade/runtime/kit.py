@@ -64,6 +64,8 @@ _ROLES = {
 }
 #: What an administrator may do, with FLARE's name of the role.
 MAY = {"submit": "lead", "stop": "org_admin", "view": "member"}
+#: Roles, as a certificate names them, whose holders may submit jobs.
+SUBMITS = frozenset(role for role, rights in _ROLES.items() if rights.get("submit_job") == "any")
 # Earlier versions wrote this into kits.
 _ROLES_BEFORE = {**dict.fromkeys(("project_admin", "org_admin", "lead"), _RIGHTS), "member": {"view": "any"}}
 

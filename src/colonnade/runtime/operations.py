@@ -44,8 +44,13 @@ def wait_for_server(kit: Kit, *, timeout: float = 60.0) -> None:
         time.sleep(0.2)
 
 
-def write_job(folder: Path, text: str, *, name: str, parties: Sequence[str], resumes: str = "") -> None:
-    """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code."""
+def write_job(
+    folder: Path, text: str, *, name: str, parties: Sequence[str], resumes: str = "", proposal: str = ""
+) -> None:
+    """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code.
+
+    `proposal` is what two administrators signed, for the parties.
+    """
     described = {
         "name": name,
         "resource_spec": {},
@@ -55,7 +60,8 @@ def write_job(folder: Path, text: str, *, name: str, parties: Sequence[str], res
     }
     arguments = {"job": text, "resumes": resumes}
     coordinator = {"id": "coordinator", "path": COORDINATOR, "args": arguments}
-    member = {"tasks": ["*"], "executor": {"path": MEMBER, "args": arguments}}
+    signed = {"proposal": proposal} if proposal else {}
+    member = {"tasks": ["*"], "executor": {"path": MEMBER, "args": {**arguments, **signed}}}
     for path, content in (
         ("meta.json", described),
         ("coordinator/config/config_fed_server.json", {"format_version": 2, "workflows": [coordinator]}),
@@ -93,10 +99,12 @@ class Administration:
         with contextlib.suppress(Exception), _quietly("closing the session"):
             self._session.close()
 
-    def submit(self, text: str, *, name: str, parties: Sequence[str], resumes: str = "") -> str:
+    def submit(
+        self, text: str, *, name: str, parties: Sequence[str], resumes: str = "", proposal: str = ""
+    ) -> str:
         """Submit a job, or what goes on with an earlier one, and return the id that FLARE gives it."""
         with tempfile.TemporaryDirectory() as folder, _quietly("the job was not accepted"):
-            write_job(Path(folder), text, name=name, parties=parties, resumes=resumes)
+            write_job(Path(folder), text, name=name, parties=parties, resumes=resumes, proposal=proposal)
             return str(self._session.submit_job(folder))
 
     def submit_folder(self, folder: Path) -> str:

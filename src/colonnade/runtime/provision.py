@@ -18,9 +18,11 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from colonnade.errors import InputError, KitError
+from colonnade.runtime.exclusion import EXCLUDED, Exclusions
+from colonnade.runtime.identity import Trust
 from colonnade.runtime.kit import Kit
 
 ADMIN = "admin@colonnade.local"
@@ -54,6 +56,7 @@ _BUILDERS: tuple[dict[str, Any], ...] = (
 class Invitation:
     """What a party needs to know to ask for a kit: which federation, where its server is, which root it has.
 
+    `submission` says whether one administrator or two are to submit a job: parties' policies are drafted so.
     Nothing in it is secret. The fingerprint must be right: compare it by another way than the one it came by.
     """
 
@@ -62,6 +65,7 @@ class Invitation:
     port: int
     root: str
     scheme: str = SCHEME
+    submission: Literal["one", "two"] = "one"
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.federation):
@@ -85,7 +89,8 @@ class Invitation:
             found = json.loads(path.read_text(encoding="utf-8"))
             # Federations of version 0.1 have servers that speak FLARE's "tcp", and do not say so.
             scheme = found.get("scheme", "tcp")
-            return cls(found["federation"], found["host"], found["port"], found["root"], scheme)
+            submission: Literal["one", "two"] = "two" if found.get("submission") == "two" else "one"
+            return cls(found["federation"], found["host"], found["port"], found["root"], scheme, submission)
         except FileNotFoundError:
             raise KitError(f"{path} does not exist. Ask whoever made the federation for it.") from None
         except (ValueError, KeyError, TypeError):
@@ -99,17 +104,21 @@ class Invitation:
             "port": self.port,
             "root": self.root,
             "scheme": self.scheme,
+            "submission": self.submission,
         }
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
-def found_federation(folder: Path, federation: str, *, host: str, port: int) -> Invitation:
+def found_federation(
+    folder: Path, federation: str, *, host: str, port: int, submission: Literal["one", "two"] = "one"
+) -> Invitation:
     """Make the root, the server's kit and the administrator's kit, and return what parties are invited with."""
     draft = Invitation(federation, host, port, "")
     root = folder / "root"
     _documents(folder, draft)
     _flare(folder, "cert", "init", "--profile", _profile(folder), "-o", root, "--valid-days", _VALID_DAYS)
-    invitation = Invitation(federation, host, port, _fingerprint(root / "rootCA.pem"))
+    told = _fingerprint(root / "rootCA.pem")
+    invitation = Invitation(federation, host, port, told, submission=submission)
     invitation.save(folder / INVITATION)
     for name, described in (
         ("server", {"name": host, "type": "server", "fed_learn_port": port, "admin_port": port}),
@@ -124,11 +133,23 @@ def found_federation(folder: Path, federation: str, *, host: str, port: int) -> 
     return invitation
 
 
+def administrator_name(name: str) -> str:
+    """The name in an administrator's certificate.
+
+    >>> administrator_name("eve"), administrator_name("admin") == ADMIN
+    ('eve@colonnade.local', True)
+    """
+    return f"{name}@{ADMIN.partition('@')[2]}"
+
+
 def add_administrator(folder: Path, name: str, *, role: str) -> Kit:
     """Make the kit of one more administrator with a role of FLARE's, as the holder of the federation's root."""
     invitation = Invitation.load(folder / INVITATION)
+    root = Trust.load(folder / "root" / "rootCA.pem").root
+    if Exclusions.load(folder / EXCLUDED, root).since(administrator_name(name)) is not None:
+        raise KitError(f"{name} was excluded from this federation. Make the kit under another name.")
     described = {
-        "name": f"{name}@{ADMIN.partition('@')[2]}",
+        "name": administrator_name(name),
         "type": "admin",
         "role": role,
         "org": "organiser",

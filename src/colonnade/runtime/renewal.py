@@ -87,7 +87,8 @@ def renew_own(folder: Path) -> tuple[Kit, ...]:
 def exclude(folder: Path, name: str, *, lost_key: bool = False) -> Exclusions:
     """Put a member on the federation's list, as the holder of its root, and into the server's kit if it lies here.
 
-    With `lost_key` only the key that was approved for it is excluded, and it may join again with another one.
+    An administrator is named as in its certificate (`administrator_name`). With `lost_key` only the key that was
+    approved for a party is excluded, and it may join again with another one.
     """
     pem, key = folder / "root" / "rootCA.pem", folder / "root" / "rootCA.key"
     if not key.exists():

@@ -123,29 +123,48 @@ def exclude(
     folder: Path = typer.Argument(
         ..., metavar="FOLDER", help="The federation's folder, with the root's key."
     ),
-    party: str = typer.Argument(..., metavar="PARTY", help="Who is to be excluded."),
+    member: str = typer.Argument(..., metavar="NAME", help="Who is to be excluded."),
+    is_administrator: bool = typer.Option(
+        False, "--administrator", help="NAME is an administrator's, not a party's."
+    ),
     lost_key: bool = typer.Option(
         False, "--lost-key", help="Exclude its present key only: it may join again with another one."
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Exclude a party at once: a list that the root signs, for every member to take.
+    """Exclude a party or an administrator at once: a list that the root signs, for every member to take.
 
-    Example:
+    Examples:
 
       colonnade federation exclude ours shop
+
+      colonnade federation exclude ours eve --administrator
     """
     from colonnade.runtime.exclusion import EXCLUDED
+    from colonnade.runtime.provision import administrator_name
     from colonnade.runtime.renewal import exclude as excluded
 
-    if not party.isidentifier():
-        raise InputError(f"{party!r} is no name of a party.")
-    found = excluded(folder, party, lost_key=lost_key)
+    if not member.isidentifier():
+        raise InputError(
+            f"{member!r} is no name of {'an administrator' if is_administrator else 'a party'}: letters, digits and _."
+        )
+    if is_administrator and lost_key:
+        raise InputError(
+            "--lost-key is for parties. Exclude the administrator, and make them a kit under another name with "
+            "`colonnade federation administrator`."
+        )
+    found = excluded(folder, administrator_name(member) if is_administrator else member, lost_key=lost_key)
     path = folder / EXCLUDED
     if as_json:
-        say_json({"list": str(path), "number": found.number, "party": party})
+        say_json(
+            {
+                "list": str(path),
+                "number": found.number,
+                "administrator" if is_administrator else "party": member,
+            }
+        )
         return
-    what = f"{party}'s key" if lost_key else party
+    what = f"{member}'s key" if lost_key else member
     say(f"{what} is excluded by list {found.number}, which the server's kit in {folder} has.")
     say(f"Send {path} to every party: colonnade federation take KIT {EXCLUDED}")
 

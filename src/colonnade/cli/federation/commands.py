@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -31,6 +31,7 @@ delta = 1e-5              # the largest δ of a job, and the δ at which its ε 
 # rows = 1000             # the fewest people that a job may be about
 # alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
 # approval = "ask"        # a person here approves every job before it begins; "two" asks for two
+{off}submission = "two"      # one administrator proposes every job, and another confirms it
 
 [epsilon]                 # by observer, the most that one job may tell it
 # server = 1.0
@@ -70,6 +71,9 @@ def new(
     host: str = typer.Option("localhost", "--host", help="The name under which parties reach the server."),
     port: int = typer.Option(8002, "--port", help="The one port that the server listens on."),
     name: str = typer.Option("colonnade", "--name", help="The federation's name."),
+    four_eyes: bool = typer.Option(
+        False, "--four-eyes", help="One administrator proposes every job, and another confirms it."
+    ),
     party: list[str] = typer.Option(
         [], "--party", "-p", metavar="NAME", help="For trying out: make this party's kit here too; repeat."
     ),
@@ -89,6 +93,10 @@ def new(
 
     if folder.exists():
         raise NameTaken(f"{folder} exists already. Name a new folder.")
+    if party and four_eyes:
+        raise InputError(
+            '--four-eyes: with --party nobody joins, and no policies are drafted. Write submission = "two" into them.'
+        )
     for member in party:
         _check_name(member, "--party")
         if party.count(member) > 1:
@@ -97,7 +105,8 @@ def new(
         if party:
             invitation, _ = all_kits(folder, name, party, host=host, port=port)
         else:
-            invitation = found_federation(folder, name, host=host, port=port)
+            submission: Literal["one", "two"] = "two" if four_eyes else "one"
+            invitation = found_federation(folder, name, host=host, port=port, submission=submission)
     except BaseException:
         # Half a federation is none, and holds keys.
         shutil.rmtree(folder, ignore_errors=True)
@@ -237,7 +246,8 @@ def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
     _check_told(told, invitation)
     made = make_kit(file, home / "request" / party, kit, root=invitation.root)
     if not policy.exists():
-        policy.write_text(POLICY.format(party=party), encoding="utf-8")
+        off = "" if invitation.submission == "two" else "# "
+        policy.write_text(POLICY.format(party=party, off=off), encoding="utf-8")
     found = identity.fingerprint(made.identity().certificate)
     return {"kit": str(kit), "policy": str(policy), "fingerprint": found}
 

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError, RemoteProtocolError
+from colonnade.errors import InputError, NameTaken, RemoteProtocolError
 
 SUBMITTED = "submitted"
 MOST_SILENCES = 5
@@ -43,21 +43,61 @@ def submit(
 
       colonnade job submit job.toml --kit ours/admin --wait
     """
-    from colonnade.federation.job import Job
-    from colonnade.federation.score_jobs import load_job
-    from colonnade.federation.train import request_of
+    _submit(kit, _checked(job), wait=wait, as_json=as_json)
 
-    asked = load_job(job)
-    if isinstance(asked, Job):
-        request_of(asked)
-    _submit(
-        kit,
-        job.read_text(encoding="utf-8"),
-        name=asked.name,
-        parties=asked.parties,
-        wait=wait,
-        as_json=as_json,
-    )
+
+@app.command("propose")
+def propose(
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
+    kit: Path = KIT,
+    hours: float = typer.Option(24.0, "--hours", help="How long another administrator may confirm it."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="The proposal; JOB.proposal.json if left out."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Propose a job that another administrator is to confirm: where policies say submission = "two".
+
+    Example:
+
+      colonnade job propose job.toml --kit ours/admin
+    """
+    from colonnade.federation import proposal
+    from colonnade.federation.whole_files import write_whole
+    from colonnade.runtime.kit import Kit
+
+    path = output or job.with_suffix(".proposal.json")
+    if path.exists():
+        raise NameTaken(f"{path} exists already. Name another file with --output.")
+    made = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
+    write_whole(path, made.text)
+    if as_json:
+        say_json({"proposal": str(path), "proposer": made.proposer, "until": made.until})
+        return
+    say(f"{made.proposer} proposes {path}, until {made.until[:16].replace('T', ' ')} UTC.")
+    say(f"Send it to another administrator: colonnade job confirm {path.name} --kit KIT")
+
+
+@app.command("confirm")
+def confirm(
+    proposed: Path = typer.Argument(..., metavar="PROPOSAL", help="What `job propose` wrote."),
+    kit: Path = KIT,
+    wait: bool = WAIT,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Confirm what another administrator proposed, and submit it: every party checks both signatures.
+
+    A confirmation is for one run. Look at the job in the proposal first.
+
+    Example:
+
+      colonnade job confirm job.proposal.json --kit eve
+    """
+    from colonnade.federation import proposal
+    from colonnade.runtime.kit import Kit
+
+    confirmed = proposal.confirm(Kit.load(kit), proposal.Proposal.load(proposed))
+    _submit(kit, confirmed.job, wait=wait, as_json=as_json, proposal=confirmed.text)
 
 
 @app.command("resume")
@@ -70,17 +110,12 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT, as_json: bo
 
       colonnade job resume 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
-    from colonnade.federation.score_jobs import parse_job
-
     kept = kit / SUBMITTED / f"{job_id}.json"
     if not kept.exists():
         raise InputError(f"{kept} does not exist: a job is resumed with the kit that submitted it.")
     facts = json.loads(kept.read_text(encoding="utf-8"))
-    asked = parse_job(facts["job"])
     first = facts["resumes"] or job_id
-    _submit(
-        kit, facts["job"], name=asked.name, parties=asked.parties, wait=wait, as_json=as_json, resumes=first
-    )
+    _submit(kit, facts["job"], wait=wait, as_json=as_json, resumes=first, proposal=facts.get("proposal", ""))
 
 
 @app.command("status")
@@ -174,31 +209,47 @@ def stop(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None
     say_json({"id": job_id, "state": "stopped"}) if as_json else say(f"{job_id} is being stopped.")
 
 
+def _checked(job: Path) -> str:
+    """The text of a job file that is in order."""
+    from colonnade.federation.job import Job
+    from colonnade.federation.score_jobs import load_job
+    from colonnade.federation.train import request_of
+
+    asked = load_job(job)
+    if isinstance(asked, Job):
+        request_of(asked)
+    return job.read_text(encoding="utf-8")
+
+
 def _submit(
-    kit: Path, text: str, *, name: str, parties: tuple[str, ...], wait: bool, as_json: bool, resumes: str = ""
+    kit: Path, text: str, *, wait: bool, as_json: bool, resumes: str = "", proposal: str = ""
 ) -> None:
+    from colonnade.federation.score_jobs import parse_job
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import Administration
 
-    found = Kit.load(kit)
+    found, asked = Kit.load(kit), parse_job(text)
     with Administration(found) as session:
-        absent = sorted(set(parties) - set(session.parties()))
+        absent = sorted(set(asked.parties) - set(session.parties()))
         if absent:
             raise RemoteProtocolError(
                 f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not connected to the server. Nothing was "
                 "submitted. Ask them to run `colonnade party start`."
             )
-        job_id = session.submit(text, name=name, parties=parties, resumes=resumes)
+        job_id = session.submit(
+            text, name=asked.name, parties=asked.parties, resumes=resumes, proposal=proposal
+        )
         kept = found.path / SUBMITTED / f"{job_id}.json"
         kept.parent.mkdir(exist_ok=True)
-        kept.write_text(json.dumps({"job": text, "resumes": resumes}), encoding="utf-8")
-        facts: dict[str, Any] = {"id": job_id, "state": "submitted"}
+        facts = {"job": text, "resumes": resumes, **({"proposal": proposal} if proposal else {})}
+        kept.write_text(json.dumps(facts), encoding="utf-8")
+        said: dict[str, Any] = {"id": job_id, "state": "submitted"}
         if wait:
-            facts |= wait_for(session, job_id)
+            said |= wait_for(session, job_id)
     if as_json:
-        say_json(facts)
+        say_json(said)
     else:
-        say(f"{job_id}  {facts['state']}" + (f"  {facts['reason']}" if facts.get("reason") else ""))
+        say(f"{job_id}  {said['state']}" + (f"  {said['reason']}" if said.get("reason") else ""))
 
 
 def wait_for(session: Any, job_id: str) -> dict[str, Any]:
@@ -219,9 +270,7 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for path in session.download(job_id, Path(folder)).rglob(OUTCOME):
             outcome = json.loads(path.read_text(encoding="utf-8"))
-            facts |= {
-                key: outcome[key] for key in ("state", "reason", "step", "run", "seconds") if key in outcome
-            }
+            facts |= {key: outcome[key] for key in ("state", "reason", "step", "run") if key in outcome}
     if facts["state"].startswith("FINISHED"):
         facts["reason"] = (
             "the server's part of the job left no word. Ask every party for `colonnade job status`, and look at "

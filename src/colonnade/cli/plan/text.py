@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from colonnade.methods.margin.plan import MarginPlan
+from colonnade.privacy.words import observer_text
 from colonnade.report.numbers import duration_text, size_text, spent_text
 from colonnade.report.plain import lines_text
 from colonnade.report.text import guarantee_lines, table_lines, wrapped
 
-HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
+HEAD = ("method", "error", "ε ≤", "sent", "rounds", "time", "memory", "budgets")
 _WAYS = {
     "curve": "on a curve, as short lists are",
     "oprf": "by oblivious transfers, as long lists are",
@@ -42,12 +43,12 @@ def _checked(plan: dict[str, Any]) -> str:
 
 
 def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
-    """The whole plan, wrapped to the terminal; `verbose` has every statement as its sentence too."""
-    lines = [
-        facts["name"],
-        f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
-        f"plan {facts['plan']['hash'][:12]}",
-    ]
+    """The whole plan, wrapped to the terminal.
+
+    `verbose` has every statement as its sentence too, and noise and ε by observer of every method.
+    """
+    lines = wrapped([plan_line(facts)], columns, indent="")
+    lines.append(f"  {facts['features']} features, plan {facts['plan']['hash'][:12]}")
     if facts["because"]:
         said = f"The job names no method, so it takes {facts['method']}: {facts['because']}."
         lines += wrapped([said], columns)
@@ -68,7 +69,7 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
         "Methods for this job",
         *table_lines(method_rows(facts["methods"], facts["recommended"]), columns),
     ]
-    lines += ["", *wrapped(notes(facts), columns)]
+    lines += ["", *wrapped(notes(facts, verbose=verbose), columns)]
     lines += ["", "Recommended" if facts["recommended"] else "No recommendation"]
     named = f"{facts['recommended']}. " if facts["recommended"] else ""
     lines += wrapped([f"{named}{facts['why']}"], columns)
@@ -80,6 +81,26 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
     )
     lines += ["", "Nothing was run or charged."]
     return lines_text(lines)
+
+
+def plan_line(facts: dict[str, Any]) -> str:
+    """The plan in one line: what, by which method, the largest ε, what budgets say, and the expected error."""
+    said = [f"{facts['task']} by {facts['method']} on {facts['rows']} people"]
+    if facts["guarantees"]:
+        worst = max(facts["guarantees"], key=lambda item: float(item["epsilon"]))
+        said.append(f"ε at most {spent_text(worst['epsilon'])}, for {observer_text(worst['observer'])}")
+    refusing = [item["party"] for item in facts["budgets"] if item["admits"] is False]
+    if refusing:
+        said.append(f"refused by the budget of {' and '.join(refusing)}")
+    else:
+        asked = all(item["admits"] for item in facts["budgets"])
+        said.append("every budget admits it" if asked else "not every budget is known here")
+    made = facts["methods"][0]["forecast"]
+    if made is not None and made["expected"] is not None:
+        exact = facts["without_privacy"]
+        beside = "" if exact is None else f" ({exact:.3f} without privacy)"
+        said.append(f"error {made['expected']['error']:.3f} on invented people{beside}")
+    return f"{facts['name']}: {'; '.join(said)}."
 
 
 def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
@@ -148,8 +169,8 @@ def _number(text: str) -> float:
     return float("inf") if text == "∞" else float(text)
 
 
-def notes(facts: dict[str, Any]) -> list[str]:
-    """How to read the table, and what is missing from it."""
+def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
+    """How to read the table, and what is missing from it; `verbose` has noise and ε of every method too."""
     methods, line = facts["methods"], facts["line"]
     made = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}
     found = []
@@ -181,9 +202,12 @@ def notes(facts: dict[str, Any]) -> list[str]:
         for name, each in made.items()
         if each["noise"] is not None
     ]
-    if noises:
+    if noises and verbose:
         found.append(f"Noise, standard deviation. {'; '.join(noises)}.")
-    found += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
+    if verbose:
+        found += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
+    elif len(made) > 1:
+        found.append("The noise of each method, and its ε by observer, are shown with --verbose.")
     if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
         found.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
     if facts["held_out"]:

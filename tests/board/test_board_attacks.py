@@ -1,0 +1,271 @@
+"""Attacks on every address of a board: without a link, from elsewhere, as an auditor, with names of others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from boards import (
+    ADA,
+    EVE,
+    ORIGIN,
+    application,
+    ask,
+    bank,
+    growing,
+    noted,
+    rehearse,
+    visit,
+    write_runs,
+)
+from cli_project import write_project
+from two_houses import PARTIES, job_text
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+
+from report_runs import HOSTILE, hostile_run
+
+from colonnade.board.access import Access
+from colonnade.board.forecasts import Forecasts
+from colonnade.board.gate import LARGEST_FORM, MOST_FIELDS
+from colonnade.board.place import Place
+from colonnade.data.schema import Schema
+from colonnade.data.toml_text import toml_text
+from colonnade.ledger import Ledger
+
+NAMES = {
+    "job": "j1", "run": "j9", "file": "facts.json", "party": "bank", "folder": "j9", "key": "bank", "plan": "1",
+    "name": "board.css",
+}  # fmt: skip
+ALL_MAY = {"/leave", "/data/{key}"}
+WITHOUT_A_LINK = {"/enter", "/static/{name}"}
+UP = ("..%2F..%2Fstartup", "%2e%2e%2f%2e%2e%2fbank", "..", "%2Fetc", "..%5C..", "j9%00", "%2E%2E/bank")
+
+
+def routes(kind: str) -> list[str]:
+    """Every address of a board that answers to this."""
+    _, app = application(Place(Path(__file__).parent), Access([]))
+    return [route.path for route in app._app.routes if kind in route.methods]
+
+
+def filled(path: str, **names: str) -> str:
+    for name, value in {**NAMES, **names}.items():
+        path = path.replace(f"{{{name}}}", value)
+    return path
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A kit with something at every address."""
+    kit = bank(tmp_path)
+    ask(kit)
+    facts = {**hostile_run()[0], "time": "2026-05-06T07:08:09+00:00"}
+    write_runs(kit.runs, facts, ["j9"])
+    return kit.path
+
+
+def state(folder: Path) -> dict[Path, bytes]:
+    """What lies in a folder and beside it, but for the log."""
+    files = (path for path in folder.parent.parent.rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if path.name != "board.jsonl"}
+
+
+def test_every_address_needs_a_link_and_every_act_its_own_page_a_form_token_and_an_officer(
+    full: Path,
+) -> None:
+    acts, pages = routes("POST"), routes("GET")
+    assert len(acts) >= 8 and len(pages) >= 28
+    nobody, ada, eve = visit(full, None), visit(full), visit(full, EVE)
+    before = state(full)
+    for path in pages:
+        if path not in WITHOUT_A_LINK:
+            assert nobody.get(filled(path)).status == 401, path
+            assert nobody.client.ask("HEAD", filled(path)).status == 401, path
+    for path in acts:
+        address = filled(path)
+        assert nobody.send(address, token="0" * 64).status == 401, path
+        for origin in (None, "null", "https://evil.example", "http://127.0.0.1:1"):
+            assert ada.send(address, origin=origin).status == 403, path
+        assert ada.send(address, token=eve.token()).status == 403, path
+        if path not in ALL_MAY:
+            answer = eve.send(address, decision="approve", digest="5" * 64, deed="save", rows="5")
+            assert answer.status == 403 and "auditor" in answer.text, path
+    for path in (path for path in pages if path not in acts):
+        assert ada.post(filled(path), {"form_token": ada.token()}, [("origin", ORIGIN)]).status in (
+            404,
+            405,
+        ), path
+    assert state(full) == before
+    refused = [found for by, act, found in noted(full) if (by, act) == ("Eve", "was refused")]
+    assert refused == ["an auditor looks only"] * (len(acts) - len(ALL_MAY))
+
+
+def test_a_look_at_a_link_without_opening_it_does_not_use_it_up(full: Path) -> None:
+    access = Access([ADA])
+    nobody = visit(full, None, access=access)
+    address = f"/enter?token={access.tokens[ADA]}"
+    assert nobody.client.ask("HEAD", address).status == 401
+    assert nobody.get(address).status == 303
+
+
+def test_headers_that_name_a_person_mean_nothing_without_a_proxy_that_was_configured(full: Path) -> None:
+    nobody = visit(full, None)
+    for name in (
+        "x-auth-request-email",
+        "x-user",
+        "x-forwarded-user",
+        "remote-user",
+        "authorization",
+        "x-secret",
+    ):
+        assert nobody.get("/", [(name, "Ada")]).status == 401, name
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("application/json", b"{}", 415),
+        ("text/plain", b"decision=approve", 415),
+        ("application/x-www-form-urlencoded", b"a" * (LARGEST_FORM + 1), 413),
+        ("application/x-www-form-urlencoded", b"&".join([b"a=1"] * (MOST_FIELDS + 1)), 400),
+        ("application/x-www-form-urlencoded", b"a=%ff", 400),
+        ("application/x-www-form-urlencoded", b"\xff", 400),
+    ],
+)
+def test_forms_that_no_page_of_the_board_sends_are_refused(
+    full: Path, kind: str, body: bytes, status: int
+) -> None:
+    ada = visit(full)
+    answer = ada.client.ask("POST", "/requests/j1", [("content-type", kind), ("origin", ORIGIN)], body)
+    assert answer.status == status and "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize("up", UP)
+def test_no_name_in_an_address_leads_out_of_the_kit(full: Path, up: str) -> None:
+    (full.parent.parent / "secret.html").write_text("a secret")
+    ada = visit(full)
+    before = state(full)
+    for path in routes("GET"):
+        for name in NAMES:
+            if f"{{{name}}}" in path:
+                answer = ada.get(filled(path, **{name: up}))
+                assert answer.status in (401, 404, 409) and "a secret" not in answer.text, (path, name)
+    for path in routes("POST"):
+        if "{" in path:
+            kept = dict.fromkeys(NAMES, up)
+            assert ada.send(filled(path, **kept), rows="5", decision="approve", deed="save").status in (
+                404,
+                409,
+            ), path
+    assert state(full) == before
+
+
+def test_links_of_a_file_system_are_not_followed_to_other_files(full: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.html"
+    secret.write_text("a secret")
+    run = full / "runs" / "j9"
+    (run / "parties").mkdir()
+    (run / "parties" / "bank.html").symlink_to(secret)
+    (run / "release.npz").symlink_to(secret)
+    beside = full / "runs" / "table"
+    beside.mkdir()
+    (beside / "comparison.html").symlink_to(secret)
+    ada = visit(full)
+    for path in ("/runs/j9/own/bank", "/runs/j9/file/release.npz", "/beside/table/comparison.html"):
+        answer = ada.get(path)
+        assert answer.status == 404 and "a secret" not in answer.text, path
+
+
+def hostile_folder(folder: Path) -> None:
+    """Party files whose columns, categories and classes somebody else named, a job and runs."""
+    project = write_project(folder, rows=40)
+    for old in ("age", "clerk", "high"):
+        text = (
+            project.path("bank.csv").read_text().replace(old, '"' + (HOSTILE + old).replace('"', '""') + '"')
+        )
+        project.path("bank.csv").write_text(text)
+    schema: dict[str, Any] = {
+        "id": "customer",
+        "columns": {
+            f"{HOSTILE}age": {"kind": "numeric", "low": 18, "high": 90},
+            "job": {"kind": "categorical", "categories": [f"{HOSTILE}clerk", "farmer", "nurse"]},
+        },
+        "label": {"column": "risk", "kind": "classes", "classes": ["low", f"{HOSTILE}high"]},
+    }
+    project.path("bank.schema.toml").write_text(toml_text(schema))
+    project.edit("job.toml", '"Default risk"', json.dumps(HOSTILE))
+
+
+def test_columns_and_classes_that_others_named_are_text_on_every_page(tmp_path: Path) -> None:
+    hostile_folder(tmp_path)
+    ada = visit(tmp_path)
+    ada.board.forecasts = Forecasts(rehearse)
+    form = {
+        "name": HOSTILE, "task": "classification", "method": "local", "epsilon": "1", "rows": "400",
+        "party:bank": "on", "party:insurer": "on", f"column:bank:{HOSTILE}age": "on", "column:bank:job": "on",
+        "column:insurer:claims": "on",
+    }  # fmt: skip
+    owner = "bank"
+    pages = [ada.send("/plan", **{**form, "epsilon": HOSTILE}).text, ada.send(f"/data/{owner}").text]
+    assert ada.send("/plan", **form).headers["location"] == "/plan/1"
+    ada.board.forecasts.close()
+    assert ada.send("/plan/1", deed="save").status == 303
+    assert ada.send("/plan/1", deed=HOSTILE).status == 400
+    shown = ("/plan", "/plan/1", "/plan?from=1", "/plan?job=job.toml", "/data", f"/compare?run={HOSTILE}")
+    pages += [ada.get(path).text for path in (*shown, "/", "/log")]
+    assert all("<script>alert" not in page and "<title><" not in page for page in pages)
+    assert all("&lt;script&gt;alert" in page for page in pages[2:-2])
+    assert "By pilot runs" in ada.get("/plan/1").text
+
+
+def test_a_reason_a_step_and_an_error_that_others_wrote_are_text(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    schemas = {
+        party: Schema.load(tmp_path / f"{party}.schema.toml").public(party).to_data() for party in PARTIES
+    }
+    ask(kit, "j1", name=HOSTILE, what=HOSTILE, text=f"# {HOSTILE}\n{job_text()}", schemas=schemas, rows=60)
+    growing(kit, "j5", HOSTILE)
+    growing(kit, "j6", HOSTILE)
+    outcome = {
+        "member": "bank",
+        "job": HOSTILE,
+        "id": "j6",
+        "state": "failed",
+        "step": HOSTILE,
+        "reason": HOSTILE,
+    }
+    (kit.run_folder("j6") / "outcome.json").write_text(json.dumps({**outcome, "kind": HOSTILE}))
+    (kit.path / "peers").mkdir()
+    (kit.path / "peers" / "<img src=x onerror=alert(1)>.json").write_text("{}")
+    ada = visit(kit.path)
+    ada.board.forecasts = Forecasts(lambda asked, made: None)
+    assert ada.send("/requests/j1", decision="decline", digest="5" * 64, because=HOSTILE).status == 303
+    for path in ("/", "/requests", "/requests/j1", "/runs", "/runs/j5", "/runs/j6", "/ledger", "/log"):
+        page = ada.get(path).text
+        assert "<script>alert" not in page and "<img" not in page, path
+    assert Ledger.open(tmp_path / "bank.ledger").decisions()[0].because == HOSTILE
+    ada.board.forecasts.close()
+
+
+def test_nothing_else_speaks_to_the_board_than_http(full: Path) -> None:
+    _, app = application(Place(full), Access([]))
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    scope = {
+        "type": "websocket",
+        "path": "/events",
+        "headers": [(b"host", b"127.0.0.1:8765")],
+        "query_string": b"",
+    }
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 403
