@@ -50,13 +50,14 @@ endif
 
 # The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then a
 # notebook for each paper, the slow tests, of which some read those sets too, and KILLS kills of `colonnade train`.
-# Studies and kills go on where they stopped. SCALE=small runs every study in small, on made-up rows, and keeps nothing.
+# Studies and kills go on where they stopped. SCALE=small runs every study in small, on made-up rows, and keeps nothing;
+# SCALE=full takes what the papers take also where that is hours.
 KILLS ?= 1000
 reproduce: .venv/ready
 ifeq ($(SCALE),small)
 	$(BIN)/python -m reproduction --quick
 else
-	@if [ -n "$(DATA)" ]; then $(BIN)/python -m reproduction --data "$(DATA)"; else echo "DATA=folder runs the studies"; fi
+	@if [ -n "$(DATA)" ]; then $(BIN)/python -m reproduction --data "$(DATA)" $(if $(filter full,$(SCALE)),--full); else echo "DATA=folder runs the studies"; fi
 	$(BIN)/python -m notebooks $(if $(DATA),--data "$(DATA)")
 	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 	$(BIN)/python -m reproduction.kills --kills $(KILLS) --folder build/kills

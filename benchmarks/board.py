@@ -57,7 +57,7 @@ OF_A_KIT = (
     *("/", "/requests", "/requests/j1", "/requests/j2", "/runs", "/runs/going", "/runs/failed", "/ledger"),
     *("/data", "/plan", "/compare", "/log"),
 )
-ROWS = "/data/bank"
+OWNER = "bank"
 REPORT = "/runs/run-00001/report"
 PLANNED = {"name": "risk", "task": "classification", "method": "local", "epsilon": "1", "rows": "400"}
 
@@ -178,7 +178,7 @@ def look_at_rows(shown: Browser, address: str, found: Findings) -> None:
     found.pages += 1
     for width in WIDTHS:
         shown.show(f"{address}/data", width=width)
-        shown.click(f'form[action="{ROWS}"] button')
+        shown.click(f'form[action="/data/{OWNER}"] button')
         wait_for(shown, "For bank only")
         found.take(shown, address)
 

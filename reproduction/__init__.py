@@ -1,8 +1,10 @@
-"""The papers' tables and figures, run again: one module a paper, one page of results (docs/reproduction.md).
+"""The papers' tables and figures, run again: one module a paper, one page of results (docs/reproduction.md);
+and studies of our own, with a page each.
 
     python -m reproduction --data FOLDER            all studies, then the page
     python -m reproduction --only skellam           some of them
     python -m reproduction --part "Figure 2"        parts with this in their title; each is kept as soon as it is run
+    python -m reproduction --full                   as published also where that takes hours
     python -m reproduction --list                   every table and figure, and how much of it was run
     python -m reproduction --page                   the page again, from the results that are kept
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -23,8 +23,9 @@ from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
 from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
+from reproduction.judged_quality import TITLE, judged_section
 from reproduction.one_place import DELTA, OnePlace
-from reproduction.sections import FIGURES, Part, Picture, Section, Table, load, timed
+from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, load, timed
 from reproduction.skellam_sets import made_up_incomes
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0, 10.0)
@@ -37,23 +38,42 @@ SETS: dict[str, Callable[[Path], PublicSet]] = {
 BY_PROTOCOL = ("functional", "intermediate", "one-shot", "local")
 DRAWN = 50_000
 """Invented people on whom a regression is fitted."""
-TOGETHER = "Which tool to take"
+TOGETHER, EXACT = "Which tool to take", "without privacy"
+KEPT = Path("build/all_methods.json")
+SHOWN = {
+    "margin": Style("#1f5fa8", (), "circle"),
+    "moments": Style("#b5472f", (5, 2), "square"),
+    "moments of ordered bins": Style("#2e7d4f", (1.5, 2), "up"),
+    "regression on a table": Style("#6b4c9a", (6, 2, 1.5, 2), "diamond"),
+    "trees": Style("#8a6d1f", (1.5, 1.5, 5, 1.5), "down"),
+    "functional": Style("#595959", (8, 3), "cross"),
+}
 Scores = NDArray[np.float64]
+Way = Callable[[float], dict[str, Scores]]
 
 
 def study(data: Path, quick: bool) -> list[Part]:
     """What to take, then a section for each set."""
     if quick:
         few = made_up_incomes(600)
-        return [Part("made up", lambda: _section("made up", few, epsilons=(1.0,), others=("functional",)))]
+        return [
+            Part("made up", lambda: _section("made up", few, epsilons=(1.0,), others=("functional",))),
+            Part(TITLE, lambda: judged_section({"made up": lambda: few}, epsilons=(10.0,), kept=None)),
+        ]
     return [
         Part(TOGETHER, _together),
         *(Part(name, partial(_measured_of, name, data)) for name in SETS),
+        Part(
+            TITLE,
+            lambda: judged_section(
+                {name: partial(read, data) for name, read in SETS.items()}, epsilons=EPSILONS, kept=KEPT
+            ),
+        ),
     ]
 
 
 def _measured_of(name: str, data: Path) -> Section:
-    return _section(name, SETS[name](data))
+    return _section(name, SETS[name](data), kept=KEPT)
 
 
 def _section(
@@ -62,59 +82,79 @@ def _section(
     *,
     epsilons: Sequence[float] = EPSILONS,
     others: Sequence[str] = BY_PROTOCOL,
+    kept: Path | None = None,
 ) -> Section:
-    facts: dict[str, Any] = {}
+    """One set; every method's figures are kept as soon as they are there, so that an interruption loses one."""
     with timed() as watch:
         split, coded = people.split(2, 0), binned(people).split(2, 0)
         truth = np.asarray(split.test_labels.astype(str) == str(people.label.classes[1]))  # type: ignore[union-attr]
-        place, coarse = OnePlace(split.tables), OnePlace(coded.tables)
-        column = people.label.column
-        for epsilon in epsilons:
-            for method, scores in _scores(split, place, coded, coarse, column, epsilon, others):
-                facts[f"{method}, {epsilon:g}"] = _judged(scores, truth)
-        exact = Federation(split.tables, budget=(1e6, DELTA), public=True)
-        found = train_with(exact, "non-private", TrainingSpec("classification", 1.0, DELTA, DELTA))
-        facts["without privacy"] = _judged(_decided(found, split), truth)
+        ways = _ways(split, coded, people.label.column, others)
+        pieces = Pieces(kept)
+        exact = pieces.get(f"{name}, {EXACT}", partial(_judged, partial(_exact, split), 0.0, truth))
+        found = {
+            (way, epsilon): pieces.get(f"{name}, {way}, {epsilon:g}", partial(_judged, made, epsilon, truth))
+            for way, made in ways.items()
+            for epsilon in epsilons
+        }
+    facts = {
+        f"{method}, {epsilon:g}": figures
+        for (_, epsilon), each in found.items()
+        for method, figures in each.items()
+    } | exact
     commonest = max(float(truth.mean()), 1.0 - float(truth.mean()))
     text = f"""
 {len(split.train_labels):,} people to train on and {len(truth):,} others to score, one split, {len(people.columns)}
 columns between two parties, δ = 1e-5. Always answering the commonest class has {commonest:.4f}; a model without privacy
-has {facts["without privacy"][0]:.4f} and an AUC of {facts["without privacy"][1]:.4f}.
+has {facts[EXACT][0]:.4f} and an AUC of {facts[EXACT][1]:.4f}.
 """
     picture = () if name == "made up" else (_picture(name, facts, epsilons),)
     return Section(name, text, (_table(facts, epsilons),), picture, watch.seconds, facts={"scores": facts})
 
 
-def _scores(
-    split: Split,
-    place: OnePlace,
-    coded: Split,
-    coarse: OnePlace,
-    label: str,
-    epsilon: float,
-    others: Sequence[str],
-) -> Iterator[tuple[str, Scores]]:
-    """Every method's scores of the held-out people."""
-    yield "margin", _decided(place.margin(epsilon=epsilon), split)
-    yield "moments", _decided(place.moments("classification", epsilon=epsilon), split)
-    plain = coarse.moments("classification", epsilon=epsilon)
-    yield "moments of ordered bins", _decided(plain, coded)
-    yield "regression on a table", _on_table(plain, label, coded)
-    by_class = coarse.moments("classification", epsilon=epsilon, options={"conditional": True})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trees = GradientBoostedTrees().fit(by_class)
-    yield "trees", np.asarray(trees.decision_function(coded.test_rows))
-    for method in others:
+def _ways(split: Split, coded: Split, label: str, others: Sequence[str]) -> dict[str, Way]:
+    """Ways to have scores of the held-out people at an ε: one for each release, of which several models may be made."""
+    place, coarse = OnePlace(split.tables), OnePlace(coded.tables)
+
+    def bins(epsilon: float) -> dict[str, Scores]:
+        plain = coarse.moments("classification", epsilon=epsilon)
+        return {
+            "moments of ordered bins": _decided(plain, coded),
+            "regression on a table": _on_table(plain, label, coded),
+        }
+
+    def trees(epsilon: float) -> dict[str, Scores]:
+        by_class = coarse.moments("classification", epsilon=epsilon, options={"conditional": True})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = GradientBoostedTrees().fit(by_class)
+        return {"trees": np.asarray(fitted.decision_function(coded.test_rows))}
+
+    def by_protocol(method: str, epsilon: float) -> dict[str, Scores]:
         source = Federation(split.tables, budget=(1e6, DELTA), public=True)
+        options = checked_options(METHODS[method], {})
         try:
-            options = checked_options(METHODS[method], {})
             found = train_with(
                 source, method, TrainingSpec("classification", epsilon, DELTA, DELTA, options=options)
             )
         except ColonnadeError:
-            continue
-        yield method, _decided(found, split)
+            return {}
+        return {method: _decided(found, split)}
+
+    return {
+        "margin": lambda epsilon: {"margin": _decided(place.margin(epsilon=epsilon), split)},
+        "moments": lambda epsilon: {
+            "moments": _decided(place.moments("classification", epsilon=epsilon), split)
+        },
+        "bins": bins,
+        "trees": trees,
+        **{method: partial(by_protocol, method) for method in others},
+    }
+
+
+def _exact(split: Split, _epsilon: float) -> dict[str, Scores]:
+    source = Federation(split.tables, budget=(1e6, DELTA), public=True)
+    found = train_with(source, "non-private", TrainingSpec("classification", 1.0, DELTA, DELTA))
+    return {EXACT: _decided(found, split)}
 
 
 def _decided(found: Any, split: Split) -> Scores:
@@ -134,9 +174,15 @@ def _on_table(release: MomentRelease, label: str, split: Split) -> Scores:
     return np.asarray(model.decision_function(release.features(split.test_rows) * scale))
 
 
-def _judged(scores: Scores, truth: NDArray[np.bool_]) -> list[float]:
-    right, area = float(((scores > 0) == truth).mean()), float(roc_auc_score(truth, scores))
-    return [round(right, 5), round(area, 5)]
+def _judged(way: Way, epsilon: float, truth: NDArray[np.bool_]) -> dict[str, list[float]]:
+    """Accuracy and AUC of every model that a way makes."""
+    return {
+        method: [
+            round(float(((scores > 0) == truth).mean()), 5),
+            round(float(roc_auc_score(truth, scores)), 5),
+        ]
+        for method, scores in way(epsilon).items()
+    }
 
 
 def _methods(facts: Mapping[str, Any]) -> list[str]:
@@ -156,7 +202,7 @@ def _table(facts: Mapping[str, list[float]], epsilons: Sequence[float]) -> Table
         )
         for method in _methods(facts)
     ]
-    rows.append(("without privacy", *("{:.4f} / {:.4f}".format(*facts["without privacy"]) for _ in epsilons)))
+    rows.append((EXACT, *("{:.4f} / {:.4f}".format(*facts[EXACT]) for _ in epsilons)))
     head = ("method", *(f"ε = {epsilon:g}" for epsilon in epsilons))
     return Table("Accuracy / AUC on held-out people", head, tuple(rows))
 
@@ -169,17 +215,18 @@ def _together() -> Section:
         if section.title in SETS
     }
     rows, lines = [], []
-    methods = _methods(next(iter(found.values())))
+    methods = list(dict.fromkeys(method for facts in found.values() for method in _methods(facts)))
     for measure, place in (("accuracy", 0), ("AUC", 1)):
         for method in methods:
             cells = []
             for epsilon in EPSILONS:
                 behind = [
-                    facts["without privacy"][place] - facts[f"{method}, {epsilon:g}"][place]
+                    facts[EXACT][place] - facts[f"{method}, {epsilon:g}"][place]
                     for facts in found.values()
                     if f"{method}, {epsilon:g}" in facts
                 ]
-                cells.append(f"{100 * fmean(behind):.1f}" if len(behind) == len(found) else "no plan")
+                some = "" if len(behind) == len(found) else f" ({len(behind)} sets)"
+                cells.append(f"{100 * fmean(behind):.1f}{some}" if behind else "no plan")
             rows.append((measure, method, *cells))
     for epsilon in EPSILONS:
         said = []
@@ -210,19 +257,41 @@ invented people of the same release, *trees* are boosted from a second release, 
         TOGETHER,
         text,
         (Table(f"Behind a model without privacy, mean over {len(found)} sets", head, tuple(rows)),),
+        (_mean_picture(found),),
     )
+
+
+def _mean_picture(found: Mapping[str, Mapping[str, list[float]]]) -> Picture:
+    """Points of accuracy behind, on average over the sets."""
+    lines = tuple(
+        Series(
+            method,
+            EPSILONS,
+            tuple(
+                max(
+                    0.05,
+                    100
+                    * fmean(facts[EXACT][0] - facts[f"{method}, {epsilon:g}"][0] for facts in found.values()),
+                )
+                for epsilon in EPSILONS
+            ),
+            (),
+            style,
+        )
+        for method, style in SHOWN.items()
+        if all(f"{method}, {epsilon:g}" in facts for facts in found.values() for epsilon in EPSILONS)
+    )
+    words = f"points of accuracy behind a model without privacy, mean over {len(found)} public sets"
+    axes = Axes("ε", "points behind", log_x=True, log_y=True, ticks=EPSILONS)
+    picture = Picture("all-methods-behind.svg", words[0].upper() + words[1:] + ", by method")
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    picture.path.write_text(
+        svg(Chart(f"Behind no privacy, mean over {len(found)} sets", axes, lines)), encoding="utf-8"
+    )
+    return picture
 
 
 def _picture(name: str, facts: Mapping[str, list[float]], epsilons: Sequence[float]) -> Picture:
-    shown = ("margin", "moments", "moments of ordered bins", "regression on a table", "trees", "functional")
-    styles = (
-        Style("#1f5fa8", (), "circle"),
-        Style("#b5472f", (5, 2), "square"),
-        Style("#2e7d4f", (1.5, 2), "up"),
-        Style("#6b4c9a", (6, 2, 1.5, 2), "diamond"),
-        Style("#8a6d1f", (1.5, 1.5, 5, 1.5), "down"),
-        Style("#595959", (8, 3), "cross"),
-    )
     lines = tuple(
         Series(
             method,
@@ -231,10 +300,10 @@ def _picture(name: str, facts: Mapping[str, list[float]], epsilons: Sequence[flo
             (),
             style,
         )
-        for method, style in zip(shown, styles, strict=True)
+        for method, style in SHOWN.items()
         if all(f"{method}, {epsilon:g}" in facts for epsilon in epsilons)
     )
-    level = Level(100 * facts["without privacy"][1], Style("#999999", (2, 2)), note="no privacy")
+    level = Level(100 * facts[EXACT][1], Style("#999999", (2, 2)), note="no privacy")
     axes = Axes("ε", "AUC, %", log_x=True, ticks=tuple(epsilons), from_zero=False)
     file = f"all-methods-{name.split()[0].lower()}.svg"
     FIGURES.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,15 @@ from reproduction.poisson_binomial_data import (
     activity,
     cifar,
     made_up,
+    made_up_images,
     made_up_tables,
     mnist,
     phishing,
     phishing_tables,
 )
+from reproduction.poisson_binomial_images import IMAGES_TITLE, images_section
 from reproduction.poisson_binomial_phishing import phishing_section
-from reproduction.sections import Part, Section, Table, timed
+from reproduction.sections import EFFORT, Part, Section, Table, timed
 from reproduction.split_training import BATCH, EMBEDDING, RATE, Data, Setting, Trainer
 
 matplotlib.use("Agg")
@@ -42,14 +46,38 @@ PRINTED_TABLE_2 = {
 PRINTED_NPQ = ("10", "0.38")
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much is trained: epochs on phishing by parties, images to train on, and the seeds of the runs."""
+
+    epochs: Mapping[int, int]
+    seeds: tuple[int, ...]
+    digits: int
+    images: int
+    image_epochs: Mapping[str, int]
+    image_seeds: tuple[int, ...]
+
+
+SMALLER = Size({5: 40, 10: 20}, (0,), 6_000, 6_000, {"MNIST": 3, "CIFAR-10": 5}, (0,))
+PUBLISHED = Size({5: 100, 10: 100}, (0, 1, 2), 60_000, 10_000, {"MNIST": 30, "CIFAR-10": 100}, (0, 1))
+"""As published, or as much as is at hand: hours, which go on where they stopped."""
+
+
 def study(data: Path, quick: bool) -> list[Part]:
     """All sections of this paper."""
     torch.set_num_threads(1)
     phishing_title, tool_title = "Phishing, five and ten parties", "Which tool to take"
+    size = PUBLISHED if EFFORT.full else SMALLER
     if quick:
         return [
             Part(
                 phishing_title, lambda: phishing_section({5: made_up()}, epochs={5: 2}, seeds=(0,), kept=None)
+            ),
+            Part(
+                IMAGES_TITLE,
+                lambda: images_section(
+                    {"made up": made_up_images()}, epochs={"made up": 2}, seeds=(0, 1), kept=None
+                ),
             ),
             Part(tool_title, lambda: _which_tool(made_up_tables(), epsilons=(8.0,))),
         ]
@@ -59,13 +87,21 @@ def study(data: Path, quick: bool) -> list[Part]:
             phishing_title,
             lambda: phishing_section(
                 {parties: phishing(data, parties) for parties in (5, 10)},
-                epochs={5: 40, 10: 20},
-                seeds=(0,),
+                epochs=size.epochs,
+                seeds=size.seeds,
                 kept=Path("build/phishing"),
             ),
         ),
         Part("Activity: Table 2", lambda: _activity(activity(data), epochs=60)),
-        Part("Images in quadrants", lambda: _images(data)),
+        Part(
+            IMAGES_TITLE,
+            lambda: images_section(
+                {"MNIST": mnist(data, size.digits), "CIFAR-10": cifar(data, size.images)},
+                epochs=size.image_epochs,
+                seeds=size.image_seeds,
+                kept=Path("build/images.json"),
+            ),
+        ),
         Part("Theorem 6.4", lambda: _convergence(phishing(data, 5), steps=400)),
         Part(tool_title, lambda: _which_tool(phishing_tables(data), epsilons=(1.0, 4.0, 8.0, 16.0))),
         Part("Not run", _not_available),
@@ -167,32 +203,6 @@ def _reached(epochs: int | None, data: Data, trials: int | None) -> tuple[str, s
         return "not reached", ""
     bits = 64.0 if trials is None else math.log2(5 * trials) + 32
     return str(epochs), f"{epochs * len(data.train_codes) * 5 * EMBEDDING * bits / 8e6:.1f}"
-
-
-def _images(folder: Path) -> Section:
-    rows = []
-    with timed() as watch:
-        for name, data, epochs in (("MNIST", mnist(folder), 3), ("CIFAR-10", cifar(folder), 5)):
-            settings = [Setting("npq")]
-            settings += [Setting("pbm", trials, beta) for trials, beta in ((4, 0.1), (16, 0.1), (16, 0.15))]
-            settings += [Setting("ldp", 16, 0.15, matched) for matched in (False, True)]
-            for setting in settings:
-                curve = Trainer(data, setting, momentum=0.9).epochs(epochs)
-                kind = setting.kind.upper() + (", matched" if setting.matched else "")
-                noisy = setting.kind == "pbm"
-                cost = epsilon_text(true_epsilon(4, setting.trials, setting.beta, epochs)) if noisy else ""
-                by_epoch = " ".join(f"{value:.3f}" for value in curve.test)
-                rows.append((name, kind, str(setting.trials or ""), str(setting.beta or ""), by_epoch, cost))
-    head = ("set", "method", "b", "β", "test accuracy by epoch", "ε of these epochs, server")
-    text = """
-Four parties hold a quadrant of each image. The paper trains ResNet-18 on CIFAR-10's 50,000 images for 600
-epochs on V100s; two processor cores allow a small convolutional network a party, 6,000 images of MNIST for
-three epochs and 6,000 of CIFAR-10 (of its first batch) for five, tested on 2,000, with momentum 0.9.
-`networks="resnet18"` is there for those who have the machine. One run each.
-"""
-    return Section(
-        "Images in quadrants", text, (Table("MNIST and CIFAR-10", head, tuple(rows)),), (), watch.seconds
-    )
 
 
 def _convergence(data: Data, *, steps: int) -> Section:

@@ -43,10 +43,10 @@ def activity(folder: Path) -> Data:
     return _split(rows.astype(np.float32), file["activity"].astype(np.int64) - 1, 5, classes=6)
 
 
-def mnist(folder: Path) -> Data:
-    """6,000 digits to train and 2,000 to test, as quadrants."""
+def mnist(folder: Path, most: int) -> Data:
+    """So many digits to train and 2,000 to test, as quadrants."""
     file = np.load(folder / "mnist.npz", allow_pickle=False)
-    some = public_permutation(len(file["y_train"]), 1)[:6000]
+    some = public_permutation(len(file["y_train"]), 1)[:most]
     return _quadrants(
         file["x_train"][some][..., None],
         file["y_train"][some],
@@ -55,11 +55,11 @@ def mnist(folder: Path) -> Data:
     )
 
 
-def cifar(folder: Path) -> Data:
-    """6,000 images of the first training batch and 2,000 test images, as quadrants."""
+def cifar(folder: Path, most: int) -> Data:
+    """So many images of the first training batch and 2,000 test images, as quadrants."""
     train = np.load(folder / "cifar10_train_batch1.npz", allow_pickle=False)
     test = np.load(folder / "cifar10_test.npz", allow_pickle=False)
-    return _quadrants(train["x"][:6000], train["y"][:6000], test["x"][:2000], test["y"][:2000])
+    return _quadrants(train["x"][:most], train["y"][:most], test["x"][:2000], test["y"][:2000])
 
 
 def _quadrants(
@@ -140,3 +140,11 @@ def made_up_tables() -> Tables:
     columns = {f"x{number}": rows[:, number].astype(str) for number in range(30)}
     columns["Result"] = np.where(rows.sum(axis=1) > 0, "1", "-1")
     return _tables(columns, np.arange(300), np.arange(300, 400))
+
+
+def made_up_images() -> Data:
+    """A few images of noise."""
+    generator = np.random.default_rng(0)
+    images = generator.integers(0, 256, (60, 16, 16, 1)).astype(np.uint8)
+    codes = np.arange(60, dtype=np.uint8) % 10
+    return _quadrants(images[:40], codes[:40], images[40:], codes[40:])

@@ -14,6 +14,16 @@ RESULTS = Path(__file__).parent / "results"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures" / "reproduction"
 
 
+@dataclass
+class Effort:
+    """How much is run: `full` is as published, also where that takes hours."""
+
+    full: bool = False
+
+
+EFFORT = Effort()
+
+
 @dataclass(frozen=True)
 class Table:
     """One table of the page: a caption, a head, and rows of cells that are already text."""
@@ -76,10 +86,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Part:
-    """A section that can be run by itself, under the title it will have."""
+    """A section that can be run by itself, under the title it will have.
+
+    `beside` is a module that prepares hours of it in pieces, in a process of its own beside the other parts.
+    """
 
     title: str
     run: Callable[[], Section]
+    beside: str = ""
 
 
 def save(name: str, sections: Sequence[Section], *, folder: Path = RESULTS) -> None:
@@ -117,6 +131,35 @@ def load(name: str, *, folder: Path = RESULTS) -> list[Section] | None:
     ]
 
 
+class Pieces:
+    """What a long part has found so far, in a file: what is there is not run again. None: nothing is kept.
+
+    >>> Pieces(None).get("two", lambda: 2)
+    2
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def get(self, name: str, make: Callable[[], Any]) -> Any:
+        """A piece by its name, made if it is not there; plain values only."""
+        if self.path is None:
+            return make()
+        # Read anew, because other parts may have added theirs.
+        known: dict[str, Any] = (
+            json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+        )
+        if name not in known:
+            made = make()
+            known = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+            known[name] = made
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self.path.with_suffix(".new")
+            fresh.write_text(json.dumps(known, ensure_ascii=False, indent=1), encoding="utf-8")
+            fresh.replace(self.path)
+        return known[name]
+
+
 @dataclass
 class Watch:
     """How long a block took, once it has ended."""
@@ -142,3 +185,15 @@ def spread_text(values: Sequence[float], digits: int = 4) -> str:
         return "no model"
     mean = f"{fmean(values):.{digits}f}"
     return f"{mean} ± {stdev(values):.{digits}f}" if len(values) > 1 else mean
+
+
+def said(seconds: float) -> str:
+    """A length of time, to two digits.
+
+    >>> said(100.0), said(5000.0), said(400_000.0)
+    ('1.7 minutes', '1.4 hours', '4.6 days')
+    """
+    for unit, length in (("days", 86400.0), ("hours", 3600.0)):
+        if seconds >= length:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds / 60:.2g} minutes"

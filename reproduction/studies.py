@@ -44,7 +44,9 @@ STUDIES = (
     Study("private_messages", "HDP-VFL: private intermediate results"),
     Study("vertical_logistic", "Is Vertical Logistic Regression Privacy-Preserving?"),
     Study("poisson_binomial", "PBM-VFL: the Poisson binomial mechanism"),
+    Study("left_out", "What was left out"),
     Study("all_methods", "Every method on several data sets"),
     Study("adult", "Every logistic method on Adult, as the README shows it"),
     Study("what_to_expect", "What to expect", "what-to-expect.md"),
+    Study("scale", "Scale", "scale.md"),
 )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from colonnade.attacks.active import PackedQuestion
 from colonnade.attacks.averaging import average_signs, predicted_success
@@ -17,54 +15,33 @@ from colonnade.attacks.features import foreign_scores, recover_inner_products
 from colonnade.attacks.labels import recover_labels
 from colonnade.attacks.success import Success, label_success
 from colonnade.attacks.transcripts import Transcript, arbiters, messages_by_epoch, recorded
-from colonnade.data.columns import NumericColumn
-from colonnade.data.schema import Schema
-from colonnade.data.table import Table as Columns
-from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted.ideal import IdealDescent
-from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
 from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
+from reproduction import every_digit
+from reproduction.logistic_sets import BATCH, RATE, Array, LogisticSet, credit, made_up, mnist, request_of
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed
 
-Array = NDArray[np.float64]
 SEEDS = 3
-BATCH, RATE = 256, 0.01
 EPSILONS = (0.1, 0.2, 0.5)
 # Encrypted runs on hundreds of columns take this many people; the ideal twin takes everybody.
 WIDE, PEOPLE = 100, 1024
-PAPER_DELTA, DELTA = 0.1, 1e-5
-
-
-@dataclass(frozen=True, eq=False)
-class Set:
-    """A public data set split between the owner of the label and another, and people held out."""
-
-    name: str
-    tables: dict[str, Columns]
-    held_out: dict[str, Array]
-    held_out_labels: Array
-    epochs: int
-
-    @property
-    def rows(self) -> int:
-        """How many people train."""
-        return min(table.rows for table in self.tables.values())
+PAPER_DELTA = 0.1
 
 
 def study(data: Path, quick: bool) -> list[Part]:
     """The sections of this paper; on made-up data with short keys where `quick`."""
     keys = PaillierKeysForTests(512) if quick else PaillierKeys()
-    sets: dict[str, Callable[[], Set]] = (
-        {"made up": _made_up}
+    sets: dict[str, Callable[[], LogisticSet]] = (
+        {"made up": made_up}
         if quick
         else {"MNIST 0/1": lambda: mnist(data), "default credit": lambda: credit(data)}
     )
 
-    def both(name: str, one: Callable[[], Set]) -> list[Part]:
+    def both(name: str, one: Callable[[], LogisticSet]) -> list[Part]:
         return [
             Part(
                 f"{name}: reading labels, and what noise does",
@@ -74,96 +51,19 @@ def study(data: Path, quick: bool) -> list[Part]:
         ]
 
     parts = [part for name, one in sets.items() for part in both(name, one)]
-    *_, last = sets.values()
-    return [*parts, Part("What the hardness theorem does not hide", lambda: _inner_products(last(), keys))]
-
-
-def mnist(folder: Path) -> Set:
-    """Digits 0 and 1: the left half of an image at one party, with the label, the right half at the other."""
-    with np.load(folder / "mnist.npz", allow_pickle=False) as archive:
-        parts = {part: (archive[f"x_{part}"], archive[f"y_{part}"]) for part in ("train", "test")}
-    kept = {part: (x[y < 2].astype(np.float64), y[y < 2]) for part, (x, y) in parts.items()}
-    names = {"left": slice(0, 14), "right": slice(14, 28)}
-    images, labels = kept["train"]
-    tables = {
-        party: _table(
-            party, images[:, :, place].reshape(len(images), -1), 0, 255, labels if party == "left" else None
-        )
-        for party, place in names.items()
-    }
-    test, answers = kept["test"]
-    held_out = {party: test[:, :, place].reshape(len(test), -1) for party, place in names.items()}
-    return Set("MNIST 0/1", tables, held_out, 2.0 * answers - 1.0, epochs=30)
-
-
-def credit(folder: Path) -> Set:
-    """Default of credit card clients as FATE splits it, 13 columns with the label and 10; 3,000 people held out.
-
-    Columns are scaled by the source; their bounds are declared as the range they have in this public set.
-    """
-    parts = {
-        party: pq.read_table(folder / f"fate_default_credit_hetero_{party}.parquet")
-        for party in ("guest", "host")
-    }
-    order = {party: np.argsort(table["id"].to_numpy()) for party, table in parts.items()}
-    values = {
-        party: np.stack(
-            [table[name].to_numpy()[order[party]] for name in table.column_names if name.startswith("x")],
-            axis=1,
-        )
-        for party, table in parts.items()
-    }
-    labels = parts["guest"]["y"].to_numpy()[order["guest"]]
-    shuffled = public_permutation(len(labels), seed=0)
-    train, test = shuffled[3000:], shuffled[:3000]
-    tables = {
-        party: _table(
-            party,
-            rows[train],
-            rows.min(axis=0),
-            rows.max(axis=0),
-            labels[train] if party == "guest" else None,
-        )
-        for party, rows in values.items()
-    }
-    held_out = {party: rows[test] for party, rows in values.items()}
-    return Set("default credit", tables, held_out, 2.0 * labels[test] - 1.0, epochs=10)
-
-
-def _made_up() -> Set:
-    rng = np.random.default_rng(1)
-    x = {party: rng.uniform(-1, 1, (80, 6)) for party in ("left", "right")}
-    y = (sum(rows.sum(axis=1) for rows in x.values()) > 0).astype(np.int64)
-    tables = {party: _table(party, rows, -1, 1, y if party == "left" else None) for party, rows in x.items()}
-    return Set("made up", tables, x, 2.0 * y - 1.0, epochs=3)
-
-
-def _table(
-    party: str, values: Array, low: Array | float, high: Array | float, labels: Array | None
-) -> Columns:
-    width = values.shape[1]
-    lows, highs = np.broadcast_to(low, width), np.broadcast_to(high, width)
-    columns = tuple(NumericColumn(f"{party}{i}", float(lows[i]), float(highs[i])) for i in range(width))
-    arrays = {column.name: values[:, i] for i, column in enumerate(columns)}
-    label = None
-    if labels is not None:
-        label = ClassLabel("y", ("0", "1"))
-        arrays["y"] = labels.astype(np.int64).astype(str)
-    return Columns.from_arrays(party, arrays, Schema("row", columns, label))
-
-
-def _request(one: Set, **changes: object) -> EncryptedRequest:
-    terms: dict[str, object] = {
-        "epsilon": 0.5,
-        "delta": DELTA,
-        "defence": "none",
-        "epochs": one.epochs,
-        "batch": min(BATCH, one.rows),
-        "learning_rate": RATE,
-        "declared_public": tuple(one.tables),
-        "alignment": "equal",
-    }
-    return EncryptedRequest(**{**terms, **changes})  # type: ignore[arg-type]
+    listed = list(sets.values())
+    kept = None if quick else every_digit.KEPT
+    size = 50 if quick else every_digit.AT_ONCE
+    digits = Part(
+        every_digit.TITLE,
+        lambda: every_digit.section(listed[0](), keys, kept=kept, at_once=size),
+        beside="" if quick else every_digit.__name__,
+    )
+    return [
+        *parts,
+        digits,
+        Part("What the hardness theorem does not hide", lambda: _inner_products(listed[-1](), keys)),
+    ]
 
 
 def _criterion(transcript: Transcript, ideal: IdealDescent, attacker: str) -> list[Success]:
@@ -182,7 +82,7 @@ def _criterion(transcript: Transcript, ideal: IdealDescent, attacker: str) -> li
     return found
 
 
-def _accuracy(one: Set, transcript: Transcript, weights: Mapping[str, Array]) -> float:
+def _accuracy(one: LogisticSet, transcript: Transcript, weights: Mapping[str, Array]) -> float:
     plan = transcript.plan
     score = np.zeros(len(one.held_out_labels))
     for owner, values in one.held_out.items():
@@ -229,14 +129,14 @@ SETTINGS: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
-def _curves(one: Set, *, seeds: int, drawn: bool) -> Section:
+def _curves(one: LogisticSet, *, seeds: int, drawn: bool) -> Section:
     attacker = next(party for party, table in one.tables.items() if table.schema.label is None)
     rows, lines, facts = [], [], {}
     with timed() as watch:
         for name, changes in SETTINGS:
             curves, accuracies, norms, sigma = [], [], [], None
             for _ in range(seeds):
-                transcript, ideal = arbiters(one.tables, _request(one, **changes))
+                transcript, ideal = arbiters(one.tables, request_of(one, **changes))
                 curves.append([success.rate for success in _criterion(transcript, ideal, attacker)])
                 accuracies.append(_accuracy(one, transcript, ideal.weights))
                 norms.append(float(np.linalg.norm(np.concatenate(list(ideal.weights.values())))))
@@ -306,10 +206,10 @@ the party without the label learns from messages that are mostly noise.
     )
 
 
-def _encrypted(one: Set, keys: PaillierKeys | PaillierKeysForTests) -> Section:
+def _encrypted(one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests) -> Section:
     """Runs of the protocol itself, every ciphertext of them, one epoch."""
     attacker = next(party for party, table in one.tables.items() if table.schema.label is None)
-    once = _request(one, epochs=1, keys=keys)
+    once = request_of(one, epochs=1, keys=keys)
     width = len(one.tables[attacker].schema.columns)
     tables = one.tables
     if width > WIDE:
@@ -356,7 +256,7 @@ def _encrypted(one: Set, keys: PaillierKeys | PaillierKeysForTests) -> Section:
             watch.seconds,
             f"{attack.determined:.0%} of batches determined",
         )
-    transcript, ideal = arbiters(one.tables, _request(one, defence="sound"))
+    transcript, ideal = arbiters(one.tables, request_of(one, defence="sound"))
     plan = transcript.plan
     sigma = float(plan.noise_of(plan.active).sigma_squared) ** 0.5 / (1 << plan.fraction_bits)
     averaged = average_signs(messages_by_epoch(plan, ideal, plan.active), transcript.labels, sigma=sigma)
@@ -389,14 +289,14 @@ def _read_packed(transcript: Transcript, asked: object) -> Success:
     return label_success(guesses, transcript.labels)
 
 
-def _inner_products(one: Set, keys: PaillierKeys | PaillierKeysForTests) -> Section:
+def _inner_products(one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests) -> Section:
     """What theorem 3.6 does not hide, on a dozen people."""
     few = public_permutation(one.rows, seed=3)[:12]
     tables = {party: table.take(few) for party, table in one.tables.items()}
     errors: list[tuple[str, str]] = []
     with timed() as watch:
         for defence in ("none", "sound"):
-            request = _request(one, epochs=12, batch=6, learning_rate=0.5, defence=defence, keys=keys)
+            request = request_of(one, epochs=12, batch=6, learning_rate=0.5, defence=defence, keys=keys)
             transcript, _ = recorded(tables, request)
             active = transcript.plan.active
             other = next(owner for owner in tables if owner != active)

@@ -209,7 +209,8 @@ def test_columns_and_classes_that_others_named_are_text_on_every_page(tmp_path: 
         "party:bank": "on", "party:insurer": "on", f"column:bank:{HOSTILE}age": "on", "column:bank:job": "on",
         "column:insurer:claims": "on",
     }  # fmt: skip
-    pages = [ada.send("/plan", **{**form, "epsilon": HOSTILE}).text, ada.send("/data/bank").text]
+    owner = "bank"
+    pages = [ada.send("/plan", **{**form, "epsilon": HOSTILE}).text, ada.send(f"/data/{owner}").text]
     assert ada.send("/plan", **form).headers["location"] == "/plan/1"
     ada.board.forecasts.close()
     assert ada.send("/plan/1", deed="save").status == 303

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_other_private_people_are_judged_charged_and_remembered(
     [
         (("--rows", "rows.csv"), "--rows needs --label"),
         (("--rows", "rows.csv", "--label", "buys", "--epsilon", "1"), "--epsilon is for a JOB"),
-        (("--rows", "rows.csv", "--label", "sold"), "lacks 1 of the"),
+        (("--rows", "rows.csv", "--label", "sold"), "rows.csv has no column 'sold'"),
         (("--rows", "rows.csv", "--label", "age"), ""),
         (("--rows", "rows.csv", "--label", "buys", "--threshold", "best"), "rules are balanced"),
         ((), "give a JOB, or --rows FILE"),
@@ -215,7 +216,10 @@ def test_a_job_takes_weights_and_a_threshold_by_rule(
     model = ModelFile.load(tmp_path / "run" / "model.json")
     assert model.threshold == pytest.approx(facts["judged"]["threshold"]) != 0.5
     notes = " ".join(facts["notes"])
-    assert "Class weights: no 1, yes 4." in notes and "threshold = 'recall=0.9', read from" in notes
+    assert "Class weights: no 1, yes 4." in notes
+    said = re.search(r"The threshold is (\S+) ± (\S+): threshold = 'recall=0.9', read from", notes)
+    # No more digits than its error has.
+    assert said and float(said[2]) > 0 and len(said[1]) <= len(said[2]) == len(said[2].rstrip("0")), notes
     assert json.loads((tmp_path / "run" / "facts.json").read_text())["asked"]["options"]["threshold"]
 
 

@@ -26,6 +26,8 @@ NAMES = (
     "poisson_binomial",
     "all_methods",
     "what_to_expect",
+    "left_out",
+    "scale",
 )
 
 
@@ -82,6 +84,7 @@ def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
         titles = [section.title for section in load(exhibit.study) or []]
         assert exhibit.section in titles, f"{exhibit.name}: the page has no section {exhibit.section!r}"
         assert 0 <= exhibit.run <= exhibit.printed and (exhibit.run > 0) == (exhibit.state == "run")
+        assert exhibit.state != "forecast" or exhibit.seconds > 0, f"{exhibit.name}: nothing says how long"
         assert exhibit.reason or exhibit.run == exhibit.printed, f"{exhibit.name}: nothing says why"
     monkeypatch.setattr(sys, "argv", ["reproduction", "--list", "--json"])
     main()
@@ -89,6 +92,27 @@ def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
     here = [line for line in found["exhibits"] if line["state"] != "not at hand"]
     assert found["cells_run"] == sum(line["run"] for line in here)
     assert found["cells_run_of_printed"] == round(found["cells_run"] / found["cells_printed"], 3)
+
+
+def test_what_is_said_of_a_claim_stands_in_the_section_that_ran_it() -> None:
+    import re
+
+    from reproduction.claims import CLAIMS
+    from reproduction.sections import load
+    from reproduction.studies import STUDIES
+
+    for claim in CLAIMS:
+        (section,) = [one for one in load(claim.study) or [] if one.title == claim.section]
+        text = section.markdown().replace(",", "")
+        numbers = re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", claim.found.replace(",", ""))
+        missing = [
+            number for number in numbers if not re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", text)
+        ]
+        assert not missing, f"{claim.claim}: {missing} is not in {claim.section!r}"
+    papers = {study.name for study in STUDIES if study.name not in ("all_methods", "adult", "left_out")}
+    assert {claim.study for claim in CLAIMS} == {
+        name for name in papers if name not in ("scale", "what_to_expect")
+    }
 
 
 def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
@@ -129,6 +153,48 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     assert [section.title for section in load("made", folder=tmp_path) or []] == ["first", "second"]
     assert "goes on: 1 of 2 parts are done" in capsys.readouterr().out
     assert not (tmp_path / "progress.json").exists(), "the next one begins again"
+
+
+def test_what_takes_hours_is_prepared_beside_the_other_parts_and_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reproduction import __main__ as program
+    from reproduction import sections
+    from reproduction.sections import Part, Section
+    from reproduction.studies import Study
+
+    (tmp_path / "hours.py").write_text(
+        "import pathlib, sys\npathlib.Path(sys.argv[2], 'prepared').write_text('yes')\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sections.keep, "__kwdefaults__", {"folder": tmp_path})
+    ran: list[tuple[str, bool]] = []
+
+    def run(title: str) -> Section:
+        ran.append((title, (tmp_path / "prepared").exists()))
+        return Section(title, "Words.", seconds=1.0)
+
+    parts = [Part("long", partial(run, "long"), beside="hours"), Part("short", partial(run, "short"))]
+    monkeypatch.setattr(Study, "parts", lambda *_, **__: parts)
+    program.run_parts(
+        [Study("made", "Made up")], tmp_path, quick=False, part="", anew=False, progress=tmp_path / "progress"
+    )
+    assert [title for title, _ in ran] == ["short", "long"]
+    assert ran[1] == ("long", True), "it waits for what is prepared"
+
+
+def test_a_piece_that_is_there_is_not_made_again(tmp_path: Path) -> None:
+    from reproduction.sections import Pieces
+
+    made: list[str] = []
+
+    def make() -> dict[str, float]:
+        made.append("once")
+        return {"seconds": 1.5}
+
+    for _ in range(2):
+        assert Pieces(tmp_path / "deep" / "kept.json").get("one", make) == {"seconds": 1.5}
+    assert made == ["once"]
 
 
 @pytest.mark.parametrize("conditional", [False, True])
@@ -185,6 +251,24 @@ def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
         assert astuple(again) == pytest.approx(astuple(law), rel=0.02)
 
 
+def test_the_page_of_scale_is_what_its_runs_say() -> None:
+    from reproduction.scale_page import METHODS_TRIED, TRIED, bend, section_of, slope
+    from reproduction.sections import load
+
+    sections = load("scale") or []
+    assert list(TRIED) == [section.facts["of"] for section in sections]
+    for section in sections:
+        what, runs = section.facts["of"], section.facts["runs"]
+        found = {method: {int(value): run for value, run in runs[method].items()} for method in METHODS_TRIED}
+        again = section_of(what, found, drawn=False)
+        assert (again.text, again.tables) == (section.text, section.tables)
+        assert set(found["moments"]) == set(TRIED[what])
+    # The fits know a law when they see one.
+    assert slope((10, 100, 1000), (5, 50, 500)) == pytest.approx((1.0, 0.5))
+    assert bend((10, 100, 1000), (1010, 1100, 2000))[1] == []
+    assert bend((10, 100, 1000, 10000), (1010, 1100, 2000, 11000))[1] == pytest.approx([1000])
+
+
 def test_every_picture_of_the_page_is_there() -> None:
     from reproduction.sections import load
     from reproduction.studies import STUDIES
@@ -197,14 +281,24 @@ def test_every_picture_of_the_page_is_there() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_every_study_runs_quickly_where_only_the_frame_is_asked_for(name: str) -> None:
+def test_every_study_runs_quickly_and_gives_the_tables_of_the_page(name: str) -> None:
+    from reproduction.sections import load
     from reproduction.studies import STUDIES
 
     study = next(study for study in STUDIES if study.name == name)
     if not study.exists:
         pytest.skip(f"there is no module for {name}")
     parts = study.parts(Path(os.environ.get("COLONNADE_DATA") or "."), quick=True)
-    assert parts and all(part.run().markdown().startswith(f"### {part.title}") for part in parts)
+    kept = {section.title: section for section in load(name) or []}
+    assert parts
+    for part in parts:
+        section = part.run()
+        assert section.markdown().startswith(f"### {part.title}")
+        assert all(len(row) == len(table.head) for table in section.tables for row in table.rows)
+        if part.title in kept:
+            # The tables of a quick run are those of the page: smaller, with the same columns to begin with.
+            heads = {table.head[0] for table in section.tables}
+            assert heads <= {table.head[0] for table in kept[part.title].tables}, part.title
 
 
 def test_a_study_that_does_not_exist_is_named(

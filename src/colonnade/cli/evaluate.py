@@ -9,7 +9,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
-from colonnade.errors import InputError, LabelMismatch
+from colonnade.errors import ColumnMissing, InputError, LabelMismatch
 
 EVALUATION = "evaluation-{number}.json"
 NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
@@ -103,9 +103,21 @@ def _of_rows(
         raise InputError(
             f"{model}: the weights of this model stay with their parties, so it scores nobody in one place."
         )
-    check_columns(rows, id_columns, (*stored.whole.frame.column_names, label))
+    columns = stored.whole.frame.column_names
+    check_columns(rows, id_columns, columns)
+    _check_label(rows, label, (*id_columns, *columns))
     judgement = judge_file(stored.whole, rows, id_columns=tuple(id_columns), label=label)
     return judgement_facts(judgement if threshold is None else _at(judgement, threshold))
+
+
+def _check_label(rows: Path, label: str, columns: tuple[str, ...]) -> None:
+    from colonnade.data.declaring import nearest
+    from colonnade.data.files import open_file
+
+    fields = open_file(rows, party="", wanted=(*columns, label)).fields
+    if label not in fields:
+        advice = nearest(label, fields) or " Name the column that says what is to be predicted."
+        raise ColumnMissing(f"--label: {rows} has no column {label!r}.{advice}")
 
 
 def _at(judgement: Any, rule: str) -> Any:

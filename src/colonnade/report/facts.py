@@ -101,6 +101,7 @@ def run_facts(
         "learnt": model,
         "spectrum": None if release is None else spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
+        "measured_on": None if measured is None else plan.rows,
         "traffic": traffic_facts(run),
         "ledgers": {
             owner: totals_facts(federation.ledgers[owner], federation.datasets[owner]) for owner in here

@@ -77,7 +77,11 @@ def confusion_rows(judged: Facts) -> list[tuple[str, ...]]:
     # Who is taken wrongly is all counts but one of a row, each of which noise moves by about this.
     wrong = len(classes) * (len(classes) - 1)
     noise = max(1.0, judged["figures"]["accuracy"]["noise"] * judged["people"] / math.sqrt(wrong))
-    cut = f"above {judged['threshold']:.3g}" if "threshold" in judged else "by the largest score"
+    cut = "by the largest score"
+    if "threshold" in judged:
+        # One that was asked for is as it was asked for, one by a rule as sure as the rule.
+        error = judged.get("threshold_error", 0.0)
+        cut = f"above {figure_text(judged['threshold'], error) if error else format(judged['threshold'], '.3g')}"
     return [
         (cut, *(f"said {name}" for name in classes)),
         *(

@@ -23,6 +23,7 @@ from colonnade.data.columns import (
 )
 from colonnade.models.files.exporting import exportable
 from colonnade.models.files.linear_file import ModelFile
+from colonnade.report.compared import measured_rows
 from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.runtime.channel import readable
 
@@ -192,13 +193,13 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
             f"## Evaluation\n\n{_prose(judged_note(judged))}\n\n| figure | value | {beside_text(judged)} |\n"
             "|---|---|---|\n" + "\n".join(rows) + f"\n\n{_pictures(judged)}\n"
         )
-    measured = _measured(facts)
+    measured = measured_rows(facts)
     if not measured:
         return (
             "## Evaluation\n\nNone is shown: an exact figure on people who are not public would itself be a release, "
             "and nobody paid for one.\n"
         )
-    lines = [f"| {_cell(what)} | {value:.3f} |" for what, value in measured.items()]
+    lines = [f"| {_cell(what)} | {value} |" for what, value in measured]
     return (
         "## Evaluation\n\nMeasured on data that every party declared public.\n\n| figure | value |\n|---|---|\n"
         + ("\n".join(lines) + "\n")

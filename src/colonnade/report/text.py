@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
 from colonnade.report.accounts import merged
+from colonnade.report.compared import measured_rows
 from colonnade.report.facts import Facts
 from colonnade.report.judged import beside_text, confusion_rows, figure_rows, judged_note
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
@@ -41,9 +42,7 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
     lines += guarantee_lines(facts["guarantees"], owners, width, verbose=verbose)
     if facts["measured"]:
         lines += ["", "How good it is, measured on data declared public"]
-        lines += table_lines(
-            [(what, f"{value:.3f}") for what, value in facts["measured"].items()], width, heads=False
-        )
+        lines += table_lines(measured_rows(facts), width, heads=False)
     if facts.get("judged"):
         lines += ["", "How good it is", *judged_lines(facts["judged"], width)]
         lines += wrapped([judged_note(facts["judged"])], width)

@@ -7,6 +7,7 @@ from typing import Any
 
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, unit_text
+from colonnade.report.compared import measured_text
 from colonnade.report.judged import beside_text, figure_rows
 from colonnade.report.numbers import budget_text, left_text, spent_text
 
@@ -129,12 +130,12 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
         ]
     measured = facts.get("measured") or {}
     beside = " · ".join(
-        f"{said} {measured[name]:.3f}"
+        f"{said} {measured_text(measured[name], facts, name)}"
         for said, name in (("always the commonest class", COMMONEST), ("without privacy", NON_PRIVATE))
         if name in measured
     )
     found += [
-        (name, f"{value:.3f}", beside)
+        (name, measured_text(value, facts, name), beside)
         for name, value in measured.items()
         if name not in (COMMONEST, NON_PRIVATE)
     ]

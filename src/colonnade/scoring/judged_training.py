@@ -25,11 +25,16 @@ from colonnade.scoring.evaluating import (
     judging_of,
     limits_of,
 )
+from colonnade.scoring.figures import error_text, figure_text
 from colonnade.scoring.judgement import Judgement
 
 NOT_JUDGED = "The model was not judged on the people held out: {reason}"
 SPLIT = NOT_JUDGED.format(
     reason="its weights stay with their parties, and no guarantee covers scores by them."
+)
+NETWORK = NOT_JUDGED.format(
+    reason="its parts stay with their parties. `colonnade predict RUN JOB --epsilon ε` scores people with noise, and "
+    "is charged for it."
 )
 COMPONENTS = NOT_JUDGED.format(reason="components predict nothing.")
 
@@ -74,7 +79,7 @@ def judge_trained(
 def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
     """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
     if isinstance(found, TrainedModel) and found.split:
-        return SPLIT
+        return NETWORK if job.method == "network" else SPLIT
     if job.task == "pca":
         return COMPONENTS
     try:
@@ -103,9 +108,11 @@ def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Ju
         return judged, ""
     if not isinstance(judged, Judged) or not isinstance(judged.judgement, Judgement):
         return judged, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
-    at = replace(judged, judgement=judged.judgement.at(rule))
-    model.threshold = judged.judgement.threshold_by(rule)
-    return at, f"The threshold is {model.threshold:.3g}: threshold = {rule!r}, read from the people held out."
+    found = judged.judgement.at(rule)
+    model.threshold = found.threshold_by(rule)
+    said = f"{figure_text(model.threshold, found.threshold_error)} ± {error_text(found.threshold_error)}"
+    note = f"The threshold is {said}: threshold = {rule!r}, read from the people held out."
+    return replace(judged, judgement=found), note
 
 
 def _judgeable(job: Job, plan: Plan) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from colonnade.errors import ModelError
 from colonnade.protocols.judging import Opened
@@ -69,7 +70,8 @@ class Judgement:
     """How good a model of two classes is, on people whom it was not trained on.
 
     `threshold` is the score above which the second class is predicted, `recalibration` the a and b of probabilities
-    1/(1 + e^-(as + b)) that fit these people best. `exact` says that the people were looked at.
+    1/(1 + e^-(as + b)) that fit these people best. `exact` says that the people were looked at. `again` are laws that
+    noise could as well have left of private people, `threshold_error` how far it or chance moves one by rule.
     """
 
     people: int
@@ -81,6 +83,8 @@ class Judgement:
     recalibration: tuple[float, float]
     law: ScoreLaw = field(repr=False)
     exact: bool = False
+    again: tuple[ScoreLaw, ...] = field(default=(), repr=False)
+    threshold_error: float = 0.0
 
     def threshold_by(self, rule: str) -> float:
         """The probability above which the second class is to be predicted, by a rule such as "f1" or "recall=0.8"."""
@@ -91,9 +95,12 @@ class Judgement:
         threshold = threshold_of(rule, self.law)
         table = confusion(self.law, threshold)
         accuracy = float((table[0, 0] + table[1, 1]) / self.law.counts.sum())
+        randomness = KeyedRandomness(hashlib.sha256(f"threshold {rule} {self.people}".encode()).digest())
+        again = self.again or (_resampled(self.law, randomness) for _ in range(DRAWS))
         return replace(
             self,
             threshold=threshold,
+            threshold_error=_spread(float(expit(threshold_of(rule, law))) for law in again),
             confusion=((float(table[0, 0]), float(table[0, 1])), (float(table[1, 0]), float(table[1, 1]))),
             figures={**self.figures, "accuracy": replace(self.figures["accuracy"], value=accuracy)},
         )
@@ -108,6 +115,7 @@ class Judgement:
             "figures": {name: asdict(figure) for name, figure in self.figures.items()},
             "confusion": [[round(count, 1) for count in row] for row in self.confusion],
             "threshold": 1.0 / (1.0 + math.exp(-self.threshold)),
+            "threshold_error": self.threshold_error,
             "recalibration": list(self.recalibration),
             "curves": curves(self.law),
             "calibration": calibration_curve(self.law),
@@ -121,7 +129,9 @@ def judge_rows(
     law = ScoreLaw.of(scores, classes)
     missing = [name for name, count in zip(names, law.counts, strict=True) if not count]
     if missing:
-        raise ModelError(f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged.")
+        raise ModelError(
+            f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged. Bring people of both."
+        )
     return _judgement(
         law, len(scores), names, threshold, chances, _of_law(law, threshold), noise={}, exact=True
     )
@@ -149,13 +159,15 @@ def judge_opened(
     # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
     # and how far off they are on average, is what noise and smoothing do.
     more = plan.opened_noise.draw((DRAWS, plan.coefficients), randomness)
-    clean, again = phi.opened_of(law), []
+    clean, laws, again = phi.opened_of(law), [], []
     for fresh in more:
         try:
             noisy = Phi.of(clean + fresh, plan, centre, head)
         except ModelError:
             continue
-        again.append(read(noisy)[1])
+        other, values = read(noisy)
+        laws.append(other)
+        again.append(values)
     truth = _of_law(law, threshold)
     smoothed = _SMOOTHED if plan.scores == 1 else _SMOOTHED_REST
     noise: dict[str, float] = {}
@@ -169,7 +181,8 @@ def judge_opened(
         name: min(max(value - shift[name], 0.0), 1.0) if name in smoothed else value
         for name, value in found.items()
     }
-    return _judgement(law, plan.rows, names, threshold, chances, figures, noise=noise)
+    made = _judgement(law, plan.rows, names, threshold, chances, figures, noise=noise)
+    return replace(made, again=tuple(laws))
 
 
 def recalibrated(law: ScoreLaw) -> ScoreLaw:

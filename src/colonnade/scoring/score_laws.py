@@ -63,7 +63,8 @@ class Phi:
             raise ModelError(
                 f"among {plan.rows} people class {', '.join(repr(name) for name in faint)} does not stand out of the "
                 f"noise of the judgement, {plan.deviation:.3g} on a count: there are nearly no such people, or too "
-                "few of them. Judge on more people, or at a larger ε."
+                "few of them. What was opened is charged: to refuse before would have told it exactly. Judge on more "
+                "people, or at a larger ε."
             )
         return cls(plan, head, counts, sums / counts[:, None], centre)
 

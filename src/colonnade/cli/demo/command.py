@@ -118,6 +118,7 @@ def _facts(files: Demo, *, quiet: bool) -> dict[str, Any]:
         NON_PRIVATE: _non_private(release, files),
         COMMONEST: Counter(files.test_labels.tolist()).most_common(1)[0][1] / len(files.test_labels),
     }
+    facts["measured_on"] = len(files.test_labels)
     write_report(run, facts)
     return facts
 
