@@ -50,15 +50,22 @@ def train(
     if as_json:
         say_json(facts)
         return
-    from colonnade.report.text import run_text
+    from colonnade.report.text import run_text, wrapped
 
+    # What the run brought comes first.
+    besides = []
     if facts["taken"]["because"]:
-        say(
-            f"The job names no method, so it takes {facts['taken']['method']}: {facts['taken']['because']}.\n"
+        besides.append(
+            f"The job names no method, so it took {facts['taken']['method']}: {facts['taken']['because']}."
         )
-    for name, ledger in facts["new_ledgers"].items():
-        say(f"{ledger} is new: what {name} spends is counted from this run on.\n")
-    say(f"{run_text(facts, width=width(), verbose=verbose)}\n\nReport: {facts['report']}")
+    besides += [
+        f"{ledger} is new: what {name} spends is counted from this run on."
+        for name, ledger in facts["new_ledgers"].items()
+    ]
+    say(run_text(facts, width=width(), verbose=verbose))
+    if besides:
+        say("\n" + "\n".join(wrapped(besides, width(), indent="")))
+    say(f"\nReport: {facts['report']}")
 
 
 train.__doc__ = f"{train.__doc__}\n{EXAMPLE}"
