@@ -134,12 +134,14 @@ def load(name: str, *, folder: Path = RESULTS) -> list[Section] | None:
 class Pieces:
     """What a long part has found so far, in a file: what is there is not run again. None: nothing is kept.
 
+    `found` counts those that were there.
+
     >>> Pieces(None).get("two", lambda: 2)
     2
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.path = path
+        self.path, self.found = path, 0
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         """A piece by its name, made if it is not there; plain values only."""
@@ -149,6 +151,7 @@ class Pieces:
         known: dict[str, Any] = (
             json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
         )
+        self.found += name in known
         if name not in known:
             made = make()
             known = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}

@@ -65,8 +65,6 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
             ):
                 shown.show(address + path, width=1280)
                 seen[name] = shown.run("document.body.innerText")
-                if name in ("run", "ledger"):
-                    keep_picture(shown, f"board-{name}")
             shown.show(f"{address}/", width=1280)
             keep_picture(shown, "board-overview")
     finally:

@@ -258,7 +258,7 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     Ledger.open(tmp_path / "bank.ledger").charge(release, "d")
     page = ada.get("/runs/j5").text
     assert "of steps, 25 of 100" in page and "about 5 min" in page
-    assert "unknown: no forecast of it was made here" in page
+    assert ">unknown<" in page and "no forecast of it was made here" in page
     assert "1 charge to bank" in page and "a count of &#39;d&#39; to server, run 8c11" in page
     (job / "paid.json").write_text("{}")
     assert "running" in ada.get("/runs/j5").text, "its release is opened, and it is being judged"

@@ -281,13 +281,13 @@ def test_a_request_shows_the_jobs_text_and_a_forecast_that_its_first_look_begins
     )
     assert "By pilot runs on invented people" in page and "Error: share of people classed wrongly" in page
     growing(kit, "j1", "approval of bank")
-    assert "s, by the forecast" in ada.get("/runs/j1").text
+    assert "by the forecast" in ada.get("/runs/j1").text
     (made,) = there(there(ada.board.forecasts.get("request j1")).facts)["methods"]
     whole = made["forecast"]["through"]["bank"]
     with (kit.run_folder("j1") / LOG).open("a") as log:
         half = StepFacts("hello", sent=whole // 2, received=0, seconds=100.0)
         log.write(step_line("bank", "j1", half) + "\n")
-    assert ", as it went so far" in ada.get("/runs/j1").text
+    assert "as it went so far" in ada.get("/runs/j1").text
     earlier = ada.get("/requests/j2").text
     assert "An earlier version asked" in earlier and "There is no forecast" in earlier
 

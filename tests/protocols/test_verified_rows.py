@@ -126,7 +126,7 @@ def test_a_checked_release_is_the_release(owners: int) -> None:
 
 
 def test_blocks_are_checked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colonnade.methods.moments.plan.block_rows", lambda columns: 8)
+    monkeypatch.setattr("colonnade.methods.moments.plan.block_rows", lambda columns: 5)
     run = release()
     steps = {seen.step for seen in run.outcome.seen["server"] if "bits" in seen.step or "seed" in seen.step}
     assert {"columns 0, seed", "columns 1, seed", "columns 2, seed"} <= steps

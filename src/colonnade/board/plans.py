@@ -183,12 +183,15 @@ def forecast_facts(made: Forecast | None) -> Facts | None:
     facts = made.facts
     if facts is None:
         return {"state": "wrong" if made.error else "going", "error": made.error, **made.words}
+    # One method alone is compared with none.
+    alone = len(facts["methods"]) == 1 and facts["recommended"]
+    recommended = None if alone else facts["recommended"]
     return {
         "state": "done",
-        "methods": method_rows(facts["methods"], facts["recommended"]),
+        "methods": method_rows(facts["methods"], recommended),
         "notes": notes(facts),
-        "recommended": facts["recommended"] or "",
-        "why": facts["why"],
+        "recommended": recommended or "",
+        "why": "" if alone else facts["why"],
         "because": facts["because"],
         "method": facts["method"],
         "coding": facts["coding"],

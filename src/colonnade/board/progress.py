@@ -69,6 +69,7 @@ class Progress:
 
     def words(self, expected: Expected | None = None) -> dict[str, str]:
         """For a page, by what each is called there; `expected` is what the run's plan foretold."""
+        left, because = whole_left(self.kinds, expected)
         return {
             "steps": str(self.steps),
             "step": self.last[-1] if self.last else "none yet",
@@ -76,7 +77,8 @@ class Progress:
             "received": size_text(self.received),
             "time": duration_text(self.seconds),
             "waits": " and ".join(map(str, self.standing.get("waits", ()))) or "nobody",
-            "left": whole_left_text(self.kinds, expected),
+            "left": left,
+            "because": because,
             "at": left_text(self.standing, time.time()),
         }
 
@@ -104,32 +106,32 @@ class Expected:
         return None
 
 
-def whole_left_text(kinds: Mapping[str, tuple[int, float]], expected: Expected | None) -> str:
-    """How long the whole training may still take, in words.
+def whole_left(kinds: Mapping[str, tuple[int, float]], expected: Expected | None) -> tuple[str, str]:
+    """How long the whole training may still take, in words, and by what.
 
     As long as little of what the forecast expects has gone and come it is the forecast's own time; then what is left
     takes as long for each byte as what was measured. What comes after training, such as judging, is not counted.
 
-    >>> whole_left_text({}, None)
-    'unknown: no forecast of it was made here'
+    >>> whole_left({}, None)
+    ('unknown', 'no forecast of it was made here')
     >>> expected = Expected(1000, 60.0, frozenset({"columns", "noise"}))
-    >>> whole_left_text({}, expected)
-    'about 60 s, by the forecast'
-    >>> whole_left_text({"approval": (9, 500.0), "columns": (250, 10.0)}, expected)
-    'about 30 s, as it went so far'
-    >>> whole_left_text({"columns": (1000, 10.0)}, expected)
-    'training is nearly done'
+    >>> whole_left({}, expected)
+    ('about 60 s', 'by the forecast')
+    >>> whole_left({"approval": (9, 500.0), "columns": (250, 10.0)}, expected)
+    ('about 30 s', 'as it went so far')
+    >>> whole_left({"columns": (1000, 10.0)}, expected)
+    ('nearly none', 'then the model is written, and judged where people are held out')
     """
     if expected is None:
-        return "unknown: no forecast of it was made here"
+        return "unknown", "no forecast of it was made here"
     known = [found for kind, found in kinds.items() if kind in expected.kinds]
     share = min(1.0, sum(size for size, _ in known) / expected.size)
     if share > _NEARLY:
-        return "training is nearly done"
+        return "nearly none", "then the model is written, and judged where people are held out"
     if share < _TELLING:
-        return f"about {duration_text(expected.seconds * (1 - share))}, by the forecast"
+        return f"about {duration_text(expected.seconds * (1 - share))}", "by the forecast"
     spent = sum(seconds for _, seconds in known)
-    return f"about {duration_text(spent * (1 - share) / share)}, as it went so far"
+    return f"about {duration_text(spent * (1 - share) / share)}", "as it went so far"
 
 
 def left_text(standing: dict[str, Any], now: float) -> str:

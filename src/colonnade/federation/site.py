@@ -10,8 +10,8 @@ import asyncio
 import datetime
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,7 +108,7 @@ async def take_part(
         "started": _now(),
     }
     began = time.perf_counter()
-    with open_own(folder / LOG) as log:
+    with _log_in(folder) as log:
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
         work = asyncio.ensure_future(
             _run(meeting, channel, kit, keep, member, job, job_id, resumes, proposal, folder)
@@ -127,7 +127,9 @@ async def take_part(
             watch.cancel()
             await meeting.close()
     facts["seconds"] = round(time.perf_counter() - began, 3)
-    _write(folder / OUTCOME, facts)
+    # Where the disk is full there is no outcome: `party start` gives the job one once there is room.
+    with suppress(OSError):
+        _write(folder / OUTCOME, facts)
     (folder / STANDING).unlink(missing_ok=True)
     return facts
 
@@ -316,9 +318,21 @@ def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _log_in(folder: Path) -> Iterator[Any]:
+    log = open_own(folder / LOG)
+    try:
+        yield log
+    finally:
+        with suppress(OSError):
+            log.close()
+
+
 def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
-    log.write(step_line(member, job_id, facts) + "\n")
-    log.flush()
+    # A full disk ends a run where its record cannot be written. Peers are told then, with or without this line.
+    with suppress(OSError):
+        log.write(step_line(member, job_id, facts) + "\n")
+        log.flush()
 
 
 def _write(path: Path, facts: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from colonnade.numbers.compiling import machine_code
 from colonnade.numbers.range_loops import (  # noqa: F401  found here with the rest
     coin_weights,
-    digits,
     project_integers,
     three_squares,
     two_squares_table,

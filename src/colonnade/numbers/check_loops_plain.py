@@ -141,13 +141,6 @@ def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Intege
     out[...] = _whole(weights.astype(np.float64) @ chosen).T % primes * (1.0 - 2.0 * (signs & 1))[:, None]
 
 
-def digits(words: Words, first: int, at: int, out: Floats) -> None:
-    """The three digits of each word of rows from `first` on, one array for each digit, in columns from `at` on."""
-    some = words[first : first + out.shape[1]]
-    for q, shift in enumerate(_SHIFTS):
-        out[q, : len(some), at : at + some.shape[1]] = (some >> shift) & _MASK
-
-
 def project_integers(
     first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
 ) -> None:

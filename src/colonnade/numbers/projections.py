@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.numbers.field import FieldArray
+from colonnade.numbers.kernels import kernels
 from colonnade.numbers.quartic import PRIMES, loops
 from colonnade.randomness import KeyedRandomness
 
@@ -56,23 +57,24 @@ class Projections:
         The coins of a row are weighted first, so that it takes one multiplication for each coefficient of an element
         in place of an addition for each projection.
         """
-        inner, moduli = loops(), np.array(PRIMES)
         by_row = np.empty((self.signs.size, 16))
         flat = np.zeros((16, weights.shape[2]), dtype=np.int64)
         flat[:12] = weights.reshape(12, -1)
         # Sixteen are added as quickly as twelve.
-        inner.coin_weights(flat, self.signs, self.subsets, np.repeat((*PRIMES, 1), 4), by_row)
-        beside = -(-rows.shape[1] // 8) * 8
-        lanes = beside + -(-pads.shape[1] // 8) * 8
-        total, digits, found = np.zeros((3, 4 * lanes)), np.zeros((3, _ROWS, lanes)), np.empty((3, 4, lanes))
-        for start in range(0, self.signs.size, _ROWS):
-            some = by_row[start : start + _ROWS]
-            inner.digits(rows.words[0], start, 0, digits)
-            inner.digits(pads.words[0], start, beside, digits)
-            for q in range(3):
-                np.matmul(some[:, 4 * q : 4 * q + 4].T, digits[q, : len(some)], out=found[q])
-            inner.add_reduced(found.reshape(3, -1), 1.0, moduli, total)
-        whole = total.reshape(3, 4, lanes)
-        return np.concatenate(
-            [whole[:, :, : rows.shape[1]], whole[:, :, beside : beside + pads.shape[1]]], axis=2
-        )
+        loops().coin_weights(flat, self.signs, self.subsets, np.repeat((*PRIMES, 1), 4), by_row)
+        return np.concatenate([_weighted(by_row, share) for share in (rows, pads)], axis=2)
+
+
+def _weighted(by_row: Floats, share: FieldArray) -> Floats:
+    """Σ_i by_row[i]·row i, of the first four columns modulo the first prime and so on: shape (3, 4, columns)."""
+    words, width = share.words[0], share.shape[1]
+    total, found = np.zeros((3, 4 * width)), np.empty((3, 4, width))
+    digits = np.empty((3, 1, _ROWS * width))
+    for start in range(0, len(words), _ROWS):
+        some = words[start : start + _ROWS].reshape(1, -1)
+        kernels().unpack(some, digits, 0)
+        here = digits[:, 0, : some.size].reshape(3, -1, width)
+        for q in range(3):
+            np.matmul(by_row[start : start + _ROWS, 4 * q : 4 * q + 4].T, here[q], out=found[q])
+        loops().add_reduced(found.reshape(3, -1), 1.0, np.array(PRIMES), total)
+    return total.reshape(3, 4, width)

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from colonnade.numbers.compiling import machine_code
 
-Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-_MASK = 0x1FFFFF
 # So many residues of 21 bits add up to 32 bits.
 _ROWS = 512
 # So many sums of 32 bits are added at a time; what is left over would be added one by one.
@@ -89,24 +87,6 @@ def _turned(square: Any) -> Any:
     x = x ^ t ^ (t << uint64(14))
     t = (x ^ (x >> uint64(28))) & uint64(0x00000000F0F0F0F0)
     return x ^ t ^ (t << uint64(28))
-
-
-@machine_code
-def digits(words: Words, first: int, at: int, out: Floats) -> None:
-    """The three digits of each word of rows from `first` on, one array for each digit, in columns from `at` on.
-
-    Whole vectors are read, past the end of a row: what comes of it stands in columns that nobody looks at.
-    """
-    width = words.shape[1]
-    whole, flat = -(-width // 8) * 8, words.reshape(-1)
-    for i in range(min(out.shape[1], words.shape[0] - first)):
-        here = flat[(first + i) * width : (first + i) * width + whole]
-        low, middle, high = out[0, i, at : at + whole], out[1, i, at : at + whole], out[2, i, at : at + whole]
-        for j in range(here.size):
-            x = int64(here[j])
-            low[j] = float64(int32(x & _MASK))
-            middle[j] = float64(int32((x >> 21) & _MASK))
-            high[j] = float64(int32(x >> 42))
 
 
 @machine_code
