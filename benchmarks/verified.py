@@ -261,7 +261,7 @@ def main() -> None:
     figures["functional_ratio_to_unverified_k2"] = ratio(
         objective, functional_mechanism, arguments.repetitions
     )
-    figures |= descents(some)
+    figures |= descents(arguments.repetitions)
     claims = RowClaims(32_768, (Claim(21, 3 * GAMMA**2 // 4),), (0, -1))
     figures |= {"soundness_bits": claims.algebraic_bits, "wraparound_bits": claims.wraparound_bits}
     figures |= attacked(20)

@@ -45,8 +45,8 @@ def openings(text: str) -> list[str]:
     return sorted(lines)
 
 
-# Real processes of FLARE, which another test runs too, take most of a minute.
-LONG = {"federation_on_one_machine"}
+# Real processes of FLARE, which another test runs too, networks and attacks, which have tests of their own.
+LONG = {"federation_on_one_machine", "image_quadrants", "attack_and_defence"}
 
 
 @pytest.mark.parametrize(

@@ -317,9 +317,9 @@ def test_a_server_that_says_it_delivered_and_did_not_is_noticed_at_the_timeout(
         dropped = message.get_header("step") == "id rules" and message.get_header("of")
         return make_reply(ReturnCode.OK) if dropped else None
 
-    texts = dict.fromkeys(MEMBERS, job_text(timeout=8))
+    texts = dict.fromkeys(MEMBERS, job_text(timeout=3))
     reasons = failed(run_job(kits, texts=texts, relay=relay), tmp_path)
-    assert any("waited 8 s at step 'id rules'" in reason for reason in reasons.values())
+    assert any("waited 3 s at step 'id rules'" in reason for reason in reasons.values())
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def squares(events: tuple[Event, ...] | Iterator[Event]) -> float:
     )
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(worlds(), min_size=1, max_size=3))
 def test_no_total_is_below_the_truth_and_no_release_lowers_one(drawn: list[World]) -> None:
     book = LedgerState("here")

@@ -62,9 +62,9 @@ from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import Message, decode
 
-FRAMES = 5_000
+FRAMES = 2_000
 # Where every frame costs encryptions; the full count is the same for all.
-FRAMES_ENCRYPTED = 1_000
+FRAMES_ENCRYPTED = 400
 FRAMES_IN_FULL = 100_000
 
 PAIR = Group.of(("bank", "insurer"), active="bank")

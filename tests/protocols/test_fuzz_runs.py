@@ -38,7 +38,7 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
 from colonnade.runtime.wire import Message, decode, encode
 
-RUNS = 120
+RUNS = 60
 TIMEOUT = 0.4
 # Far more than every party's every timeout together: only a hang takes this long.
 HANG = 60.0
