@@ -85,7 +85,9 @@ async def _judged(
 ) -> Judged | NetworkJudged:
     if isinstance(judging, NetworkScores):
         network = judging.found.network
-        scored = await scores_session(judge, table, judging.request, network.terms().get(judge.name))
+        scored = await scores_session(
+            judge, table, judging.request, network.part(judge.name).terms().get(judge.name)
+        )
         scores = Run(scored.plan, Outcome({judge.name: scored}, {judge.name: judge.traffic}))
         return judged_scores(scores, scored, network, judging.reads)
     opened = await judge_session(judge, table, judging.request, judging.terms.get(judge.name))

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, PlanError
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, model_for, protocol_of, worth_its_charge
 from colonnade.methods.method import Found
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import NetworkFile, network_parts
+from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.models.class_weights import rule_of
 from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
@@ -65,6 +66,12 @@ def worth_training(job: Job) -> Callable[[Plan, bool], None]:
         learnt(plan, counts)
         if counts and job.held_out is not None and protocol_of(job).scores == "released weights":
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
+        if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.coalitions:
+            raise PlanError(
+                "held_out: people are held out to judge the network on by scores with noise, and no statement covers "
+                "what the coalitions of [options] would learn of those together. Nothing was charged. Leave held_out "
+                "or coalitions out."
+            )
 
     return ask
 
