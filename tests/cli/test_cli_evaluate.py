@@ -159,6 +159,11 @@ def test_a_network_is_judged_by_scores_with_noise_for_its_label_holder_alone_and
     again = write(tmp_path / "again", first=0, people=200, job=JOB, ledgers=tmp_path / "others")
     code, facts = asked("evaluate", tmp_path / "run", again, capsys=capsys)
     assert code == 5 and "were trained on" in facts["error"]["message"], facts
+    (tmp_path / "run" / "parties" / "shop.model.json").unlink()
+    before = totals(job.parent)
+    code, facts = asked("evaluate", tmp_path / "run", job, capsys=capsys)
+    assert code == 3 and "a party's part is missing" in facts["error"]["message"], facts
+    assert totals(job.parent) == before
 
 
 def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(trained: Path) -> None:

@@ -136,6 +136,11 @@ def evaluate_network(
     first = next(part for part in stored.parts.values() if isinstance(part, NetworkFile))
     network = network_of(stored, first)
     design = network.design
+    if network.fusion is None:
+        raise ModelError(
+            f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
+            "Nothing was charged. Give the folder of a run in one process, which has all parts."
+        )
     if design.regime == "paper" and not federation.public:
         raise OnlyForPublicData(
             "this network was trained in the paper's regime: its scores would disclose the people it was trained on. "
