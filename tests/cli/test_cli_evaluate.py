@@ -16,6 +16,8 @@ from colonnade.cli.app import run
 from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.model_card import model_card
+from colonnade.scoring import network_judged
+from colonnade.scoring.score import Scores, network_scores
 
 PEOPLE = 2400
 JOB = """name = "who buys"
@@ -113,16 +115,55 @@ def test_people_are_not_held_out_for_a_model_that_cannot_be_judged_on_them(
     assert not list(tmp_path.glob("*.ledger*"))
 
 
-def test_a_network_is_trained_beside_people_held_out_and_says_first_that_it_is_not_judged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_network_is_judged_by_scores_with_noise_for_its_label_holder_alone_and_costs_nothing_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it is judged by, so many people are not too few for a network."""
-    text = f'{JOB}method = "network"\nheld_out = 0.3\n[options]\nepochs = 1\n'
-    job = write(tmp_path, first=0, people=60, job=text, ledgers=tmp_path)
-    assert run(["train", str(job), "--output", str(tmp_path / "run"), "--json"]) == 0
-    assert "note: The model will not be judged on the people held out" in capsys.readouterr().err
-    facts = json.loads((tmp_path / "run" / "facts.json").read_text())
-    assert "judged" not in facts and any("was not judged" in note for note in facts["notes"])
+    """No total is above what training states; figures are those of the scores that the label holder got."""
+    seen: list[Scores] = []
+
+    def kept(*arguments: Any, **named: Any) -> Scores:
+        seen.append(network_scores(*arguments, **named))
+        return seen[-1]
+
+    monkeypatch.setattr(network_judged, "network_scores", kept)
+    text = f'{JOB}method = "network"\nheld_out = 0.3\n[options]\nepochs = 1\nembedding = 2\n'
+    job = write(tmp_path, first=0, people=200, job=text, ledgers=tmp_path)
+    answers = {line["id"]: line["buys"] for line in csv.DictReader((tmp_path / "rows.csv").open())}
+    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 0 and "judged" not in facts
+    assert any(f"judged on {len(seen[0].ids)} people" in note for note in facts["notes"])
+    stated = {(item["unit"], item["observer"]): item["epsilon"] for item in facts["guarantees"]}
+    found = totals(tmp_path)
+    assert found and all(
+        epsilon == pytest.approx(stated[unit, observer]) for (_, unit, observer), epsilon in found.items()
+    )
+    entries = [entry.kind for entry in Ledger.open(tmp_path / "shop.ledger").entries()]
+    assert entries.count("charge") == 2
+    own, other = ((tmp_path / "run" / "parties" / f"{name}.html").read_text() for name in ("bank", "shop"))
+    exact = roc_auc_score([answers[person] == "yes" for person in seen[0].ids], seen[0].values[:, 1])
+    said = re.search(r'AUC</th><td data-head="by scores with noise">([0-9.]+)', own)
+    assert said is not None and abs(float(said[1]) - exact) < 0.06
+    assert "How good the network is" in own
+    assert "without noise the network would" in own and "How good the network is" not in other
+    shared = "".join((tmp_path / "run" / name).read_text() for name in ("facts.json", "report.html"))
+    assert "AUC" not in shared and "log-loss" not in shared
+
+    job = write(tmp_path / "others", first=9000, people=80, job=JOB, ledgers=tmp_path / "others")
+    answers = {line["id"]: line["buys"] for line in csv.DictReader((job.parent / "rows.csv").open())}
+    assert run(["evaluate", str(tmp_path / "run"), str(job), "--epsilon", "2", "--threshold", "f1"]) == 0
+    assert "They are exact figures of bank's own labels" in " ".join(capsys.readouterr().out.split())
+    facts = json.loads((tmp_path / "run" / "parties" / "bank.evaluation-1.json").read_text())
+    exact = roc_auc_score([answers[person] == "yes" for person in seen[1].ids], seen[1].values[:, 1])
+    assert facts["figures"]["AUC"]["value"] == pytest.approx(exact)
+    assert max(totals(job.parent).values()) == pytest.approx(2.0, abs=0.01)
+    again = write(tmp_path / "again", first=0, people=200, job=JOB, ledgers=tmp_path / "others")
+    code, facts = asked("evaluate", tmp_path / "run", again, capsys=capsys)
+    assert code == 5 and "were trained on" in facts["error"]["message"], facts
+    (tmp_path / "run" / "parties" / "shop.model.json").unlink()
+    before = totals(job.parent)
+    code, facts = asked("evaluate", tmp_path / "run", job, capsys=capsys)
+    assert code == 3 and "a party's part is missing" in facts["error"]["message"], facts
+    assert totals(job.parent) == before
 
 
 def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(trained: Path) -> None:

@@ -241,14 +241,14 @@ def test_people_who_are_held_out_are_not_planned_to_be_trained_on(
     assert "Of 400 people in common 0.25 are held out. The model is judged on them." in plan_text(facts, None)
 
 
-def test_a_network_is_said_not_to_be_judged_before_it_is_trained(
+def test_whose_the_figures_of_a_network_will_be_is_said_before_it_is_trained(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\nheld_out = 0.25")
     project.edit("job.toml", '"moments"', '"network"')
     assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 0
     text = plan_text(one_object(capsys.readouterr().out), None)
-    assert "will not be judged on the people held out" in text and "The model is judged" not in text
+    assert "which only the label holder sees" in text and "The model is judged" not in text
 
 
 def test_a_method_that_could_not_be_judged_is_not_offered_to_a_job_that_holds_people_out(

@@ -132,6 +132,29 @@ def test_what_was_trained_is_judged_at_every_site_and_costs_nothing_more(
                 assert total.epsilon == pytest.approx(stated[total.observer, total.unit])
 
 
+def test_a_network_is_judged_at_its_label_holder_alone_and_costs_nothing_more(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    for party in PARTIES:
+        accepted = policy_text(party, methods='["network"]', epsilon=99.0)
+        (tmp_path / f"{party}.policy.toml").write_text(accepted)
+    kind = 'method = "network"\noptions = {embedding = 2, epochs = 1}\nheld_out = 0.4'
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(kind, epsilon=2.0)))
+    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
+    for name in MEMBERS:
+        folder = kits[name].run_folder("j1")
+        facts = json.loads((folder / "facts.json").read_text())
+        assert "judged" not in facts and any("The network was judged on" in note for note in facts["notes"])
+        assert "AUC" not in (folder / "report.html").read_text()
+    pages = {name: (kits[name].run_folder("j1") / "parties" / f"{name}.html").read_text() for name in PARTIES}
+    assert "How good the network is" in pages["bank"] and "How good the network is" not in pages["shop"]
+    stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
+    for party in PARTIES:
+        assert charges(tmp_path, party) == 2
+        for total in Ledger.open(tmp_path / f"{party}.ledger").totals():
+            assert total.epsilon == pytest.approx(stated[total.observer, total.unit])
+
+
 def test_a_judgement_that_one_site_refuses_leaves_the_model_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from colonnade.privacy.words import about_text, observer_text, unit_text
 from colonnade.protocols.plans import Plan, Task
 from colonnade.report.facts import guarantee_facts
 from colonnade.report.text import declared_text
-from colonnade.scoring.judged_training import told_before
+from colonnade.scoring.judged_training import judging_text
 
 Facts = dict[str, Any]
 KEPT = 50
@@ -142,7 +142,7 @@ def promised(draft: Draft) -> Facts:
         "features": features,
         "method": job.method,
         "because": job.because,
-        "not_judged": told_before(job),
+        "judging": judging_text(job),
         "guarantees": _guarantees(plan),
         "answers": ask_budgets(plan, files, held_out=job.held_out),
         "costs": [_costs(party, draft, plan) for party in files],

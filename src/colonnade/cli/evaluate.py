@@ -9,7 +9,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
-from colonnade.errors import ColumnMissing, InputError, LabelMismatch
+from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
 
 EVALUATION = "evaluation-{number}.json"
 NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
@@ -18,6 +18,7 @@ With --rows, all columns and the label lie in one file that may be looked at: fi
 
 With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise for
 the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
+A network is judged by scores with noise, and the figures are its label holder's own.
 
 --threshold says above which probability the second class is predicted: a number, or a rule that is read from what was
 opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
@@ -144,10 +145,13 @@ def _of_job(
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.records import json_text
     from colonnade.federation.whole_files import write_whole
+    from colonnade.methods.network.network_file import NetworkFile
     from colonnade.report.judged import judged_facts
     from colonnade.scoring.evaluating import check_model, judge_jointly
     from colonnade.scoring.figures import check_rule
 
+    if all(isinstance(part, NetworkFile) for part in stored.parts.values()) and stored.whole is None:
+        return _of_network(stored, model, job, given, epsilon, threshold, quiet=quiet)
     if stored.whole is None:
         raise InputError(
             f"{model}: the weights of this model stay with their parties, and no guarantee covers scores by them, so "
@@ -174,9 +178,63 @@ def _of_job(
         judged = replace(judged, judgement=_at(judged.judgement, threshold))
     facts = judged_facts(judged)
     # It was paid for, so it is kept.
-    folder = model if model.is_dir() else model.parent
-    number = 1
-    while (place := folder / EVALUATION.format(number=number)).exists():
-        number += 1
+    place = _free(model if model.is_dir() else model.parent)
     write_whole(place, json_text(facts))
+    return {**facts, "kept": str(place)}
+
+
+def _free(folder: Path, party: str = "") -> Path:
+    """The first name that is free for an evaluation: everybody's, or one party's own."""
+    from colonnade.federation.own_files import own_file
+
+    number = 1
+    while True:
+        name = EVALUATION.format(number=number)
+        place = own_file(folder, party, name) if party else folder / name
+        if not place.exists():
+            return place
+        number += 1
+
+
+def _of_network(
+    stored: Any,
+    model: Path,
+    job: Path,
+    given: list[Path],
+    epsilon: float | None,
+    threshold: str | None,
+    *,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Scores with noise, which the label holder holds to its labels: what comes of it is the label holder's own."""
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+    from colonnade.federation.records import json_text
+    from colonnade.federation.whole_files import write_whole
+    from colonnade.report.judged import network_judged_facts
+    from colonnade.scoring.figures import check_rule
+    from colonnade.scoring.network_judged import evaluate_network
+
+    label = next(iter(stored.parts.values())).frame.label
+    if threshold is not None:
+        check_rule(threshold)
+        if len(label.classes) != 2:
+            raise LabelMismatch(NOT_OF_TWO)
+    agreed = Job.load(job)
+    federation = federation_of(agreed, party_files(agreed, given))
+    with progress(not quiet) as advance:
+        federation.progress = advance
+        judged = evaluate_network(
+            stored,
+            federation,
+            epsilon=agreed.epsilon if epsilon is None else epsilon,
+            delta=agreed.delta,
+            accepted_delta=agreed.accepted_delta,
+        )
+    if judged.judgement is None:
+        raise ModelError(f"people were scored, which was charged, and not judged: {judged.told}")
+    judgement = judged.judgement if threshold is None else _at(judged.judgement, threshold)
+    facts = network_judged_facts(judged.run, judgement)
+    place = _free(model, judged.run.plan.receiver)
+    write_whole(place, json_text(facts), own=True)
     return {**facts, "kept": str(place)}

@@ -12,7 +12,7 @@ import typer
 from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
 from colonnade.cli.runs.failures import charged_text, failure_facts, keep_failure
 from colonnade.cli.runs.folders import Folder, holds_paid, new_folder, uninterrupted
-from colonnade.cli.screen import note, progress, say, say_json, width
+from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.forecast.work import Work
     from colonnade.models.uncertainty import Watch
     from colonnade.report.run_folder import write_run
-    from colonnade.scoring.judged_training import judge_trained, told_before, worth_training
+    from colonnade.scoring.judged_training import judge_trained, worth_training
 
     job = Job.load(job_path)
     files = party_files(job, given)
@@ -97,8 +97,6 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             folder.reserve(_room(federation.features(job.task)))
             if chosen:
                 work.done()
-            if said := told_before(job):
-                note(said)
             made = forecast_before_run(job, federation, work.told)
             work.end()
         try:

@@ -37,7 +37,7 @@ from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
-from colonnade.scoring.evaluating import Judged
+from colonnade.scoring.judged_training import AnyJudged
 
 JOURNAL = "journal"
 # How long members wait for each other's processes: an engine starts them one after the other.
@@ -58,7 +58,7 @@ class Keep(Protocol):
         place: Site,
         found: Found | ColonnadeError | None,
         *,
-        judged: Judged | str | None = None,
+        judged: AnyJudged = None,
     ) -> tuple[dict[str, Any], ColonnadeError | None]:
         """Write it, and return the facts and why there is no model."""
         ...
@@ -201,7 +201,7 @@ async def _run(
 
     async def trained_and_judged(
         party: Party, table: Table | None, request: Any
-    ) -> tuple[Run[Any], Judged | str | None]:
+    ) -> tuple[Run[Any], AnyJudged]:
         result = await work.program(party, table, request)
         ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
         if desk.judges is None or not isinstance(job, Job):
@@ -211,7 +211,7 @@ async def _run(
         return ended, await judge_at_site(party, table, job, ended, part=part, book=desk.book, asks=asks)
 
     ended: Run[Any]
-    judged: Judged | str | None
+    judged: AnyJudged
     try:
         ended, judged = await run_as(party, trained_and_judged, desk.table, work.request)
     except BaseException:
@@ -231,7 +231,7 @@ class _Work:
     request: Any
     program: Program
     resumable: bool
-    keep: Callable[[Path, Run[Any], Site, Judged | str | None], dict[str, Any]]
+    keep: Callable[[Path, Run[Any], Site, AnyJudged], dict[str, Any]]
     paid: Callable[[Path, Run[Any]], None] = lambda _folder, _run: None
 
 
@@ -248,7 +248,7 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteInpu
     method = protocol_of(job)
     method.needs()
 
-    def keep_run(folder: Path, run: Run[Any], site: Site, judged: Judged | str | None) -> dict[str, Any]:
+    def keep_run(folder: Path, run: Run[Any], site: Site, judged: AnyJudged) -> dict[str, Any]:
         return learnt_note(*keep(folder, job, run, site, found_at(job, run), judged=judged))
 
     def keep_paid(folder: Path, run: Run[Any]) -> None:
@@ -262,9 +262,7 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteInpu
     return _Work(request, method.session(job.asked), method.resumable, keep_run, keep_paid)
 
 
-def _kept(
-    work: _Work, folder: Path, run: Run[Any], site: Site, judged: Judged | str | None
-) -> dict[str, Any]:
+def _kept(work: _Work, folder: Path, run: Run[Any], site: Site, judged: AnyJudged) -> dict[str, Any]:
     """What a member notes of a run, once everything is written."""
     try:
         return work.keep(folder, run, site, judged)

@@ -26,7 +26,7 @@ from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.journal import ResumedLedger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.party import Accountant
-from colonnade.scoring.evaluating import check_enough
+from colonnade.scoring.evaluating import worth_judging
 from colonnade.scoring.judged_training import worth_training
 
 PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
@@ -163,7 +163,7 @@ def desk_of(
         held_out = part_asked(
             share or 0.0, "held-out", ledger=ledger, dataset=file.dataset, schema=table.schema
         )
-        return held_out, asks(held_out, lambda plan, counts: check_enough(plan) if counts else None)
+        return held_out, asks(held_out, worth_judging)
 
     worth = worth_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
     return SiteInputs(

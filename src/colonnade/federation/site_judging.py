@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from colonnade.data.table import Table
@@ -11,12 +11,16 @@ from colonnade.errors import ColonnadeError, PlanError
 from colonnade.federation.federation import Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import found_at
+from colonnade.methods.network.model import NetworkModel
+from colonnade.methods.network.network_file import NetworkFile
+from colonnade.protocols.joint_scores import ScoresRequest, scores_session
 from colonnade.protocols.judging import judge_session
 from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.party import Accountant, Party
 from colonnade.runtime.run import Outcome, reason_for_peers
 from colonnade.scoring.evaluating import Judged, Judging
-from colonnade.scoring.judged_training import NOT_JUDGED, judging_of_trained
+from colonnade.scoring.judged_training import NOT_JUDGED, holders_part, judging_of_trained
+from colonnade.scoring.network_judged import NetworkJudged, judged_scores, scores_within
 
 
 def check_readers(job: Job) -> None:
@@ -40,7 +44,7 @@ async def judge_at_site(
     part: PartSpec,
     book: Accountant,
     asks: Callable[[Any, bool], None] | None,
-) -> Judged | str:
+) -> Judged | NetworkJudged | str:
     """The judgement as this member reads it, or why there is none; what was trained is good either way.
 
     Whether there is one follows from the job, the plan and the model, which all members share, so that all of them
@@ -49,7 +53,11 @@ async def judge_at_site(
     found = found_at(job, run)
     if found is None or isinstance(found, ColonnadeError):
         return NOT_JUDGED.format(reason="nothing was learnt.")
-    judging = judging_of_trained(job, found, run, alignment=job.alignment)
+    judging: Judging | NetworkScores | str
+    if isinstance(found, NetworkModel):
+        judging = _network_scores(job, found, run)
+    else:
+        judging = judging_of_trained(job, found, run, alignment=job.alignment)
     if isinstance(judging, str):
         return judging
     # Whoever had to approve the job has: a judgement must cost no more, which `asks` sees to.
@@ -72,7 +80,33 @@ async def judge_at_site(
         return NOT_JUDGED.format(reason=reason_for_peers(error))
 
 
-async def _judged(judge: Party, table: Table | None, judging: Judging) -> Judged:
+async def _judged(
+    judge: Party, table: Table | None, judging: Judging | NetworkScores
+) -> Judged | NetworkJudged:
+    if isinstance(judging, NetworkScores):
+        network = judging.found.network
+        scored = await scores_session(
+            judge, table, judging.request, network.part(judge.name).terms().get(judge.name)
+        )
+        scores = Run(scored.plan, Outcome({judge.name: scored}, {judge.name: judge.traffic}))
+        return judged_scores(scores, scored, network, judging.reads)
     opened = await judge_session(judge, table, judging.request, judging.terms.get(judge.name))
     run = Run(opened.plan, Outcome({judge.name: opened}, {judge.name: judge.traffic}))
     return Judged(judging.read(opened), run)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkScores:
+    """What is asked to judge a network by, its parts that are here, and how scores are read where they are."""
+
+    request: ScoresRequest
+    found: NetworkModel
+    reads: NetworkFile | None
+
+
+def _network_scores(job: Job, found: NetworkModel, run: Run[Any]) -> NetworkScores | str:
+    try:
+        request = scores_within(found.network.design, run.plan, alignment=job.alignment)
+    except ColonnadeError as error:
+        return NOT_JUDGED.format(reason=error)
+    return NetworkScores(request, found, holders_part(job, found, run))

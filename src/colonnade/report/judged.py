@@ -12,6 +12,8 @@ from colonnade.report.charts import Axes, Chart, Series, Style, svg
 
 if TYPE_CHECKING:
     # With all that training takes.
+    from colonnade.federation.federation import Run
+    from colonnade.protocols.joint_scores import ScoresPlan
     from colonnade.scoring.classes_judged import ClassesJudged
     from colonnade.scoring.evaluating import Judged
     from colonnade.scoring.judgement import Judgement
@@ -23,6 +25,11 @@ PRIVATE = (
     "Measured on {people} people whom it was not trained on and whom nobody has looked at. ± is a standard deviation, "
     "of noise and of chance together."
 )
+NOISY = (
+    "Measured by {holder} on {people} people, by scores with noise of a standard deviation of up to {noise:.2g} on "
+    "each sum of embeddings. They are exact figures of {holder}'s own labels and for {holder} alone. ± is a standard "
+    "deviation, of chance alone."
+)
 EXACT = "Measured exactly on {people} rows that may be looked at. ± is a standard deviation, of chance alone."
 
 
@@ -33,6 +40,19 @@ def judged_facts(judged: Judged) -> Facts:
         "run": judged.run.name,
         "guarantees": [str(item) for item in judged.run.plan.guarantees],
         "private": not judged.run.reproducible,
+    }
+
+
+def network_judged_facts(run: Run[ScoresPlan], judgement: Judgement | ClassesJudged | NumbersJudged) -> Facts:
+    """What the label holder alone may read of a judgement of a network by scores with noise."""
+    plan = run.plan
+    return {
+        **judgement_facts(judgement),
+        "run": run.name,
+        "guarantees": [str(item) for item in plan.guarantees],
+        "private": not run.reproducible,
+        "receiver": plan.receiver,
+        "deviation": plan.deviation,
     }
 
 
@@ -93,6 +113,8 @@ def confusion_rows(judged: Facts) -> list[tuple[str, ...]]:
 
 def judged_note(judged: Facts) -> str:
     """On whom, and what ± is."""
+    if "receiver" in judged:
+        return NOISY.format(people=judged["people"], holder=judged["receiver"], noise=judged["deviation"])
     return (EXACT if judged["exact"] else PRIVATE).format(people=judged["people"])
 
 

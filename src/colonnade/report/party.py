@@ -14,6 +14,8 @@ from colonnade.report.html import render
 from colonnade.report.judged import beside_text, figure_rows, judgement_facts
 from colonnade.scoring.evaluating import Judged
 from colonnade.scoring.judged_alone import judged_alone
+from colonnade.scoring.judged_training import AnyJudged
+from colonnade.scoring.network_judged import NetworkJudged
 from colonnade.scoring.numbers_judged import NumbersJudged
 
 
@@ -43,9 +45,9 @@ def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, nam
     }
 
 
-def alone_facts(run: Run[Any], judged: Judged | str | None) -> dict[str, Facts]:
+def alone_facts(run: Run[Any], judged: AnyJudged) -> dict[str, Facts]:
     """For the label holder, if it is here, what its own columns alone would have on the people judged."""
-    if not isinstance(judged, Judged):
+    if not isinstance(judged, Judged | NetworkJudged):
         return {}
     found = judged_alone(run, judged)
     holder = run.plan.group.active
@@ -56,17 +58,35 @@ def alone_facts(run: Run[Any], judged: Judged | str | None) -> dict[str, Facts]:
     return {holder: {"rows": figure_rows(facts), "beside": beside_text(facts), "model": model}}
 
 
+def network_facts(judged: AnyJudged) -> dict[str, Facts]:
+    """For the label holder, if it is here, how good a network is by the scores with noise that it alone has."""
+    if not isinstance(judged, NetworkJudged) or (judged.judgement is None and not judged.told):
+        return {}
+    plan = judged.run.plan
+    said: Facts = {"people": plan.rows, "deviation": plan.deviation, "told": judged.told}
+    if judged.judgement is not None:
+        facts = judgement_facts(judged.judgement)
+        said |= {"rows": figure_rows(facts), "beside": beside_text(facts)}
+    return {plan.receiver: said}
+
+
 def party_page(facts: Facts) -> str:
     """The page of one party, for it alone."""
     return render("party.html", facts, totals=merged(facts["ledger"]["totals"]))
 
 
 def party_pages(
-    run: Run[Any], federation: Federation | Site, *, name: str, judged: Judged | str | None = None
+    run: Run[Any], federation: Federation | Site, *, name: str, judged: AnyJudged = None
 ) -> dict[str, str]:
     """A page for every owner of columns who is here; only whoever simulates all parties can make them all."""
-    alone = alone_facts(run, judged)
+    alone, network = alone_facts(run, judged), network_facts(judged)
     return {
-        owner: party_page({**party_facts(run, federation, owner, name=name), "alone": alone.get(owner)})
+        owner: party_page(
+            {
+                **party_facts(run, federation, owner, name=name),
+                "alone": alone.get(owner),
+                "network": network.get(owner),
+            }
+        )
         for owner in run.aligned
     }

@@ -35,7 +35,8 @@ from colonnade.report.party import party_pages
 from colonnade.report.plain import now
 from colonnade.runtime.group import Group
 from colonnade.scoring.evaluating import Judged
-from colonnade.scoring.judged_training import decided
+from colonnade.scoring.judged_training import AnyJudged, decided
+from colonnade.scoring.network_judged import NetworkJudged
 
 FACTS, REPORT = "facts.json", "report.html"
 RECOVERED = (
@@ -55,7 +56,7 @@ def write_run(
     made: Forecast | None = None,
     seconds: float | None = None,
     watch: Watch | None = None,
-    judged: Judged | str | None = None,
+    judged: AnyJudged = None,
 ) -> tuple[Facts, ColonnadeError | None]:
     """Everything that a run leaves with those who are here, and why there is no model if noise left none.
 
@@ -80,6 +81,7 @@ def write_run(
             *trained.notes,
             *([f"No model was learnt: {failure}"] if failure else []),
             *([judged] if isinstance(judged, str) else []),
+            *([judged.note] if isinstance(judged, NetworkJudged) else []),
             *([told] if told else []),
         ),
         watch=watch,

@@ -26,8 +26,9 @@ from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.judging import Opened, judge_session
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest, Limit
-from colonnade.protocols.plans import Plan
+from colonnade.protocols.plans import Plan, PlanT, Request
 from colonnade.runtime.party import Party
+from colonnade.runtime.run import Program
 from colonnade.scoring.classes_judged import ClassesJudged, contrasts, judge_classes
 from colonnade.scoring.evaluating_rows import threshold_of_model
 from colonnade.scoring.judgement import Judgement, judge_opened
@@ -74,8 +75,8 @@ def judge_jointly(
             f"the model reads columns of {', '.join(missing)}, which takes no part in this job."
         )
     for party, encoder in whole.frame.encoders:
-        _check_columns(party, encoder, federation.tables[party], whole.frame)
-        _refuse_trained(party, federation.tables[party], (trained_on or {}).get(party), federation)
+        check_columns(party, encoder, federation.tables[party], whole.frame)
+        refuse_trained(party, federation.tables[party], (trained_on or {}).get(party), federation)
     judging = judging_of(
         whole,
         federation.group.owners,
@@ -89,14 +90,25 @@ def judge_jointly(
     async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Opened:
         return await judge_session(party, table, asked, judging.terms.get(party.name))
 
+    run = run_held_out(federation, session, judging.request)
+    return Judged(judging.read(run.result(federation.group.owners[0])), run)
+
+
+def run_held_out(federation: Federation, session: Program, request: Request[PlanT]) -> Run[PlanT]:
+    """Run a judgement between all parties on the people held out, if some are; it is not what training opened."""
     before, opened = federation.asks, federation.opened
-    federation.asks = lambda plan, counts: check_enough(plan) if counts else None
+    federation.asks = worth_judging
     federation.opened = lambda _run: None
     try:
-        run = federation.run(session, judging.request, part="held-out")
+        return federation.run(session, request, part="held-out")
     finally:
         federation.asks, federation.opened = before, opened
-    return Judged(judging.read(run.result(federation.group.owners[0])), run)
+
+
+def worth_judging(plan: Plan, counts: bool) -> None:
+    """Refuse, before anything is charged, a judgement that its noise would hide; scores are as noisy for many."""
+    if counts and isinstance(plan, JudgePlan):
+        check_enough(plan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +151,10 @@ def judging_of(
     request = JudgeRequest(
         model=model.run,
         reaches=tuple(tuple(head[owner].reach for owner in owners) for head in ranges),
-        epsilon=_shortened(epsilon),
+        epsilon=shortened(epsilon),
         delta=delta,
         accepted_delta=accepted_delta,
-        limits=tuple((observer, unit, _shortened(most)) for observer, unit, most in limits),
+        limits=tuple((observer, unit, shortened(most)) for observer, unit, most in limits),
         alignment=alignment,
     )
     terms = {
@@ -153,7 +165,7 @@ def judging_of(
     return Judging(model, request, terms, centres)
 
 
-def _shortened(epsilon: float) -> float:
+def shortened(epsilon: float) -> float:
     """A little less, and the same at everybody whose floats differ in their last digits."""
     return math.floor(epsilon * 1e6) / 1e6 if epsilon > 1e-3 else epsilon
 
@@ -189,8 +201,8 @@ def check_model(model: Saved) -> ModelFile:
     """A linear model of classes or of numbers whose weights are all released; anything else is refused by name."""
     if isinstance(model, NetworkFile):
         raise PlanError(
-            "networks are not judged on private people: their parts stay with their parties. Judge on public rows "
-            "where all parts lie in one place."
+            "the parts of a network stay with their parties, and this one lies in one file. Give the folder of the run "
+            "that trained it, or judge on public rows with --rows."
         )
     if model.party is not None:
         raise PlanError(
@@ -305,7 +317,8 @@ def _centred(term: Terms, middle: Array) -> Terms:
     return centred
 
 
-def _check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) -> None:
+def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) -> None:
+    """Refuse people who do not have the columns that a model reads, or another label than it predicts."""
     declared = set(table.schema.columns)
     missing = [column.name for column in encoder.columns if column not in declared]
     if missing:
@@ -319,9 +332,10 @@ def _check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec)
         )
 
 
-def _refuse_trained(
+def refuse_trained(
     party: str, table: Table, people: TrainingMembership | None, federation: Federation
 ) -> None:
+    """Refuse people whom the model was trained on: figures on them would be too good."""
     if people is None or federation.held_out is not None or federation.public:
         return
     people.check_rules(party, table.schema)

@@ -18,6 +18,7 @@ from colonnade.federation.federation import Run
 from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
 from colonnade.scoring.evaluating import Judged
 from colonnade.scoring.judgement import Judgement, judge_rows
+from colonnade.scoring.network_judged import NetworkJudged
 from colonnade.scoring.numbers_judged import NumbersJudged, judge_numbers
 
 Array = NDArray[np.float64]
@@ -25,7 +26,9 @@ MOST = 50_000
 """So many people are enough to learn a linear model of one party's columns from."""
 
 
-def judged_alone(run: Run[Any], judged: Judged) -> Judgement | ClassesJudged | NumbersJudged | None:
+def judged_alone(
+    run: Run[Any], judged: Judged | NetworkJudged
+) -> Judgement | ClassesJudged | NumbersJudged | None:
     """A linear model of the label holder's own columns, without noise; None where the label holder is not here."""
     holder = run.plan.group.active
     if holder not in run.aligned or holder not in judged.run.aligned:

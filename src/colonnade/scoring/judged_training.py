@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, PlanError
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, model_for, protocol_of, worth_its_charge
-from colonnade.methods.method import Found, TrainedModel
+from colonnade.methods.method import Found
+from colonnade.methods.network.model import NetworkModel
+from colonnade.methods.network.network_file import NetworkFile, network_parts
+from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.models.class_weights import rule_of
 from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
@@ -27,31 +30,32 @@ from colonnade.scoring.evaluating import (
 )
 from colonnade.scoring.figures import error_text, figure_text
 from colonnade.scoring.judgement import Judgement
+from colonnade.scoring.network_judged import NetworkJudged, judge_network, scores_within
 
 NOT_JUDGED = "The model was not judged on the people held out: {reason}"
-APART = (
-    "its parts stay with their parties. `colonnade predict RUN JOB --epsilon ε` scores people with noise, and is "
-    "charged for it."
-)
-NETWORK = NOT_JUDGED.format(reason=APART)
+AnyJudged = Judged | NetworkJudged | str | None
+"""How good a model is, who may know it of a network, or why it is not known; None where nobody was held out."""
 
 
-def told_before(job: Job) -> str:
-    """What is to be known before training about the people held out: that a network is not judged on them.
+def judging_text(job: Job) -> str:
+    """How those are used whom a job holds out, and who will know what comes of it, before it is run.
 
-    >>> from colonnade.federation.job import Job
-    >>> job = Job.parse('''name = "risk"
+    >>> judging_text(Job.parse('''name = "risk"
     ... task = "classification"
     ... parties = ["bank", "insurer"]
     ... active = "bank"
     ... epsilon = 1.0
-    ... held_out = 0.2''')
-    >>> told_before(job)
-    ''
+    ... held_out = 0.2'''))
+    'The model is judged on them. That adds to no total but about whole columns.'
     """
-    if job.held_out is None or protocol_of(job).scores != "joint scores":
+    if job.held_out is None:
         return ""
-    return f"The model will not be judged on the people held out, who are lost to training: {APART}"
+    if protocol_of(job).scores == "released weights":
+        return "The model is judged on them. That adds to no total but about whole columns."
+    return (
+        "The network is judged on them by scores with noise, which only the label holder sees: the figures are its own "
+        "and on its own page. That adds to no total but about whole columns."
+    )
 
 
 def worth_training(job: Job) -> Callable[[Plan, bool], None]:
@@ -62,19 +66,27 @@ def worth_training(job: Job) -> Callable[[Plan, bool], None]:
         learnt(plan, counts)
         if counts and job.held_out is not None and protocol_of(job).scores == "released weights":
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
+        if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.coalitions:
+            raise PlanError(
+                "held_out: people are held out to judge the network on by scores with noise, and no statement covers "
+                "what the coalitions of [options] would learn of those together. Nothing was charged. Leave held_out "
+                "or coalitions out."
+            )
 
     return ask
 
 
 def judge_trained(
     job: Job, federation: Federation, found: Found | ColonnadeError, run: Run[Any]
-) -> Judged | str | None:
+) -> AnyJudged:
     """The judgement of what was trained, or why there is none; None for a job that holds nobody out.
 
     Its noise is such that no total grows by it: the people held out lose at most what those trained on did.
     """
     if job.held_out is None or isinstance(found, ColonnadeError):
         return None
+    if isinstance(found, NetworkModel):
+        return _judge_network(job, federation, found, run)
     judging = judging_of_trained(job, found, run, alignment=federation.alignment)
     if isinstance(judging, str):
         return judging
@@ -91,10 +103,25 @@ def judge_trained(
         return NOT_JUDGED.format(reason=error)
 
 
+def _judge_network(
+    job: Job, federation: Federation, found: NetworkModel, run: Run[Any]
+) -> NetworkJudged | str:
+    try:
+        request = scores_within(found.network.design, run.plan, alignment=federation.alignment)
+        return judge_network(federation, found.network, holders_part(job, found, run), request)
+    except ColonnadeError as error:
+        return NOT_JUDGED.format(reason=error)
+
+
+def holders_part(job: Job, found: NetworkModel, run: Run[Any]) -> NetworkFile | None:
+    """How the label holder of a network reads scores by it; None where the label holder is not."""
+    kind = type(model_for(job, found)).__name__
+    parts = network_parts(kind, found.network, found.privacy, regime=found.statement, run=run.name)
+    return parts.get(found.network.design.receiver)
+
+
 def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
     """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
-    if isinstance(found, TrainedModel) and found.split:
-        return NETWORK
     try:
         model = model_for(job, found).fit(found)
         plan, limits = run.plan, limits_of(run.plan)
@@ -112,7 +139,7 @@ def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alig
         return NOT_JUDGED.format(reason=error)
 
 
-def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Judged | str | None, str]:
+def decided(job: Job, trained: Trained, judged: AnyJudged) -> tuple[AnyJudged, str]:
     """The judgement at the threshold that a job's rule finds in it, which the model takes too, and a note of it."""
     rule, model = rule_of(job.options), trained.model
     if rule is None or not isinstance(model, LogisticRegression):

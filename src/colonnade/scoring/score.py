@@ -271,12 +271,17 @@ def _score_by_network(
     stored: Stored, first: NetworkFile, federation: Federation, *, epsilon: float | None, delta: float | None
 ) -> Scores:
     """Each party embeds its own people with its own part; the label holder reads the sums with the fusion model."""
-    parts = {name: part.network() for name, part in stored.parts.items() if isinstance(part, NetworkFile)}
-    network = first.network() if not parts else type(first.network()).joined(parts)
+    network = network_of(stored, first)
     known = stored.people if stored.people or is_remembered(first.run, federation) else None
     found = network.score_people(federation, trained_on=known, epsilon=epsilon, delta=delta)
     plan = found.run.plan
     return network_scores(first, found.opened, found.ids, plan, network=network, privacy=found.privacy)
+
+
+def network_of(stored: Stored, first: NetworkFile) -> Network:
+    """All of a network whose parts lie here, beside each other as nowhere but in one process."""
+    parts = {name: part.network() for name, part in stored.parts.items() if isinstance(part, NetworkFile)}
+    return first.network() if not parts else type(first.network()).joined(parts)
 
 
 def names_of(model: Saved) -> tuple[str, ...]:

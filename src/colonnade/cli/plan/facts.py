@@ -40,7 +40,7 @@ from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.plans import Plan
 from colonnade.report.facts import guarantee_facts
-from colonnade.scoring.judged_training import told_before
+from colonnade.scoring.judged_training import judging_text
 
 HERE = NetworkLink(math.inf, 0.0)
 
@@ -172,7 +172,7 @@ def _facts(
         "rows": plan.rows,
         "common": common,
         "held_out": job.held_out,
-        "not_judged": told_before(job),
+        "judging": judging_text(job),
         "alignment": job.alignment,
         "people": dict(people),
         "matching": matching,

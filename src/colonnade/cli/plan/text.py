@@ -211,10 +211,8 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
         found.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
     if facts["held_out"]:
-        judged = "The model is judged on them. That adds to no total but about whole columns."
         found.append(
-            f"Of {facts['common']:,} people in common {facts['held_out']:g} are held out. "
-            f"{facts['not_judged'] or judged}"
+            f"Of {facts['common']:,} people in common {facts['held_out']:g} are held out. {facts['judging']}"
         )
     if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["common"]}:
         found.append(
