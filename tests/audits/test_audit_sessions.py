@@ -45,7 +45,18 @@ def sessions_of(target: Target, seed: int = 1) -> Sessions:
     return Sessions(target.program, target.group, target.schemas, seed=seed)
 
 
-@pytest.mark.parametrize(("method", "options"), QUICK, ids=str)
+# Of a method whose audit takes seconds, one job in `make test`.
+LONG = [
+    ("moments", {"task": "regression", "parties": 3}),
+    ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [pytest.param(*one, marks=[pytest.mark.slow] if one in LONG else []) for one in QUICK],
+    ids=str,
+)
 def test_a_seeded_audit_shows_no_more_than_is_proved(method: str, options: dict[str, Any]) -> None:
     target = target_of(wanted(method, **options))
     found = audit(target, runs=8, seed=7)

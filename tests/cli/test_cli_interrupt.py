@@ -177,7 +177,9 @@ def test_a_folder_that_another_run_is_writing_is_refused_and_one_that_a_killed_r
 
 
 def test_an_interrupted_demonstration_leaves_nothing(tmp_path: Path) -> None:
-    process = subprocess.Popen([*COLONNADE, "demo"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COLONNADE, "demo", "--people", "few"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
     try:
         wait_until(lambda: any(tmp_path.glob(".demo-run.*/*.ledger")), process)
         process.send_signal(signal.SIGINT)

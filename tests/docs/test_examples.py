@@ -45,8 +45,8 @@ def openings(text: str) -> list[str]:
     return sorted(lines)
 
 
-# Real processes of FLARE, which another test runs too, networks and attacks, which have tests of their own.
-LONG = {"federation_on_one_machine", "image_quadrants", "attack_and_defence"}
+# Processes of FLARE, networks, attacks and a database have tests of their own.
+LONG = {"federation_on_one_machine", "image_quadrants", "attack_and_defence", "hospital_and_insurer_sql"}
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,8 @@ def test_sums_beside_each_other_move_at_most_as_far_as_each_alone() -> None:
             <= math.hypot(*(one.l2 for one in alone)) + 1
         )
         assert together.l1 == sum(one.l1 for one in alone)
+    of_one = [block.holder_replaced(1).l1 for block in blocks]
+    assert joint.holder_replaced(1).l1 == sum(of_one)
     assert joint.largest == max(block.largest for block in blocks)
 
 
