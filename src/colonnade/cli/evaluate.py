@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
+
+if TYPE_CHECKING:
+    from colonnade.federation.federation import Federation
 
 EVALUATION = "evaluation-{number}.json"
 NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
@@ -141,8 +146,6 @@ def _of_job(
 ) -> dict[str, Any]:
     from dataclasses import replace
 
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.records import json_text
     from colonnade.federation.whole_files import write_whole
     from colonnade.methods.network.network_file import NetworkFile
@@ -162,18 +165,8 @@ def _of_job(
         check_rule(threshold)
         if len(whole.weights) > 1 or not whole.reading.classifies:
             raise LabelMismatch(NOT_OF_TWO)
-    agreed = Job.load(job)
-    federation = federation_of(agreed, party_files(agreed, given))
-    with progress(not quiet) as advance:
-        federation.progress = advance
-        judged = judge_jointly(
-            federation,
-            stored.whole,
-            epsilon=agreed.epsilon if epsilon is None else epsilon,
-            delta=agreed.delta,
-            accepted_delta=agreed.accepted_delta,
-            trained_on=stored.people,
-        )
+    with _federation(job, given, epsilon, quiet=quiet) as (federation, price):
+        judged = judge_jointly(federation, stored.whole, **price, trained_on=stored.people)
     if threshold is not None:
         judged = replace(judged, judgement=_at(judged.judgement, threshold))
     facts = judged_facts(judged)
@@ -181,6 +174,22 @@ def _of_job(
     place = _free(model if model.is_dir() else model.parent)
     write_whole(place, json_text(facts))
     return {**facts, "kept": str(place)}
+
+
+@contextlib.contextmanager
+def _federation(
+    job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
+) -> Iterator[tuple[Federation, dict[str, Any]]]:
+    """The parties of a job, with progress on the screen, and what people may be judged for."""
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+
+    agreed = Job.load(job)
+    federation = federation_of(agreed, party_files(agreed, given))
+    price = {"delta": agreed.delta, "accepted_delta": agreed.accepted_delta}
+    with progress(not quiet) as advance:
+        federation.progress = advance
+        yield federation, {"epsilon": agreed.epsilon if epsilon is None else epsilon, **price}
 
 
 def _free(folder: Path, party: str = "") -> Path:
@@ -207,8 +216,6 @@ def _of_network(
     quiet: bool,
 ) -> dict[str, Any]:
     """Scores with noise, which the label holder holds to its labels: what comes of it is the label holder's own."""
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.records import json_text
     from colonnade.federation.whole_files import write_whole
     from colonnade.report.judged import network_judged_facts
@@ -220,17 +227,8 @@ def _of_network(
         check_rule(threshold)
         if len(label.classes) != 2:
             raise LabelMismatch(NOT_OF_TWO)
-    agreed = Job.load(job)
-    federation = federation_of(agreed, party_files(agreed, given))
-    with progress(not quiet) as advance:
-        federation.progress = advance
-        judged = evaluate_network(
-            stored,
-            federation,
-            epsilon=agreed.epsilon if epsilon is None else epsilon,
-            delta=agreed.delta,
-            accepted_delta=agreed.accepted_delta,
-        )
+    with _federation(job, given, epsilon, quiet=quiet) as (federation, price):
+        judged = evaluate_network(stored, federation, **price)
     if judged.judgement is None:
         raise ModelError(f"people were scored, which was charged, and not judged: {judged.told}")
     judgement = judged.judgement if threshold is None else _at(judged.judgement, threshold)
