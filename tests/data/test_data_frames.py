@@ -94,6 +94,15 @@ def test_a_draft_has_the_kinds_of_the_types_and_no_value(maker: str) -> None:
         Schema.parse(str(draft).replace('id = ""', 'id = "person"'))
 
 
+def test_few_whole_numbers_of_a_frame_are_drafted_as_codes_as_those_of_a_file_are() -> None:
+    numbers = np.arange(300)
+    draft = Schema.draft(
+        {"grade": 1.0 + numbers % 3, "half": (numbers % 3) / 2, "age": numbers, "y": numbers % 2}
+    )
+    assert draft.kinds == {"grade": "categorical", "half": "numeric", "age": "numeric", "y": "categorical"}
+    assert str(draft).count("codes, it seems") == 2
+
+
 def people(rows: int = 400) -> tuple[dict[str, Any], dict[str, Any]]:
     rng = np.random.default_rng(5)
     age, pay = rng.uniform(0, 90, rows), rng.uniform(0, 90, rows)

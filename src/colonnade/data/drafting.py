@@ -12,12 +12,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from colonnade.data.coding import code
 from colonnade.data.columns import Column, DateColumn, Misdeclared, NumericColumn, nearest
 from colonnade.data.documents import Document
-from colonnade.data.drafts import Draft, of_kinds
+from colonnade.data.drafts import LOOKED_AT, Draft, are_codes, of_kinds
 from colonnade.data.name_ranges import expand_name
 from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows, open_source
@@ -27,10 +25,6 @@ from colonnade.data.sources import Source
 from colonnade.data.suggesting import numbers_of, suggestions
 from colonnade.errors import InputError
 
-# How many rows are looked at to tell numbers and dates from other text, where a source has no types.
-_LOOKED_AT = 1000
-# So many different whole numbers at most look like codes, among so many rows at least.
-_MOST_CODES, _FEWEST_ROWS = 12, 100
 _ANYTHING: Mapping[str, Column] = {
     "numeric": NumericColumn("", low=0, high=1),
     "date": DateColumn("", low=date(1, 1, 1), high=date(9999, 12, 31)),
@@ -110,7 +104,7 @@ def _by_type(field: SourceColumn) -> str:
 def _by_text(relation: Relation) -> dict[str, str]:
     names = list(relation.fields)
     kinds = dict.fromkeys(names, "categorical")
-    first = next(relation.batches(names, size=_LOOKED_AT), None)
+    first = next(relation.batches(names, size=LOOKED_AT), None)
     if first is None:
         return kinds
     for position, name in enumerate(names):
@@ -126,14 +120,11 @@ def _by_text(relation: Relation) -> dict[str, str]:
 
 def _codes(relation: Relation, numbers: list[str]) -> frozenset[str]:
     """Those of these columns whose first rows have few different whole numbers."""
-    first = next(relation.batches(numbers, size=_LOOKED_AT), None) if numbers else None
-    found = set()
-    for position, name in enumerate(numbers if first is not None else ()):
-        values = numbers_of(first.columns[position]) if first is not None else np.empty(0)
-        few = len(np.unique(values)) <= _MOST_CODES
-        if few and len(values) >= _FEWEST_ROWS and bool((values == np.rint(values)).all()):
-            found.add(name)
-    return frozenset(found)
+    first = next(relation.batches(numbers, size=LOOKED_AT), None) if numbers else None
+    columns = () if first is None else first.columns
+    return frozenset(
+        name for name, column in zip(numbers, columns, strict=False) if are_codes(numbers_of(column))
+    )
 
 
 def _declared(data: Mapping[str, Any]) -> list[str]:

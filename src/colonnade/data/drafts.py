@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from colonnade.data.frames import columns_by_name
 from colonnade.data.intake import values_of
 from colonnade.data.name_ranges import fold_names
@@ -46,6 +49,9 @@ _BLANK = {
     "binary": "values = [false, true]\n",
     "categorical": "categories = []\n",
 }
+# So many different whole numbers at most look like codes, among so many of the first rows at least.
+LOOKED_AT = 1000
+_MOST_CODES, _FEWEST_ROWS = 12, 100
 _KINDS = {"whole": "numeric", "real": "numeric", "date": "date", "moment": "date", "truth": "binary"}
 
 
@@ -109,8 +115,20 @@ def of_kinds(
     return Draft(source, identity, rest, codes=codes, suggested=suggested)
 
 
+def are_codes(numbers: NDArray[np.float64]) -> bool:
+    """Whether a column's first numbers are whole and few, as codes are.
+
+    >>> are_codes(np.arange(300.0) % 3), are_codes(np.arange(300.0))
+    (True, False)
+    """
+    few = len(numbers) >= _FEWEST_ROWS and len(np.unique(numbers)) <= _MOST_CODES
+    return few and bool((numbers == np.rint(numbers)).all())
+
+
 def of_frame(frame: Any) -> Draft:
     """A draft from the types of a table in memory; no value gets into it.
+
+    Whole numbers of which the first rows have few are taken for codes, as in a file.
 
     >>> of_frame({"id": [1, 2], "age": [30.5, 41.0], "town": ["a", "b"]}).kinds
     {'age': 'numeric', 'town': 'categorical'}
@@ -121,14 +139,18 @@ def of_frame(frame: Any) -> Draft:
             f"a schema is drafted from a table with names, such as a data frame or {{'age': ages}}, not from "
             f"{type(frame).__name__}."
         )
-    kinds = {}
+    kinds, codes = {}, set()
     for name, column in table.items():
         values = values_of(column)
-        if not (isinstance(values, Plain) and values.kind == "binary"):
-            kinds[str(name)] = (
-                _KINDS.get(values.kind, "categorical") if isinstance(values, Plain) else "categorical"
-            )
-    return of_kinds(f"a {type(frame).__name__}", kinds)
+        if not isinstance(values, Plain):
+            kinds[str(name)] = "categorical"
+        elif values.kind != "binary":
+            kinds[str(name)] = _KINDS.get(values.kind, "categorical")
+            if kinds[str(name)] == "numeric":
+                first = values.part(0, LOOKED_AT).numbers()
+                codes |= {str(name)} if are_codes(first[np.isfinite(first)]) else set()
+    kinds |= dict.fromkeys(codes, "categorical")
+    return of_kinds(f"a {type(frame).__name__}", kinds, codes=frozenset(codes))
 
 
 def _key(name: str) -> str:
