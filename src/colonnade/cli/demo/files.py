@@ -103,7 +103,7 @@ def write_csv(
 ) -> None:
     """These columns of these people, with an id for each."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow([key, *names])
         columns = [values[name][rows] for name in names]
         writer.writerows(zip((f"P{row:04d}" for row in rows), *columns, strict=True))
