@@ -34,7 +34,8 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy reproduction
+	$(BIN)/mypy reproduction notebooks/__main__.py notebooks/making.py
+	MYPYPATH=notebooks $(BIN)/mypy notebooks/sources
 	$(BIN)/pytest tests/architecture
 
 format: .venv/ready

@@ -19,6 +19,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from numpy.typing import NDArray
 
 from colonnade import LogisticRegression
 from colonnade.errors import DrownedByNoise
@@ -75,7 +76,7 @@ print(f"largest error over {len(read)} columns: {np.abs(read - theirs[-1]).max()
 
 
 # %%
-def opened(people):
+def opened(people: int) -> NDArray[np.float64]:
     """The noisy products of the two parties' columns for the first so many people, in the same units."""
     tables = [table.take(np.arange(people)) for table in houses.tables]
     fresh = Watched(tables, budget=(5.0, 1e-5), public=True)
@@ -173,7 +174,7 @@ EPSILONS = (0.1, 1.0, 10.0)
 warnings.simplefilter("ignore", NoiseWarning)
 
 
-def score(options, epsilon):
+def score(options: dict[str, str], epsilon: float) -> float:
     """Of people held out; nothing where noise drowned a class, which costs ε all the same."""
     fresh = Watched(houses.tables, budget=(1e3, 1e-4), public=True)
     asked = LogisticRegression(method="functional", options=options, epsilon=epsilon, delta=1e-5)

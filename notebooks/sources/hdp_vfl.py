@@ -18,15 +18,17 @@
 import math
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from colonnade import LogisticRegression
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.messages.plan import GRID
+from colonnade.methods.messages.plan import GRID, Calibration, IntermediatePlan
 from colonnade.methods.messages.protocol import Descent, step_weights
 from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.models.fitting import NoiseWarning
@@ -112,7 +114,7 @@ for e in (1.0, 10.0, 100.0):
 ROWS, BATCH, EPOCHS, EPSILON, DELTA = 4000, 200, 10, 1.0, 1e-5
 
 
-def plan_of(calibration):
+def plan_of(calibration: Calibration) -> IntermediatePlan:
     """The plan of one column at each side; people are a public number."""
     asked = IntermediateRequest(
         loss=LOSSES["logistic"],
@@ -130,9 +132,10 @@ def plan_of(calibration):
     return asked.plan(Group.of((active, passive), active=active), schemas, ROWS)
 
 
-def distances(plan, cap, runs):
+def distances(plan: IntermediatePlan, cap: float, runs: int) -> NDArray[np.float64]:
     """How far apart one record brings all of the passive party's messages, run by run."""
-    passive_party, found, others_side = SimpleNamespace(name=passive), [], np.random.default_rng(1)
+    passive_party: Any = SimpleNamespace(name=passive)
+    apart, others_side = [], np.random.default_rng(1)
     for _ in range(runs):
         here, there = (Descent(np.array([plan.radius]), rate=plan.rate(passive)) for _ in range(2))
         drawn = plan.noise[active].draw((EPOCHS * ROWS // BATCH, BATCH), SystemRandomness()) * float(GRID)
@@ -148,24 +151,24 @@ def distances(plan, cap, runs):
             for state, sign in ((here, 1.0), (there, -1.0)):
                 rows = np.array([[cap], [sign * cap]])
                 step_weights(passive_party, plan, state, batch=rows, residuals=np.array([others, own]))
-        found.append(math.sqrt(square))
-    return np.array(found)
+        apart.append(math.sqrt(square))
+    return np.array(apart)
 
 
-def deltas(distance, sigma):
+def deltas(distance: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """The δ at ε of a Gaussian whose centre moves so far."""
     mu = distance / sigma
-    return ndtr(mu / 2 - EPSILON / mu) - math.exp(EPSILON) * ndtr(-mu / 2 - EPSILON / mu)
+    return np.asarray(ndtr(mu / 2 - EPSILON / mu) - math.exp(EPSILON) * ndtr(-mu / 2 - EPSILON / mu))
 
 
 paper = plan_of("paper")
 moved = distances(paper, cap=1.0, runs=600)
 claimed = paper.figures[0].value
-reached = deltas(moved, paper.sigma(passive))
-error = reached.std() / math.sqrt(len(reached))
+reaches = deltas(moved, paper.sigma(passive))
+error = reaches.std() / math.sqrt(len(reaches))
 print(f"Δ claimed: {claimed:.2f} ({LABEL}); found: mean {moved.mean():.2f}, largest {moved.max():.2f}")
 print(f"above the claim in {np.mean(moved > claimed):.0%} of the runs")
-print(f"δ promised at ε = {EPSILON:g}: {DELTA:g}; δ reached: {reached.mean():.1e} ± {error:.0e}")
+print(f"δ promised at ε = {EPSILON:g}: {DELTA:g}; δ reached: {reaches.mean():.1e} ± {error:.0e}")
 
 # %% [markdown]
 # ## The sound form

@@ -15,14 +15,17 @@
 # Three things are wrong with that, and one with the masks. Each is run below.
 
 # %%
+from collections.abc import Sequence
 from fractions import Fraction
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from colonnade import LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.crypto.masks import MaskStreams, SumRing
+from colonnade.data.columns import NumericColumn
 from colonnade.methods.network.training import features_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.events import PoissonBinomial, Repeated
@@ -72,16 +75,16 @@ B, DRAWS = 16, 20_000
 dice = np.random.default_rng(0)
 
 
-def protocol_0(count):
+def protocol_0(count: int) -> NDArray[np.int64]:
     """One party's message of two: its count, plus a mask it drew, minus one it was sent."""
     return count + dice.integers(0, B, DRAWS) - dice.integers(0, B, DRAWS)
 
 
-def modular(count):
+def modular(count: int) -> NDArray[np.int64]:
     """The same, by the library."""
     ring, places = SumRing(parties=2, largest=B), {"this": 0, "other": 1}
     streams = MaskStreams("this", places, {"other": SystemRandomness().bytes(32)})
-    return streams.masked(np.full(DRAWS, count), ring, step="sum").astype(int)
+    return streams.masked(np.full(DRAWS, count), ring, step="sum").astype(np.int64)
 
 
 fig, both = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True)
@@ -130,19 +133,20 @@ for contributors, trials, beta, epochs in (
 
 
 # %%
-def trained(tables):
+def trained(tables: Sequence[Table]) -> NeuralClassifier:
     """As published, without noise, so that two runs differ only by what went in."""
     return NeuralClassifier(regime="paper", mechanism="none", epochs=5, learning_rate=0.05, embedding=8).fit(
         Watched(tables, budget=(1.0, 1e-5), public=True)
     )
 
 
-def with_one_row_changed(table):
+def with_one_row_changed(table: Table) -> Table:
     """The same table with the first image's quadrant inverted."""
     (block,) = table.blocks(table.rows)
     arrays = {name: values.copy() for name, values in block.columns.items()}
     for column in table.schema.columns:
-        arrays[column.name][0] = column.high - arrays[column.name][0]
+        if isinstance(column, NumericColumn):
+            arrays[column.name][0] = column.high - arrays[column.name][0]
     return Table.from_arrays(table.party, arrays, Schema("person", table.schema.columns))
 
 
@@ -153,8 +157,9 @@ one, other = (
 )
 
 
-def embedded(model, rows):
+def embedded(model: NeuralClassifier, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """One party's embeddings by its own trained network."""
+    assert model.plan_ is not None
     features = features_of(whose, model.plan_.encoders[whose.party])[rows]
     return model.networks_[whose.party].embed_features(torch.from_numpy(features))
 
@@ -186,15 +191,19 @@ for guarantee in network.privacy_:
 
 # %%
 EPSILONS = (4.0, 8.0, 16.0)
-found = {"networks, ε for one party's part of an image": [], "one matrix, ε for whole images": []}
+right: dict[str, list[float]] = {
+    "networks, ε for one party's part of an image": [],
+    "one matrix, ε for whole images": [],
+}
 for epsilon in EPSILONS:
     frozen = NeuralClassifier(epsilon=epsilon, delta=1e-5, embedding=32)
     matrix = LogisticRegression(epsilon=epsilon, delta=1e-5)
-    for scores, model in zip(found.values(), (frozen, matrix), strict=True):
+    pair: tuple[NeuralClassifier | LogisticRegression, ...] = (frozen, matrix)
+    for scores, model in zip(right.values(), pair, strict=True):
         fitted = model.fit(Watched(houses.tables, budget=(1e4, 1e-4), public=True))
         scores.append(fitted.score(houses.rows, houses.labels))
 fig, axes = plt.subplots(figsize=(6, 3))
-for (name, scores), mark in zip(found.items(), "o^", strict=True):
+for (name, scores), mark in zip(right.items(), "o^", strict=True):
     axes.semilogx(EPSILONS, scores, f"k{mark}-", label=name, base=2)
     print(f"{name:46} " + "  ".join(f"ε = {e:g}: {s:.3f}" for e, s in zip(EPSILONS, scores, strict=True)))
 axes.set(xlabel="ε, label holder or server", ylabel="digits right, held out", ylim=(0, 1))

@@ -54,7 +54,7 @@ print(houses)
 federation = Watched(houses.tables, budget=(8.0, 1e-5), public=True)
 model = PCA(n_components=2, epsilon=4.0, delta=1e-5, method="spca").fit(federation)
 draw_flow(federation, "Shares of columns and of noise, then one opening")
-sender, _, message = next(each for each in seen(federation, second, "columns") if each[2].arrays)
+sender, step, message = next(each for each in seen(federation, second, "columns") if each[2].arrays)
 share = np.concatenate([array.reshape(-1).view(np.uint8) for array in message.arrays.values()])
 column = np.rint(4096 * rows[:, 0]).astype(np.int64).astype(np.uint16).view(np.uint8)
 fig, axes = plt.subplots(figsize=(6, 2.4))
@@ -151,16 +151,16 @@ CONTENDERS = {
 }
 
 
-def captured(method, options, epsilon):
+def captured(method: str, options: dict[str, str], epsilon: float) -> float:
     """The mean over three runs."""
-    found = []
+    runs = []
     for _ in range(3):
         fresh = Watched(houses.tables, budget=(1e3, 1e-4), public=True)
         components = PCA(
             n_components=2, epsilon=epsilon, delta=1e-5, method=method, options=options, centre=False
         )
-        found.append(components.fit(fresh).captured_variance(houses.rows))
-    return np.mean(found)
+        runs.append(components.fit(fresh).captured_variance(houses.rows))
+    return float(np.mean(runs))
 
 
 fig, axes = plt.subplots(figsize=(6, 3))
@@ -184,9 +184,9 @@ plt.show()
 # and their ε is another number. One release of moments solves the same quadratic problem exactly, in one round.
 
 # %%
-for method, options in (("slr", {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}), ("moments", {})):
+for method, settings in (("slr", {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}), ("moments", {})):
     fresh = Watched(houses.tables, budget=(50.0, 1e-4), public=True)
-    fitted = LogisticRegression(epsilon=4.0, delta=1e-5, method=method, options=options).fit(fresh)
+    fitted = LogisticRegression(epsilon=4.0, delta=1e-5, method=method, options=settings).fit(fresh)
     promised = ", ".join(f"{each.observer.name} {epsilon_text(each.epsilon)}" for each in fitted.privacy_)
     print(
         f"{method:8} {fitted.score(houses.rows, houses.labels):.3f} right of people held out; ε at δ = 1e-5: {promised}"

@@ -20,7 +20,7 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import numpy as np
 
-from colonnade import LogisticRegression
+from colonnade import LogisticRegression, Table
 from colonnade.attacks.averaging import average_signs
 from colonnade.attacks.features import foreign_scores, recover_inner_products
 from colonnade.attacks.labels import recover_labels
@@ -37,7 +37,7 @@ label_holder, attacker = (table.party for table in houses.tables)
 print(houses)
 
 
-def some(people, seed=1):
+def some(people: int, seed: int = 1) -> dict[str, Table]:
     """So many of them, at both parties."""
     chosen = public_permutation(houses.people, seed)[:people]
     return {table.party: table.take(chosen) for table in houses.tables}
@@ -66,7 +66,7 @@ options = {"defence": "none", "epochs": 1, "batch": WIDTH, "learning_rate": 0.1}
 LogisticRegression(method="encrypted", epsilon=0.5, delta=1e-5, options=options).fit(federation)
 draw_flow(federation, "Ciphertexts of scores, of masked sums, and answers")
 sender, step, message = next(each for each in seen(federation, attacker, "batch") if each[2].arrays)
-(name, ciphertexts), *_ = message.arrays.items()
+name, ciphertexts = next(iter(message.arrays.items()))
 print(f"{attacker} received {step!r} from {sender}: {ciphertexts.reshape(-1)[:4]} ...")
 
 # %% [markdown]
@@ -74,7 +74,7 @@ print(f"{attacker} received {step!r} from {sender}: {ciphertexts.reshape(-1)[:4]
 # features.
 
 # %%
-transcript, _ = recorded(sixty, UNDEFENDED)
+transcript = recorded(sixty, UNDEFENDED)[0]
 diary = transcript.diaries[attacker]
 print(f"{attacker} after its first batch: {len(diary.sums[0])} numbers, {diary.sums[0][:5].round(3)} ...")
 print(
@@ -99,7 +99,7 @@ print(f"cannot fail for {label_attack_steps(0.01).value:.0f} steps at η = 0.01"
 
 # A run in which an arbiter tells every party its gradient, as FATE has it, takes no time: everybody, from here on.
 everybody = {table.party: table for table in houses.tables}
-open_run, _ = arbiters(everybody, UNDEFENDED)
+open_run = arbiters(everybody, UNDEFENDED)[0]
 coefficients = np.concatenate(
     [look.coefficients for look in open_run.view(attacker).looks][: houses.people // WIDTH]
 )
@@ -126,7 +126,7 @@ plt.show()
 
 # %%
 patient = replace(UNDEFENDED, epochs=12, batch=6, learning_rate=0.5)
-small, _ = arbiters(some(12, seed=2), patient)
+small = arbiters(some(12, seed=2), patient)[0]
 scores = foreign_scores(small.view(label_holder), small.labels)
 found = recover_inner_products(scores, rows=12, step=small.plan.step_size, starts_at_zero=True)
 columns = small.holdings[attacker].features
@@ -191,7 +191,7 @@ plt.show()
 # under encryption, and the same attack on what it shows:
 
 # %%
-transcript, _ = recorded(sixty, replace(UNDEFENDED, defence="sound"))
+transcript = recorded(sixty, replace(UNDEFENDED, defence="sound"))[0]
 attack = recover_labels(transcript.view(attacker), transcript.labels)
 for epoch, success in enumerate(attack.by_epoch, start=1):
     print(f"epoch {epoch}: {success.rate:.3f} of the labels read right, {success.chance:.3f} by chance")

@@ -77,7 +77,7 @@ class Opening:
             scheme.expand(p) for p in scheme.deal(FIELD63.encode(noise), 2 * t if fresh else t, source)
         ]
         self.shift = 0 if fresh else t
-        added = self.noise if fresh else [scheme.raise_degree(share, j) for j, share in enumerate(self.noise)]
+        added = self.noise if fresh else [scheme.constant(share, j, t) for j, share in enumerate(self.noise)]
         self.shown = [share.gram() + z for share, z in zip(self.data, added, strict=True)]
 
     def opened(self) -> Matrix:

@@ -91,7 +91,7 @@ def test_public_values_and_raised_degrees_share_the_same_secret(
         constant = [scheme.constant(public, j, degree) for j in range(scheme.keepers)]
         assert scheme.reconstruct(constant, degree).equals(public)
     secret = secret_of(scheme.field, seed)
-    raised = [scheme.raise_degree(share, j) for j, share in enumerate(dealt_shares(scheme, secret, t, seed))]
+    raised = [scheme.constant(share, j, t) for j, share in enumerate(dealt_shares(scheme, secret, t, seed))]
     assert scheme.reconstruct(raised, 2 * t).equals(secret)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial, most_times
+from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
 from colonnade.privacy.events import (
     Approximated,
     Composed,
@@ -103,8 +103,6 @@ def test_a_target_that_is_none_is_refused(epsilon: float, delta: float) -> None:
         calibrate(lambda sigma: Gaussian(1, sigma), epsilon=epsilon, delta=delta)
     with pytest.raises(ValueError, match="target"):
         calibrate_poisson_binomial(2, trials=(2,), times=1, epsilon=epsilon, delta=delta)
-    with pytest.raises(ValueError, match="target"):
-        most_times(lambda times: Repeated(Gaussian(1, 9), times), epsilon=epsilon, delta=delta)
 
 
 def test_calibrated_coins_are_within_the_target_and_the_most_telling() -> None:
@@ -119,15 +117,3 @@ def test_calibrated_coins_are_within_the_target_and_the_most_telling() -> None:
 def test_coins_may_be_as_bold_as_the_target_allows() -> None:
     event = calibrate_poisson_binomial(3, trials=(1,), times=1, epsilon=100.0, delta=0)
     assert event.beta == Fraction(1, 2) - Fraction(1, 10**6)
-
-
-def test_the_most_epochs_are_within_the_target_and_one_more_is_not() -> None:
-    def family(epochs: int) -> Event:
-        return Repeated(DiscreteGaussian(3, 10**4), epochs)
-
-    epochs = most_times(family, epsilon=2.0, delta=1e-6)
-    assert account(family(epochs), 1e-6).epsilon <= 2.0 < account(family(epochs + 1), 1e-6).epsilon
-    assert most_times(family, epsilon=1e-3, delta=1e-6) == 0
-    assert (
-        most_times(lambda epochs: Repeated(Gaussian(0, 1), epochs), epsilon=1.0, delta=1e-6, limit=77) == 77
-    )

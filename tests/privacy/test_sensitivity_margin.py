@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from margin_curve import capped_logistic, fitted_coefficients
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, circle
-from colonnade.methods.margin.fitting import capped_logistic, fitted_coefficients
 from colonnade.methods.margin.waves import Waves, angle_of
 from colonnade.privacy.sensitivity.margin import (
     Slopes,

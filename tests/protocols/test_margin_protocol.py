@@ -221,7 +221,7 @@ def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch: pytest.Monk
         dealt = await share(party, mine, shapes, scheme=scheme, degree=scheme.threshold, step=step)
         keeper = party.group.keepers.index(party.name)
         return {
-            owner: Shared(scheme.raise_degree(one.share, keeper), one.shape, degree)
+            owner: Shared(scheme.constant(one.share, keeper, scheme.threshold), one.shape, degree)
             for owner, one in dealt.items()
         }
 
@@ -293,7 +293,7 @@ def noise_of(keepers: Any, degree: Any, seed: int) -> Any:
     shares = keepers.dealt(drawn, degree)
     if degree == 2:
         return shares, FIELD63.zeros((3, 1))
-    return [keepers.scheme.raise_degree(one, j) for j, one in enumerate(shares)], shares[0]
+    return [keepers.scheme.constant(one, j, 1) for j, one in enumerate(shares)], shares[0]
 
 
 def unmasked(keepers: Any, degree: Any) -> Any:

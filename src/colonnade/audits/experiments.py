@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,6 +73,3 @@ class Experiment:
     request: Callable[[Bits], Request[Any]]
     what: str
     independent: bool = False
-
-
-Answers = Mapping[tuple[str, str], tuple[Array, Bits]]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from colonnade.audits.experiments import Array, Bits, Claim, Experiment
-from colonnade.audits.people import People, anybody, corner, mixed, together
+from colonnade.audits.people import People, anybody, corner, either, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
@@ -56,7 +56,7 @@ def opened_experiments(
                 "neighbours",
                 (claims[PartyView(owner).name],),
                 1,
-                _either(first, second),
+                either((first, second)),
                 _replaced_statistic(plan, owner, first, second),
                 lambda _coins: request,
                 "what was opened less its own noise, along the change of the others' part",
@@ -96,10 +96,6 @@ def _sum_experiment(
         lambda _coins: request,
         f"what was opened, along {'the' if single else 'each'} record's own products",
     )
-
-
-def _either(first: People, second: People) -> Callable[[Bits], People]:
-    return lambda coins: second if coins[0] else first
 
 
 def _replaced_statistic(

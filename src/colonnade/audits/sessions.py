@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +88,3 @@ class Sessions:
         outcome = run_here(self.program, self.group, desks, request, timeout=self.timeout, record=True)
         self.count += 1
         return Session(outcome.results[self.group.owners[0]].plan, outcome, people, randomness)
-
-
-Statistic = Callable[[Session], Any]

@@ -96,10 +96,6 @@ class Committee:
         _check_degree(degree)
         return values.times(self.points[keeper] ** degree)
 
-    def raise_degree(self, share: FieldArray, keeper: int) -> FieldArray:
-        """A share of the same secret at degree 2, from one at degree 1. It masks nothing."""
-        return share.times(self.points[keeper])
-
 
 def _check_degree(degree: int) -> None:
     if degree not in (1, 2):

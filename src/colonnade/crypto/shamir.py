@@ -127,7 +127,3 @@ class Shamir:
         """This keeper's share of values that everybody knows."""
         self._check_degree(degree)
         return values.times(self.points[keeper] ** degree)
-
-    def raise_degree(self, share: FieldArray, keeper: int) -> FieldArray:
-        """A share of the same secret at degree 2t, from one at degree t. It masks nothing."""
-        return share.times(self.points[keeper] ** self.threshold)

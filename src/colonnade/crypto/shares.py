@@ -3,7 +3,7 @@
 A secret is the leading coefficient of a polynomial of known degree: dealt at degree t it is the coefficient
 of X^t, and the product of two such polynomials carries the product of the secrets at X^2t. Keeper j holds
 the value at its own small integer. Sums of shares of one degree share the sum; shares of different degrees
-do not add up (`raise_degree` first).
+do not add up.
 
 Any d shares of a sharing dealt at degree d are uniform, so the dealer draws the first d from seeds and sends
 those keepers 32 bytes each (docs/proofs/sharing.md). A product is *not* a dealt sharing: its lower
@@ -73,10 +73,6 @@ class Scheme(Protocol):
 
     def constant(self, values: FieldArray, keeper: int, degree: int) -> FieldArray:
         """This keeper's share of values that everybody knows."""
-        ...
-
-    def raise_degree(self, share: FieldArray, keeper: int) -> FieldArray:
-        """A share of the same secret at degree 2t, from one at degree t. It masks nothing."""
         ...
 
 

@@ -68,6 +68,7 @@ from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import AskingAccountant
 
 
 class _PolicyForm(Form):
@@ -356,7 +357,7 @@ class Policy:
 
 
 @dataclass(frozen=True, eq=False)
-class PolicedLedger:
+class PolicedLedger(AskingAccountant):
     """A ledger that asks the policy before it charges, and before ids are compared."""
 
     ledger: Ledger
@@ -366,18 +367,6 @@ class PolicedLedger:
         """Charge the release if policy and budgets accept it."""
         self.policy.check_release(release)
         return self.ledger.charge(release, dataset, fresh=fresh)
-
-    def keep_receipt(self, receipt: Any) -> None:
-        """Remember the head of a peer's ledger."""
-        self.ledger.keep_receipt(receipt)
-
-    def opening(self) -> Any:
-        """Which ledger this is."""
-        return self.ledger.opening()
-
-    def recognise(self, opening: Any) -> None:
-        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
-        self.ledger.recognise(opening)
 
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
         """Write down with whom ids are compared, if the policy accepts one more time."""

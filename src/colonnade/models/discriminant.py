@@ -145,8 +145,7 @@ def binary_rule(
     score = binary_score(moments, floor=floor, ridge=ridge, unbias=unbias, names=names, merged=merged)
     line = log_odds(score.share, score.explained)
     intercept = line.at(np.array([score.offset]))
-    bar = COUNT_DEVIATIONS * moments.count_noise
-    faint = tuple(int(index) for index in np.flatnonzero(~(moments.counts > bar)))
+    faint = _faint(moments)
     return Discriminant((line.slope * score.weights)[None, :], intercept, faint)
 
 
@@ -175,12 +174,7 @@ def multiclass_rule(
     """
     scatter = moments.scatter()
     n, mean = scatter.count, scatter.mean
-    bar = COUNT_DEVIATIONS * moments.count_noise
-    faint = tuple(int(i) for i in np.flatnonzero(~(moments.counts > bar)))
-    if len(moments.counts) - len(faint) < 2:
-        worst = faint[0]
-        name = names[worst] if names else worst
-        raise DrownedByNoise(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+    faint = _faint_of_many(moments, names)
     counts = moments.counts.copy()
     sums = moments.sums.copy()
     for index in faint:
@@ -221,12 +215,7 @@ def one_vs_rest_rule(
     2
     """
     n = float(moments.counts.sum())
-    bar = COUNT_DEVIATIONS * moments.count_noise
-    faint = tuple(int(index) for index in np.flatnonzero(~(moments.counts > bar)))
-    if len(moments.counts) - len(faint) < 2:
-        worst = faint[0]
-        name = names[worst] if names else worst
-        raise DrownedByNoise(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+    faint = _faint_of_many(moments, names)
     rows, intercepts = np.zeros_like(moments.sums), np.zeros(len(moments.counts))
     for index in range(len(moments.counts)):
         if index in faint:
@@ -274,6 +263,20 @@ def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
     if scores.shape[1] > 1:
         return np.asarray(scores.argmax(axis=1))
     return np.asarray(scores[:, 0] > math.log(threshold / (1.0 - threshold)), dtype=np.int64)
+
+
+def _faint(moments: ClassMoments) -> tuple[int, ...]:
+    """The classes whose count does not stand out of its noise."""
+    return tuple(np.flatnonzero(~(moments.counts > COUNT_DEVIATIONS * moments.count_noise)).tolist())
+
+
+def _faint_of_many(moments: ClassMoments, names: Sequence[object]) -> tuple[int, ...]:
+    faint = _faint(moments)
+    if len(moments.counts) - len(faint) < 2:
+        worst = faint[0]
+        name = names[worst] if names else worst
+        raise DrownedByNoise(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+    return faint
 
 
 def _no_rows(name: object, count: float, deviation: float) -> str:

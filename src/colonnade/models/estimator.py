@@ -10,10 +10,15 @@ import inspect
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from colonnade.errors import UnknownParameter
+from colonnade.data.coding import code
+from colonnade.errors import BadValues, UnknownParameter
+from colonnade.models.columns import Rows
+from colonnade.models.discriminant import class_codes
 from colonnade.models.parameters import check_lengths
+
+Array = NDArray[np.float64]
 
 
 class Estimator:
@@ -79,6 +84,37 @@ class Classifier(Estimator):
 
     _mixin = "ClassifierMixin"
     _estimator_type = "classifier"  # what scikit-learn before 1.6 asks
+    threshold = 0.5
+    classes_: NDArray[Any]
+
+    def _scores(self, rows: Rows) -> Array:
+        """One score a class for each person, or for two classes the log-odds of the second."""
+        raise NotImplementedError
+
+    def decision_function(self, X: Rows) -> Array:
+        """Log-odds of the second class; with more classes, one score per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """The class of each person, as declared."""
+        codes = class_codes(self._scores(X), self.threshold)
+        return np.asarray(self.classes_[codes])
+
+    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of people whose class is predicted right.
+
+        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
+        """
+        codes = class_codes(self._scores(X), self.threshold)
+        coded = code(y, self.frame_.label.label)
+        if coded.problems:
+            raise BadValues(
+                f"label {self.frame_.label.label.column!r}: {coded.problems.sentence}. {coded.problems.advice}"
+            )
+        check_lengths(len(codes), coded.values, sample_weight=sample_weight)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(codes == coded.values, weights=weights))
 
 
 class Regressor(Estimator):

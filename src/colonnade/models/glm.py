@@ -19,7 +19,6 @@ from colonnade.models.columns import Rows
 from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import begin, fitted, linear_of
-from colonnade.models.logistic import accuracy
 from colonnade.models.parameters import at_least
 from colonnade.scoring.reading import Reading
 
@@ -174,21 +173,5 @@ class SupportVectorClassifier(_ByMessages, Classifier):
         self.classes_ = self.frame_.label.values
         return self
 
-    def decision_function(self, X: Rows) -> Array:
-        """The margin of the second class."""
-        return self._line(X)
-
-    def predict(self, X: Rows) -> NDArray[Any]:
-        """The class of each person, as declared."""
-        codes = self._codes(X)
-        return np.asarray(self.classes_[codes])
-
-    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of people whose class is predicted right.
-
-        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
-        """
-        return accuracy(fitted(self, "coef_"), self._codes(X), y, sample_weight)
-
-    def _codes(self, rows: Rows) -> NDArray[np.int64]:
-        return np.asarray(self._line(rows) > 0, dtype=np.int64)
+    def _scores(self, rows: Rows) -> Array:
+        return self._line(rows)[:, None]

@@ -6,24 +6,22 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from colonnade.data.coding import code
 from colonnade.data.declaring import nearest
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import BadValues, DataError, InputError
+from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_labels
 from colonnade.forecast.default import default_of
 from colonnade.methods.method import TrainedModel
 from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.models.columns import Rows
-from colonnade.models.discriminant import class_codes, probabilities
+from colonnade.models.discriminant import probabilities
 from colonnade.models.estimator import Classifier
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.parameters import at_least, check_lengths
+from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import MULTICLASS, RULES, solve
 from colonnade.scoring.reading import Reading
@@ -184,11 +182,6 @@ class LogisticRegression(Saved, Classifier):
             if isinstance(label, ClassLabel):
                 check_fits(self.threshold, self.class_weight, label.classes)
 
-    def decision_function(self, X: Rows) -> Array:
-        """Log-odds of the second class; with more classes, one score per class."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
     def predict_proba(self, X: Rows) -> Array:
         """One probability per class, in the order of `classes_`."""
         return probabilities(self._scores(X))
@@ -197,24 +190,9 @@ class LogisticRegression(Saved, Classifier):
         """The logarithms of `predict_proba`."""
         return np.asarray(np.log(self.predict_proba(X)))
 
-    def predict(self, X: Rows) -> NDArray[Any]:
-        """The class of each person, as declared."""
-        codes = self._codes(X)
-        return np.asarray(self.classes_[codes])
-
-    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of people whose class is predicted right.
-
-        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
-        """
-        return accuracy(fitted(self, "coef_"), self._codes(X), y, sample_weight)
-
     def _scores(self, rows: Rows) -> Array:
         release = fitted(self, "coef_")
         return np.asarray(release.features(rows) @ self.coef_.T + self.intercept_)
-
-    def _codes(self, rows: Rows) -> NDArray[np.int64]:
-        return class_codes(self._scores(rows), self.threshold)
 
     def _check(self) -> None:
         at_least("ridge", self.ridge, 0.0)
@@ -233,18 +211,3 @@ class LogisticRegression(Saved, Classifier):
         if not self.threshold < 1.0:
             raise InputError(f"threshold = {self.threshold!r} is a probability below 1.")
         check_weight(self.class_weight)
-
-
-def accuracy(
-    frame: InputSpec, codes: NDArray[np.int64], y: ArrayLike, sample_weight: ArrayLike | None
-) -> float:
-    """The share of people whose class, as declared to a model, has the code that was predicted."""
-    label = frame.label.label
-    if not isinstance(label, ClassLabel):
-        raise DataError("this model has no classes to score.")
-    coded = code(y, label)
-    if coded.problems:
-        raise BadValues(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
-    check_lengths(len(codes), coded.values, sample_weight=sample_weight)
-    weights = None if sample_weight is None else np.asarray(sample_weight)
-    return float(np.average(codes == coded.values, weights=weights))

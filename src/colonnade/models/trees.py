@@ -18,10 +18,8 @@ from colonnade.data.frames import columns_by_name
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.models.columns import Rows
-from colonnade.models.discriminant import class_codes
 from colonnade.models.estimator import Classifier
 from colonnade.models.fitting import begin, fitted
-from colonnade.models.logistic import accuracy
 from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import PAYS_FROM, strength_of
@@ -124,23 +122,10 @@ class GradientBoostedTrees(Classifier):
         self.effects_ = self._effects(levels)
         return self
 
-    def decision_function(self, X: Rows) -> Array:
-        """Log-odds of the second class."""
-        return self._scores(X)[:, 0]
-
     def predict_proba(self, X: Rows) -> Array:
         """One probability per class, in the order of `classes_`."""
         second = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
         return np.column_stack([1.0 - second, second])
-
-    def predict(self, X: Rows) -> NDArray[Any]:
-        """The class of each person, as declared."""
-        return np.asarray(self.classes_[class_codes(self._scores(X), self.threshold)])
-
-    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of people whose class is predicted right; exact figures on people are themselves a release."""
-        frame = fitted(self, "booster_")
-        return accuracy(frame, class_codes(self._scores(X), self.threshold), y, sample_weight)
 
     def _scores(self, rows: Rows) -> Array:
         fitted(self, "booster_")

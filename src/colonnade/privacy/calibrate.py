@@ -109,28 +109,6 @@ def calibrate_poisson_binomial(
     return best
 
 
-def most_times(family: Callable[[int], Event], *, epsilon: float, delta: float, limit: int = 10**9) -> int:
-    """The largest count, up to a limit, whose event costs at most ε at δ; 0 if not even one does.
-
-    `family` makes an event from a number of epochs, steps or releases, and must not cost less when that grows.
-
-    >>> from colonnade.privacy.events import Gaussian
-    >>> most_times(lambda steps: Repeated(Gaussian(1, 40), times=steps), epsilon=1.0, delta=1e-5)
-    114
-    """
-    _check_target(epsilon, delta)
-    rank = _first_within(
-        lambda rank: _epsilon(family(-rank), delta),
-        epsilon,
-        low=-limit,
-        high=-1,
-        start=-1,
-        stride=1,
-        position=lambda rank: -math.log(-rank),
-    )
-    return 0 if rank is None else -rank
-
-
 def _check_target(epsilon: float, delta: float) -> None:
     if not (0 < epsilon < math.inf and 0 <= delta < 1):
         raise ValueError(f"a target needs ε > 0 and 0 ≤ δ < 1, found ε = {epsilon} and δ = {delta}")

@@ -5,7 +5,7 @@ Which part somebody is in depends on the id and the key alone (docs/proofs/parts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from colonnade.errors import PlanError
 from colonnade.ledger import Cut, Part, Release
 from colonnade.ledger.parts import KEY_BYTES, PartName
 from colonnade.protocols.messages import exchange, hear, tell
-from colonnade.runtime.party import Accountant, Party
+from colonnade.runtime.party import AskingAccountant, Party
 from colonnade.runtime.wire import Message
 
 
@@ -53,31 +53,14 @@ class PartSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class PartAccountant:
+class PartAccountant(AskingAccountant):
     """A book in which every charge is about one part of the data set."""
 
-    book: Accountant
     part: Part
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:
         """Charge the release to the part."""
-        return self.book.charge(replace(release, part=self.part), dataset, fresh=fresh)
-
-    def keep_receipt(self, receipt: Any) -> None:
-        """Remember the head of a peer's ledger."""
-        self.book.keep_receipt(receipt)
-
-    def opening(self) -> Any:
-        """Which ledger this is."""
-        return self.book.opening()
-
-    def recognise(self, opening: Any) -> None:
-        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
-        self.book.recognise(opening)
-
-    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
-        """Write down with whom ids are compared."""
-        self.book.note_comparison(dataset, partners, run=run)
+        return self.ledger.charge(replace(release, part=self.part), dataset, fresh=fresh)
 
 
 async def agree_on_cut(party: Party) -> Cut | None:

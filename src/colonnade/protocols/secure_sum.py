@@ -31,9 +31,7 @@ class Masks(Protocol):
         ...
 
 
-async def share_mask_keys(
-    party: Party, among: tuple[str, ...], *, step: str = "mask keys"
-) -> MaskStreams | None:
+async def share_mask_keys(party: Party, among: tuple[str, ...]) -> MaskStreams | None:
     """Pairwise keys for this run among the parties that will sum; None at other nodes.
 
     Whoever carries the messages could stand between two parties unless the channel authenticates its ends; with the
@@ -41,6 +39,7 @@ async def share_mask_keys(
     """
     if party.name not in among:
         return None
+    step = "mask keys"
     if not party.run:
         raise LocalProtocolError(
             f"{party.name} at step {step!r}: parties must meet before they share mask keys"

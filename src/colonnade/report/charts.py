@@ -20,7 +20,7 @@ FRAME, NARROW = (430.0, 300.0), (330.0, 230.0)
 _TOP, _BOTTOM, _LEFT, _GAP = 30.0, 46.0, 62.0, 14.0
 # About how wide a letter is, and how far apart the lines of the legend are.
 _LETTER, _LEGEND_LINE, _SAMPLE = 5.6, 16.0, 26.0
-_MARGIN, _TICKS = 0.04, 7
+_MARGIN, _TICKS, _MARK = 0.04, 7, 3.0
 _DIGITS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _CORNERS: dict[Mark, tuple[tuple[float, float], ...]] = {
     "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
@@ -310,13 +310,13 @@ def _line(line: Series, style: Style, across: _Scale, up: _Scale) -> Iterator[st
             yield _mark(style, x, y)
 
 
-def _mark(style: Style, x: float, y: float, size: float = 3.0) -> str:
+def _mark(style: Style, x: float, y: float) -> str:
     fill = "#ffffff" if style.hollow else style.colour
     look = f'fill="{fill}" stroke="{style.colour}" stroke-width=".8"'
     if style.mark is None or style.mark == "circle":
-        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" {look}/>'
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_MARK:g}" {look}/>'
     corners = " ".join(
-        f"{x + size * right:.1f},{y + size * down:.1f}" for right, down in _CORNERS[style.mark]
+        f"{x + _MARK * right:.1f},{y + _MARK * down:.1f}" for right, down in _CORNERS[style.mark]
     )
     return f'<polygon points="{corners}" {look}/>'
 

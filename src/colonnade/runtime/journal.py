@@ -21,7 +21,7 @@ import shutil
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from colonnade.errors import CannotWrite, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Frame
-from colonnade.runtime.party import Accountant
+from colonnade.runtime.party import AskingAccountant
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 RESUMED = "resumed"
@@ -193,31 +193,13 @@ def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]
 
 
 @dataclass(frozen=True, eq=False)
-class ResumedLedger:
+class ResumedLedger(AskingAccountant):
     """A book that is asked again for a charge that it may have made: the same noise for the same release, once."""
-
-    book: Accountant
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
         """The receipt of the charge, which is made if it was not."""
         # The run's name and its noise come from the record, so this id stands for one draw whoever asks again.
-        return self.book.charge(release, dataset, fresh=False)
-
-    def keep_receipt(self, receipt: Any) -> None:
-        """Remember the head of a peer's ledger."""
-        self.book.keep_receipt(receipt)
-
-    def opening(self) -> Any:
-        """Which ledger this is."""
-        return self.book.opening()
-
-    def recognise(self, opening: Any) -> None:
-        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
-        self.book.recognise(opening)
-
-    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
-        """Write down with whom ids are compared, unless this run has written it before."""
-        self.book.note_comparison(dataset, partners, run=run)
+        return self.ledger.charge(release, dataset, fresh=False)
 
 
 def _alone(folder: Path) -> BinaryIO:

@@ -37,6 +37,33 @@ class Accountant(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class AskingAccountant:
+    """An accountant that asks another one; a kind of it says what it does otherwise."""
+
+    ledger: Accountant
+
+    def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
+        """Charge the other one."""
+        return self.ledger.charge(release, dataset, fresh=fresh)
+
+    def keep_receipt(self, receipt: Any) -> None:
+        """Remember the head of a peer's ledger."""
+        self.ledger.keep_receipt(receipt)
+
+    def opening(self) -> Any:
+        """Which ledger this is."""
+        return self.ledger.opening()
+
+    def recognise(self, opening: Any) -> None:
+        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
+        self.ledger.recognise(opening)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared."""
+        self.ledger.note_comparison(dataset, partners, run=run)
+
+
 def silent(step: str, done: int, total: int) -> None:
     """Report progress to nobody."""
 

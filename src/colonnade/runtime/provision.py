@@ -26,7 +26,6 @@ from colonnade.runtime.identity import Trust
 from colonnade.runtime.kit import Kit
 
 ADMIN = "admin@colonnade.local"
-DEFAULT_PORT = 8002
 ADMINISTRATORS = "administrators"
 INVITATION = "invitation.json"
 # Its handshakes are of no consequence to others: with FLARE's "tcp" a connection that says nothing keeps the server

@@ -236,16 +236,15 @@ def people_for(plan: JudgePlan) -> int:
     return math.ceil((2.0 / math.pi) * plan.deviation * spread * share / AUC_ERROR)
 
 
-def check_enough(plan: JudgePlan, rows: int | None = None) -> None:
+def check_enough(plan: JudgePlan) -> None:
     """Refuse a judgement on so few people that the noise hides it, before anything is charged."""
-    found = plan.rows if rows is None else rows
     needed = people_for(plan)
-    if found < needed:
+    if plan.rows < needed:
         what = (
             f"an RMSE by more than {RMSE_ERROR:.0%}" if plan.numbers else f"an AUC by more than {AUC_ERROR:g}"
         )
         raise TooFewPeople(
-            f"{found} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
+            f"{plan.rows} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
             f"would move {what}. Nothing was charged. {needed} people would do; hold out a larger share, bring more "
             "people, or raise epsilon."
         )

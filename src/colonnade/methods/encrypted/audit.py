@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from colonnade.attacks.views import PartyView as Sight
-from colonnade.audits.experiments import Array, Bits, Claim, Experiment
-from colonnade.audits.people import People, corner, mixed, together
+from colonnade.audits.experiments import Array, Claim, Experiment
+from colonnade.audits.people import People, corner, either, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.privacy.observers import PartyView
@@ -40,17 +40,13 @@ def encrypted_experiments(
                 "neighbours",
                 (claim,),
                 1,
-                _either(worlds),
+                either(worlds),
                 _statistic(plan, owner),
                 lambda _coins: request,
                 "the others' noisy scores of the record, solved for from the sums that it decrypted",
             )
         )
     return found
-
-
-def _either(worlds: Sequence[People]) -> Callable[[Bits], People]:
-    return lambda coins: worlds[int(coins[0])]
 
 
 def _statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Array]:

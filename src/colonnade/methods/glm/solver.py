@@ -11,8 +11,8 @@ from colonnade.methods.glm.penalties import Penalty
 Array = NDArray[np.float64]
 
 
-def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty, free: int = 1) -> Array:
-    """The weights that minimise the mean loss plus the penalty; the last `free` weights are not penalised.
+def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> Array:
+    """The weights that minimise the mean loss plus the penalty; the last weight is not penalised.
 
     Weights are split into positive and negative parts, so that ‖w‖₁ is smooth between bounds (L-BFGS-B).
 
@@ -22,7 +22,7 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty, free
     [0.5, 0.0]
     """
     rows, width = features.shape
-    held = width - free
+    held = width - 1
     parts = 2 if penalty.l1 else 1
 
     def joined(point: Array) -> Array:
@@ -38,7 +38,7 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty, free
         )
         if parts == 1:
             return value, gradient
-        slope = np.concatenate((np.full(held, penalty.l1), np.zeros(free)))
+        slope = np.concatenate((np.full(held, penalty.l1), np.zeros(1)))
         value += penalty.l1 * float(np.abs(point[:held]).sum() + np.abs(point[width : width + held]).sum())
         return value, np.concatenate((gradient + slope, slope - gradient))
 

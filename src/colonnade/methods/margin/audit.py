@@ -13,8 +13,8 @@ from fractions import Fraction
 import numpy as np
 
 from colonnade.audits.drawn import Drawn
-from colonnade.audits.experiments import Array, Bits, Claim, Experiment
-from colonnade.audits.people import People, corner, mixed, together
+from colonnade.audits.experiments import Array, Claim, Experiment
+from colonnade.audits.people import People, corner, either, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
 from colonnade.methods.margin.optimiser import MarginDescent
@@ -40,7 +40,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
             "neighbours",
             public,
             1,
-            _either([rest, together([rest, high])]),
+            either([rest, together([rest, high])]),
             _statistic(plan, rest, together([rest, high])),
             lambda _coins: request,
             "how much likelier moments and gradients are with the record than without",
@@ -55,17 +55,13 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
                     "neighbours",
                     (Claim.of(stated),),
                     1,
-                    _either(worlds),
+                    either(worlds),
                     _statistic(plan, *worlds),
                     lambda _coins: request,
                     "how much likelier moments and gradients are with one of two values of the others' part",
                 )
             )
     return found
-
-
-def _either(worlds: list[People]) -> Callable[[Bits], People]:
-    return lambda coins: worlds[int(coins[0])]
 
 
 def _statistic(plan: MarginPlan, first: People, second: People) -> Callable[[Session, Claim], Array]:

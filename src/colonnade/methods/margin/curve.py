@@ -33,7 +33,7 @@ _BITS = 40
 # 355/113 is a little more than π.
 _PI_ABOVE = Fraction(355, 113)
 
-# a₀, a₁ …, b₁ … in millionths, as `fitting` computes them.
+# a₀, a₁ …, b₁ … in millionths, as the linear program of `tests/oracles/margin_curve.py` computes them.
 _COEFFICIENTS: Mapping[int, tuple[int, ...]] = {
     3: (184794, 182399, 31157, 20495, -136278, -97372, 10872),
     4: (182656, 186513, 17736, 15265, 47705, -162209, -98021, 4300, 2501),

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.audits.experiments import Array, Bits, Claim, Experiment
-from colonnade.audits.people import People, chosen, corner, mixed, together
+from colonnade.audits.experiments import Array, Claim, Experiment
+from colonnade.audits.people import People, chosen, corner, either, mixed, together
 from colonnade.audits.sessions import Session, alone
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.messages.plan import GRID, IntermediatePlan
@@ -46,7 +46,7 @@ def message_experiments(
                 "neighbours",
                 (claim,),
                 1,
-                _either(worlds),
+                either(worlds),
                 _ratio(plan, changed, worlds, sees),
                 lambda _coins: request,
                 "the likelihood ratio of every message, the senders' weights followed on either data set",
@@ -98,10 +98,6 @@ def _labels(people: People, active: str) -> Array:
     if label is None:
         raise ValueError("the active party has no label")
     return label
-
-
-def _either(worlds: Sequence[People]) -> Callable[[Bits], People]:
-    return lambda coins: worlds[int(coins[0])]
 
 
 def _ratio(

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from colonnade.data.coding import code
-from colonnade.errors import DataError, InputError, ModelError
+from colonnade.errors import InputError, ModelError
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.federation.own_files import keep_parts, keep_people
 from colonnade.methods.method import TrainedModel
@@ -20,7 +19,7 @@ from colonnade.methods.network.network_file import KINDS, NetworkFile, network_f
 from colonnade.methods.network.spec import NetworkSpec
 from colonnade.methods.network.terms import Mechanism, Regime
 from colonnade.models.columns import Rows
-from colonnade.models.discriminant import class_codes, probabilities
+from colonnade.models.discriminant import probabilities
 from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import Task
@@ -257,24 +256,9 @@ class NeuralClassifier(_Neural, Classifier):
 
     _task: Task = "classification"
 
-    def decision_function(self, X: Rows) -> Array:
-        """Log-odds of the second class; with more classes, one score per class."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
     def predict_proba(self, X: Rows) -> Array:
         """One probability per class, in the order of `classes_`."""
         return probabilities(self._scores(X))
-
-    def predict(self, X: Rows) -> NDArray[Any]:
-        """The class of each person, as declared."""
-        codes = class_codes(self._scores(X))
-        return np.asarray(self.classes_[codes])
-
-    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The share of people whose class is predicted right. On people who are not public this is a release."""
-        right = self.predict(X) == self.classes_[_coded(y, self.frame_.label.label).astype(int)]
-        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
 
 class NeuralRegressor(_Neural, Regressor):
@@ -299,10 +283,3 @@ class NeuralRegressor(_Neural, Regressor):
     def predict(self, X: Rows) -> Array:
         """The label of each person, in its own units and within its declared bounds."""
         return self._scores(X)[:, 0]
-
-
-def _coded(values: ArrayLike, label: Any) -> NDArray[Any]:
-    coded = code(values, label)
-    if coded.problems:
-        raise DataError(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
-    return np.asarray(coded.values)

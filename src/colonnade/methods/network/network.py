@@ -108,13 +108,12 @@ class Network:
         found = score_jointly(people, request, self.terms(), trained_on=trained_on)
         return replace(found, sums=self.read(found.sums))
 
-    def tensors(self, party: str | None = None) -> Tensors:
-        """The weights by name: of all parts, or of one party's, the label holder's with the fusion model."""
+    def tensors(self) -> Tensors:
+        """The weights of all parts by name."""
         found: Tensors = {}
         for name, local in self.locals.items():
-            if party in (None, name):
-                found |= {f"network/{name}/{key}": value for key, value in _arrays(local.weights).items()}
-        if self.fusion is not None and party in (None, self.design.receiver):
+            found |= {f"network/{name}/{key}": value for key, value in _arrays(local.weights).items()}
+        if self.fusion is not None:
             found |= {f"fusion/{key}": value for key, value in _arrays(self.fusion.weights).items()}
         return found
 

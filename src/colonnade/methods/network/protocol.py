@@ -14,9 +14,7 @@ Networks stay on their side of two interfaces, `Contributor` and `Fusion`, which
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +29,7 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.secure_sum import Masks, share_mask_keys
 from colonnade.protocols.session import SessionResult, confirm, prepare
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import AskingAccountant, Party
 from colonnade.runtime.wire import Message
 
 
@@ -95,37 +93,22 @@ async def _another(party: Party, run: Training, epoch: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Paid:
+class _Paid(AskingAccountant):
     """A ledger that has said yes to one release and is asked about nothing else."""
 
-    ledger: Any
     release: Release
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> None:
         if release is not self.release or fresh:
             self.ledger.charge(release, dataset, fresh=fresh)
 
-    def keep_receipt(self, receipt: Any) -> None:
-        self.ledger.keep_receipt(receipt)
 
-    def opening(self) -> Any:
-        return self.ledger.opening()
-
-    def recognise(self, opening: Any) -> None:
-        self.ledger.recognise(opening)
-
-    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
-        self.ledger.note_comparison(dataset, partners, run=run)
-
-
-def formula_bytes(plan: EmbeddingsPlan, *, steps: int | None = None) -> float:
+def formula_bytes(plan: EmbeddingsPlan) -> float:
     """T·B·M·P(log₂(bM) + F)/8: PBM-VFL's count of what a run sends, for the rows that its batches really have.
 
     F is the size of a returned number in bits, 0 where nothing is returned.
     """
     contributors = len(plan.contributors)
-    rows = plan.passes * plan.rows if steps is None else steps * plan.batch
-    learnt = plan.passes * plan.train_rows if steps is None else steps * plan.batch
     up = math.log2(plan.trials * contributors) if plan.mechanism == "poisson-binomial" else 32.0
     back = plan.gradient_bits if plan.learns_locally else 0
-    return contributors * plan.embedding * (rows * up + learnt * back) / 8
+    return contributors * plan.embedding * plan.passes * (plan.rows * up + plan.train_rows * back) / 8

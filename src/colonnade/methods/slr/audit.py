@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from colonnade.audits.experiments import Array, Bits, Claim, Experiment
-from colonnade.audits.people import People, corner, mixed, together
+from colonnade.audits.experiments import Array, Claim, Experiment
+from colonnade.audits.people import People, corner, either, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.methods.slr.plan import GradientPlan
 from colonnade.methods.slr.request import GradientRequest
@@ -50,17 +50,13 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
                     "neighbours",
                     (Claim.of(stated),),
                     1,
-                    _either(worlds),
+                    either(worlds),
                     _statistic(plan, change),
                     lambda _coins: request,
                     "how far the weights of every step moved along the change of the record's gradient",
                 )
             )
     return found
-
-
-def _either(worlds: list[People]) -> Callable[[Bits], People]:
-    return lambda coins: worlds[int(coins[0])]
 
 
 def _rescaled(request: GradientRequest, factor: float) -> GradientRequest:

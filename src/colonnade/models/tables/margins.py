@@ -99,27 +99,18 @@ class Margins:
         counts, spread = self.level_counts(place)
         return counts.sum(axis=0) / self.people, np.sqrt((spread**2).sum(axis=0)) / self.people
 
-    def pair_counts(self, first: int, second: int, kind: int | None = None) -> tuple[Array, Array]:
-        """How many people have each pair of levels of two columns, and the standard deviations; of one class by number.
-
-        Of one class only where the release is class-conditional.
-        """
-        if kind is not None and not self.conditional:
-            raise DataError(
-                "this release does not tell pairs of columns apart by class. Make one with conditional = true."
-            )
+    def pair_counts(self, first: int, second: int) -> tuple[Array, Array]:
+        """How many people have each pair of levels of two columns, and the standard deviations."""
         a, b = self.columns[first], self.columns[second]
-        taken = slice(None) if kind is None else slice(kind, kind + 1)
-        grams = self.grams[taken] if self.conditional else self.grams
         known = np.zeros((a.codes.shape[1] + 1, b.codes.shape[1] + 1))
         spread = np.zeros_like(known)
-        known[:-1, :-1] = grams[:, a.span, b.span].sum(axis=0)
-        known[:-1, -1] = self.sums[taken, a.span].sum(axis=0)
-        known[-1, :-1] = self.sums[taken, b.span].sum(axis=0)
-        known[-1, -1] = self.counts[taken].sum()
-        spread[:-1, :-1] = len(grams) * self.noise**2
-        spread[:-1, -1] = spread[-1, :-1] = len(self.counts[taken]) * self.sum_noise**2
-        spread[-1, -1] = len(self.counts[taken]) * self.count_noise**2
+        known[:-1, :-1] = self.grams[:, a.span, b.span].sum(axis=0)
+        known[:-1, -1] = self.sums[:, a.span].sum(axis=0)
+        known[-1, :-1] = self.sums[:, b.span].sum(axis=0)
+        known[-1, -1] = self.counts.sum()
+        spread[:-1, :-1] = len(self.grams) * self.noise**2
+        spread[:-1, -1] = spread[-1, :-1] = len(self.counts) * self.sum_noise**2
+        spread[-1, -1] = len(self.counts) * self.count_noise**2
         found = a.inverse @ known @ b.inverse.T
         return found, np.sqrt((a.inverse**2) @ spread @ (b.inverse.T**2))
 

@@ -53,7 +53,7 @@ class Matched:
     stretch: float = 1.0
 
 
-def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0, people: int = PEOPLE) -> Matched:
+def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
     """The matched logistic rule of two classes."""
     count = float(margins.counts[1])
     if not 0.0 < count < margins.people:
@@ -61,9 +61,9 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0, people: int 
             f"the second class has a noisy count of {count:.1f} of {margins.people:.1f} people, which leaves nothing "
             "to tell apart. Use more people, or a release with less noise (a larger ε)."
         )
-    levels, _ = draw_levels(fit, people, SeededRandomness("matched logistic"))
+    levels, _ = draw_levels(fit, PEOPLE, SeededRandomness("matched logistic"))
     parts = [column.codes[codes] for column, codes in zip(margins.columns, levels, strict=True)]
-    features = np.column_stack([*parts, np.ones(people)]).astype(np.float32)
+    features = np.column_stack([*parts, np.ones(PEOPLE)]).astype(np.float32)
     target = np.append(margins.sums[1], count) / margins.people
     penalty = penalty_of(margins) + ridge / margins.people
     weight = np.full(len(target), penalty)
@@ -73,7 +73,7 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0, people: int 
         scores = (features @ w.astype(np.float32)).astype(np.float64)
         value = float(np.logaddexp(0.0, scores).mean()) - float(w @ target) + 0.5 * float(weight @ w**2)
         shares = (1.0 / (1.0 + np.exp(-scores))).astype(np.float32)
-        return value, (shares @ features).astype(np.float64) / people - target + weight * w
+        return value, (shares @ features).astype(np.float64) / PEOPLE - target + weight * w
 
     from scipy.optimize import minimize
 

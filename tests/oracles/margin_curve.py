@@ -1,4 +1,4 @@
-"""The program that the coefficients of `curve` come from: a trigonometric polynomial fitted by a linear program.
+"""The linear program that the coefficients of `methods/margin/curve.py` come from: a trigonometric polynomial.
 
 They are stored, not computed where a run is planned: two machines with different solvers would plan different runs. A
 test holds the stored ones to this program.
