@@ -26,8 +26,14 @@ def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDAr
         (block,) = tables[owner].blocks(plan.rows)
         rows.append(plan.quantizers[owner].quantize(block))
         if owner == plan.label_holder:
-            values = block.label if plan.task != "pca" else None
-            label = plan.label.quantize(values, plan.gamma, rows=plan.rows)
+            values = block.labels if plan.task != "pca" else (None,)
+            label = np.concatenate(
+                [
+                    one.quantize(given, plan.gamma, rows=plan.rows)
+                    for one, given in zip(plan.labels.blocks, values, strict=True)
+                ],
+                axis=1,
+            )
     if plan.conditional:
         # The rows of each class beside those of the others: what is 0 for all of a class stays 0.
         one = plan.label.constant(plan.gamma)

@@ -139,7 +139,7 @@ def row_of(plan: OpenedPlan, people: People) -> Array:
         plan.encoders[owner].encode(people[owner]) * (plan.gamma / plan.attributes**0.5) for owner in owners
     ]
     holder = people[plan.label_holder]
-    label = plan.label.quantize(holder.label if plan.task != "pca" else None, plan.gamma, rows=holder.rows)
+    label = plan.labels.quantize(holder.labels, plan.gamma, rows=holder.rows)
     joint = np.concatenate([*parts, label], axis=1)
     if plan.conditional:
         one = plan.label.constant(plan.gamma)

@@ -14,7 +14,7 @@ import numpy as np
 
 from colonnade.audits.drawn import Drawn
 from colonnade.audits.experiments import Array, Claim
-from colonnade.audits.people import People, corner, mixed, schema_of, table_of, together
+from colonnade.audits.people import People, corner, mixed, table_of, together
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
@@ -317,7 +317,7 @@ def _ratio_of_scores(
 ) -> float:
     def rows_of(people: People, owner: str) -> Table:
         schema = next(schema for schema in plan.schemas if schema.party == owner)
-        return table_of(schema_of(schema), owner, people[owner], lambda: None)
+        return table_of(schema.with_ids(), owner, people[owner], lambda: None)
 
     people = worlds[neighbour]
     tables = {owner: rows_of(people, owner) for owner in plan.group.owners}

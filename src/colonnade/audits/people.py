@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,23 @@ def corner(schemas: Sequence[PublicSchema], place: float) -> People:
     >>> corner([PublicSchema("bank", (age,))], 1.0)["bank"].columns["age"].tolist()
     [60.0]
     """
-    return {schema.party: _record(schema, [place] * (len(schema.columns) + 1)) for schema in schemas}
+    return {schema.party: _record(schema, [place] * _places(schema)) for schema in schemas}
 
 
 def anybody(schemas: Sequence[PublicSchema], randomness: Randomness) -> People:
     """One record with every number at one of its bounds and every category and class drawn evenly."""
     made = {}
     for schema in schemas:
-        words = randomness.words(len(schema.columns) + 1)
+        words = randomness.words(_places(schema))
         made[schema.party] = _record(
             schema, [float(word >> np.uint64(11)) * 2.0**-53 for word in words], ends=True
         )
     return made
+
+
+def _places(schema: PublicSchema) -> int:
+    """One for each column and label; one for a label that is not there, so that draws are those of any other party."""
+    return len(schema.columns) + max(1, len(schema.labels))
 
 
 def _record(schema: PublicSchema, places: Sequence[float], *, ends: bool = False) -> Block:
@@ -54,8 +59,9 @@ def _record(schema: PublicSchema, places: Sequence[float], *, ends: bool = False
         else np.array([_level(len(column.levels), place)], dtype=np.int32)
         for column, place in zip(schema.columns, places, strict=False)
     }
-    label = None if schema.label is None else np.array([_label(schema.label, places[-1])])
-    return Block(columns, label, 1)
+    ends_at = places[len(schema.columns) :]
+    labels = [np.array([_label(label, place)]) for label, place in zip(schema.labels, ends_at, strict=False)]
+    return Block.of(columns, labels, 1)
 
 
 def _value(column: Column, place: float) -> float:
@@ -82,14 +88,15 @@ def _label(label: Label, place: float) -> np.int32 | float:
 def together(records: Sequence[People]) -> People:
     """Several people as the rows of one data set."""
     return {
-        owner: Block(
+        owner: Block.of(
             {
                 name: np.concatenate([people[owner].columns[name] for people in records])
                 for name in first.columns
             },
-            None
-            if first.label is None
-            else np.concatenate([label for people in records if (label := people[owner].label) is not None]),
+            [
+                np.concatenate([people[owner].labels[place] for people in records])
+                for place in range(len(first.labels))
+            ],
             sum(people[owner].rows for people in records),
         )
         for owner, first in records[0].items()
@@ -115,11 +122,7 @@ def chosen(first: People, second: People, coins: NDArray[np.bool_]) -> People:
     """As many people as there are coins, each the first record or, where its coin says so, the second."""
     which = coins.astype(np.int64)
     return {
-        owner: Block(
-            {name: values[which] for name, values in both.columns.items()},
-            None if both.label is None else both.label[which],
-            len(which),
-        )
+        owner: both.each(lambda values: values[which], len(which))
         for owner, both in together([first, second]).items()
     }
 
@@ -172,16 +175,7 @@ def _with(people: People, owner: str, name: str | None, values: NDArray[np.gener
         label = values
     else:
         columns[name] = values
-    return {**people, owner: Block(columns, label, block.rows)}
-
-
-def schema_of(public: PublicSchema) -> Schema:
-    """A party's declared columns with an id column of no meaning."""
-    taken = {column.name for column in public.columns} | ({public.label.column} if public.label else set())
-    name = "person"
-    while name in taken:
-        name += "_"
-    return Schema(name, public.columns, public.label, public.id_spelling, public.map)
+    return {**people, owner: replace(block, columns=columns, label=label)}
 
 
 def table_of(schema: Schema, party: str, rows: Block, read: Callable[[], None]) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from colonnade.audits.people import People, schema_of, table_of
+from colonnade.audits.people import People, table_of
 from colonnade.audits.recorded_randomness import RecordedRandomness
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
@@ -80,7 +80,7 @@ class Sessions:
             if member in self.group.owners:
                 ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
                 schema = next(schema for schema in self.schemas if schema.party == member)
-                table = table_of(schema_of(schema), member, people[member], randomness[member].mark)
+                table = table_of(schema.with_ids(), member, people[member], randomness[member].mark)
                 desks[member] = PartyInputs(ledger, table, dataset=member, randomness=randomness[member])
             else:
                 own = randomness.get(member) or self.randomness(member)

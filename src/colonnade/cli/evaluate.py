@@ -45,7 +45,11 @@ def evaluate(
         None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
     ),
     label: str | None = typer.Option(
-        None, "--label", "-l", metavar="COLUMN", help="The column of --rows with what is to be predicted."
+        None,
+        "--label",
+        "-l",
+        metavar="COLUMN",
+        help="The column of --rows with what is to be predicted; of a run with several labels, the one that is meant.",
     ),
     id_columns: list[str] = typer.Option(
         ["id"],
@@ -67,7 +71,7 @@ def evaluate(
     as_json: bool = AS_JSON,
 ) -> None:
     """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
-    from colonnade.scoring.score import Stored
+    from colonnade.scoring.score import Stored, models_by_label
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
@@ -75,7 +79,11 @@ def evaluate(
         raise typer.BadParameter("--rows needs --label COLUMN, which says what is to be predicted.")
     if rows is not None and epsilon is not None:
         raise typer.BadParameter("--epsilon is for a JOB: figures of --rows are exact and cost nothing.")
-    stored = Stored.load(model)
+    # A column of --rows may be called otherwise than the label that a model learnt.
+    named = (
+        label if rows is None or label in models_by_label(model if model.is_dir() else model.parent) else None
+    )
+    stored = Stored.load(model, named)
     if rows is not None:
         facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
     else:

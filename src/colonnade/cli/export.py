@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, LABEL
 from colonnade.cli.runs.run_folders import FACTS, read_run
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, ModelError, NameTaken
@@ -36,6 +36,7 @@ def export(
     license: str = typer.Option(
         "unknown", "--license", metavar="ID", help="The license that you publish the model under."
     ),
+    label: str | None = LABEL,
     name: str = typer.Option("", "--name", metavar="TEXT", help="What the card calls the model."),
     features: bool = typer.Option(
         False, "--features", help="A graph that takes encoded features, for columns that go through a map."
@@ -50,7 +51,7 @@ def export(
     for option, path in (("--onnx", onnx), ("--card", card)):
         if path is not None and (path.exists() or path.is_symlink()):
             raise NameTaken(f"{option}: {path} exists already. Name another file, or remove it first.")
-    whole, facts = released(model)
+    whole, facts = released(model, label)
     if onnx is not None:
         from colonnade.models.files.onnx import save_onnx
 
@@ -80,13 +81,17 @@ def export(
 export.__doc__ = f"{export.__doc__}\n{EXAMPLE}"
 
 
-def released(path: Path) -> tuple[ModelFile, Mapping[str, Any] | None]:
-    """The model, if its weights were released, and the facts of its run, if they lie beside it."""
+def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[str, Any] | None]:
+    """The model, if its weights were released, and the facts of its run, if they lie beside it.
+
+    Of a run with several labels that of one, with what is known of it.
+    """
     from colonnade.models.files.exporting import SPLIT, exportable
     from colonnade.models.files.linear_file import ModelFile
+    from colonnade.report.labels import facts_of_label
     from colonnade.scoring.score import Stored
 
-    stored = Stored.load(path)
+    stored = Stored.load(path, label)
     if stored.whole is None:
         raise ModelError(f"{path}: {SPLIT}")
     if not isinstance(stored.whole, ModelFile):
@@ -96,6 +101,9 @@ def released(path: Path) -> tuple[ModelFile, Mapping[str, Any] | None]:
         )
     folder = path if path.is_dir() else path.parent
     facts = read_run(folder).facts if (folder / FACTS).is_file() else None
+    predicted = stored.whole.frame.label.label
+    if facts is not None and facts.get("labels") and predicted is not None:
+        facts = facts_of_label(facts, predicted.column)
     return exportable(stored.whole), facts
 
 

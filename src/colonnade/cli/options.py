@@ -11,3 +11,10 @@ VERBOSE: bool = typer.Option(
 PARTY_FILES = typer.Option(
     [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
 )
+LABEL: str | None = typer.Option(
+    None,
+    "--label",
+    "-l",
+    metavar="NAME",
+    help="Of a run with several labels, the one that is meant; the first if left out.",
+)

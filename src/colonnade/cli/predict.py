@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
+from colonnade.cli.options import AS_JSON, LABEL, PARTY_FILES, VERBOSE
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
@@ -49,6 +49,7 @@ def predict(
         metavar="COLUMN",
         help="The column of --rows that names people; repeat where several do together.",
     ),
+    label: str | None = LABEL,
     party: list[Path] = PARTY_FILES,
     epsilon: float | None = typer.Option(
         None, "--epsilon", "-e", metavar="ε", help="Noisy scores at this ε for each person, charged."
@@ -77,7 +78,7 @@ def predict(
         )
     if output is not None and output.exists():
         raise NameTaken(f"--output: {output} exists already. Name another file, or remove it first.")
-    stored = Stored.load(model)
+    stored = Stored.load(model, label)
     if rows is not None:
         if stored.whole is None:
             raise InputError(

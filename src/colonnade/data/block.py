@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from colonnade.errors import BadValues, ColumnMissing, DataError
 class Block:
     """Rows in order: float64 for numbers, clipped to their bounds; int32 level numbers for the rest.
 
-    `label` holds class numbers or real values, or nothing.
+    `label` holds class numbers or real values, or nothing; `more_labels` those of the labels after the first.
 
     >>> Block({"age": np.array([40.0])}, None, rows=1).rows
     1
@@ -27,11 +27,39 @@ class Block:
     columns: Mapping[str, NDArray[Any]]
     label: NDArray[Any] | None
     rows: int
+    more_labels: tuple[NDArray[Any], ...] = ()
 
     def __post_init__(self) -> None:
-        for values in (*self.columns.values(), *(() if self.label is None else (self.label,))):
+        for values in (*self.columns.values(), *self.labels):
             if values.shape != (self.rows,):
                 raise ValueError(f"a block of {self.rows} rows holds an array of shape {values.shape}")
+
+    @property
+    def labels(self) -> tuple[NDArray[Any], ...]:
+        """The values of all labels, in the order of their declaration."""
+        return (*(() if self.label is None else (self.label,)), *self.more_labels)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, NDArray[Any]], labels: Sequence[NDArray[Any]], rows: int) -> Block:
+        """A block with any number of labels.
+
+        >>> Block.of({}, [np.array([1]), np.array([2.5])], rows=1).more_labels
+        (array([2.5]),)
+        """
+        return cls(columns, labels[0] if labels else None, rows, tuple(labels[1:]))
+
+    def each(self, change: Callable[[NDArray[Any]], NDArray[Any]], rows: int) -> Block:
+        """The block with every array of it changed alike, so many rows of it then."""
+        columns = {name: change(values) for name, values in self.columns.items()}
+        return Block.of(columns, [change(values) for values in self.labels], rows)
+
+    def with_label(self, place: int) -> Block:
+        """The same rows with one of the labels only.
+
+        >>> Block.of({}, [np.array([1]), np.array([2.5])], rows=1).with_label(1).labels
+        (array([2.5]),)
+        """
+        return Block(self.columns, self.labels[place], self.rows)
 
 
 def refuse_shape(values: object, where: str) -> None:

@@ -231,25 +231,53 @@ _ColumnForm = Annotated[_Numeric | _Dated | _Bins | _Binary | _Categorical, Fiel
 _LabelForm = Annotated[_Classes | _Real | _Count, Field(discriminator="kind")]
 
 
+def _by_column(value: object) -> object:
+    """Labels under the names of their columns, each with its column said in it too."""
+    if not isinstance(value, Mapping):
+        return value
+    for name, form in value.items():
+        if isinstance(form, Mapping) and "column" in form:
+            raise ValueError(f"[labels.{name}] is named after its column already: leave out column")
+    return {
+        name: {**form, "column": name} if isinstance(form, Mapping) else form for name, form in value.items()
+    }
+
+
 class DeclaredForm(Form):
     """Columns and label as a schema file declares them.
 
     >>> DeclaredForm().values()
-    ((), None)
+    ((), ())
     """
 
     columns: dict[str, _ColumnForm] = Field(default_factory=dict)
     label: _LabelForm | None = None
+    labels: Annotated[dict[str, _LabelForm], BeforeValidator(_by_column)] = Field(default_factory=dict)
     map: MapForm | None = None
 
-    def values(self) -> tuple[tuple[Column, ...], Label | None]:
-        """The declared values; contradictions in them are `Misdeclared`."""
+    def values(self) -> tuple[tuple[Column, ...], tuple[Label, ...]]:
+        """The declared columns and labels; contradictions in them are `Misdeclared`."""
         columns = tuple(column for name, form in self.columns.items() for column in _columns(name, form))
-        return columns, self.label.label() if self.label else None
+        if self.label is not None and self.labels:
+            raise Misdeclared(
+                ("labels",),
+                "[label] declares one label and [labels.…] several. Keep one of them: each label in [labels.COLUMN].",
+            )
+        if self.label is not None:
+            return columns, (self.label.label(),)
+        return columns, tuple(_label(name, form) for name, form in self.labels.items())
 
     def feature_map(self) -> FeatureMap | None:
         """The map that columns go through, if one is declared."""
         return None if self.map is None else self.map.feature_map()
+
+
+def _label(name: str, form: _LabelForm) -> Label:
+    """One of several labels; what is wrong with it is told of where it stands."""
+    try:
+        return form.label()
+    except Misdeclared as wrong:
+        raise Misdeclared(("labels", name, *wrong.where[1:]), str(wrong)) from None
 
 
 def _columns(name: str, form: _ColumnForm) -> tuple[Column, ...]:
@@ -292,20 +320,25 @@ class SchemaForm(DeclaredForm):
 
 
 def by_name(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A description with its list of named columns as a mapping, the shape of a schema file.
+    """A description with its lists of named columns and labels as mappings, the shape of a schema file.
 
     >>> by_name({"columns": [{"name": "age", "kind": "numeric"}]})
     {'columns': {'age': {'kind': 'numeric'}}}
     """
-    columns = data.get("columns")
-    if not isinstance(columns, list) or not all(
-        isinstance(item, dict) and isinstance(item.get("name"), str) for item in columns
+    found = {**data, "columns": _named_list(data.get("columns"), "name", "columns")}
+    return found | ({"labels": _named_list(data["labels"], "column", "labels")} if "labels" in data else {})
+
+
+def _named_list(given: object, key: str, what: str) -> dict[str, Any]:
+    """A list of declarations as a mapping from what each has under a key to the rest of it."""
+    if not isinstance(given, list) or not all(
+        isinstance(item, dict) and isinstance(item.get(key), str) for item in given
     ):
-        raise SchemaError("a schema description has no list of named columns.")
-    named = {item["name"]: {key: item[key] for key in item if key != "name"} for item in columns}
-    if len(named) != len(columns):
-        raise SchemaError("a schema description declares a column twice.")
-    return {**data, "columns": named}
+        raise SchemaError(f"a schema description has no list of named {what}.")
+    named = {item[key]: {one: item[one] for one in item if one != key} for item in given}
+    if len(named) != len(given):
+        raise SchemaError(f"a schema description declares a {what[:-1]} twice.")
+    return named
 
 
 def columns_from_data(data: object) -> tuple[Column, ...]:
@@ -336,10 +369,7 @@ def label_from_data(data: Mapping[str, object]) -> Label:
     >>> label_from_data({"kind": "count", "column": "visits", "low": 0, "high": 9})
     CountLabel(column='visits', low=0.0, high=9.0)
     """
-    label = check(DeclaredForm, {"label": dict(data)}, name="label").values()[1]
-    if label is None:
-        raise SchemaError("a label description is empty.")
-    return label
+    return check(DeclaredForm, {"label": dict(data)}, name="label").values()[1][0]
 
 
 def _counts_as(policy: _Missing | None) -> Any:

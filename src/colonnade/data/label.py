@@ -1,15 +1,18 @@
-"""The block of integers that a label becomes.
+"""The block of integers that a label becomes, and those of several labels beside each other.
 
 The label block has norm at most γ/√2 on the integer grid (docs/proofs/encoding-norm.md), so that with
 features of norm at most γ a joint row has ‖z‖² ≤ 1.5 γ² up to the rounding of the features. Its constant is
 an integer and never rounded: class counts, sums and the intercept come out of one release exactly scaled.
+
+Of k labels each has a block of norm at most γ/√(2k), so that all of them together have the norm that one has alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,8 @@ class LabelBlock:
     * real, count: (g₁, round(g₁v)), g₁ = ⌊γ/2⌋, v ∈ [−1, 1]; each row has norm at most √2·g₁.
     * no label (`LabelBlock(None)`): the constant g, so that counts and means come with the release.
 
+    A label that is one `among` k has ⌊γ/√(2k)⌋ and ⌊γ/(2√k)⌋ for g and g₁.
+
     >>> LabelBlock(ClassLabel("income", classes=("low", "high"))).quantize([1, 0], 4096).tolist()
     [[0, 2896], [2896, 0]]
     >>> LabelBlock(RealLabel("price", low=0, high=100)).quantize([0, 50, 100], 4096).tolist()
@@ -34,6 +39,7 @@ class LabelBlock:
     """
 
     label: Label | None
+    among: int = 1
 
     @property
     def kind(self) -> str:
@@ -73,12 +79,14 @@ class LabelBlock:
 
     def constant(self, gamma: int) -> int:
         """The integer that stands for "one": g or g₁."""
-        if gamma < 2:
-            raise ValueError(f"gamma = {gamma} leaves no room for a label")
-        return gamma // 2 if self.kind in ("real", "count") else math.isqrt(gamma * gamma // 2)
+        parts = (4 if self.kind in ("real", "count") else 2) * self.among
+        constant = math.isqrt(gamma * gamma // parts)
+        if constant < 1:
+            raise ValueError(f"gamma = {gamma} leaves no room for a label among {self.among}")
+        return constant
 
     def norm_squared(self, gamma: int) -> int:
-        """The largest ‖label block‖² of any row, exactly; at most γ²/2."""
+        """The largest ‖label block‖² of any row, exactly; at most γ²/2k for one among k labels."""
         constant = self.constant(gamma)
         return 2 * constant**2 if self.kind in ("real", "count") else constant**2
 
@@ -132,7 +140,7 @@ class LabelBlock:
         return np.asarray(named[np.asarray(codes)])
 
     def to_data(self) -> dict[str, object]:
-        """A public description from which `from_data` makes the same block."""
+        """A public description from which `from_data` makes the same block of a label that is alone."""
         return {"kind": "none"} if self.label is None else self.label.to_data()
 
     @classmethod
@@ -148,3 +156,66 @@ class LabelBlock:
         if not isinstance(self.label, RealLabel | CountLabel):
             raise ValueError(f"a label of kind {self.kind!r} has no range")
         return self.label.low, self.label.high
+
+
+@dataclass(frozen=True)
+class LabelBlocks:
+    """The blocks of all labels beside each other: one, of a constant, where there is none.
+
+    >>> paid, loss = ClassLabel("paid", classes=(0, 1)), RealLabel("loss", low=0, high=9)
+    >>> both = LabelBlocks.of([paid, loss])
+    >>> both.width, both.norm_squared(4096) <= 4096**2 // 2
+    (4, True)
+    >>> both.quantize([np.array([1]), np.array([9.0])], 4096).tolist()
+    [[0, 2048, 1448, 1448]]
+    """
+
+    blocks: tuple[LabelBlock, ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[Label]) -> LabelBlocks:
+        """The blocks of these labels, all of the same share of the norm."""
+        return cls(tuple(LabelBlock(label, len(labels)) for label in labels) or (LabelBlock(None),))
+
+    @property
+    def first(self) -> LabelBlock:
+        """The label that is learnt where none is named."""
+        return self.blocks[0]
+
+    @property
+    def width(self) -> int:
+        """How many columns all blocks have."""
+        return sum(block.width for block in self.blocks)
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether one entry at most of all blocks differs from 0 in any row."""
+        return len(self.blocks) == 1 and self.first.one_hot
+
+    @property
+    def opened(self) -> NDArray[np.bool_]:
+        """Which products of two label columns are released: those of two classes of one label are 0 in every row."""
+        seen = np.ones((self.width, self.width), dtype=bool)
+        for block, span in zip(self.blocks, self.spans, strict=True):
+            if block.one_hot:
+                seen[span, span] = np.eye(block.width, dtype=bool)
+        return seen
+
+    @property
+    def spans(self) -> tuple[slice, ...]:
+        """Where each block lies."""
+        ends = list(accumulate((block.width for block in self.blocks), initial=0))
+        return tuple(slice(start, stop) for start, stop in pairwise(ends))
+
+    def norm_squared(self, gamma: int) -> int:
+        """The largest squared norm of all blocks in any row; at most γ²/2, however many labels there are."""
+        return sum(block.norm_squared(gamma) for block in self.blocks)
+
+    def quantize(
+        self, values: Sequence[ArrayLike], gamma: int, *, rows: int | None = None
+    ) -> NDArray[np.int64]:
+        """The blocks for coded labels, one array for each; without a label only the number of rows matters."""
+        if self.first.label is None:
+            return self.first.quantize(None, gamma, rows=rows)
+        parts = zip(self.blocks, values, strict=True)
+        return np.concatenate([block.quantize(given, gamma) for block, given in parts], axis=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,7 @@ class OwnMap:
         rest = tuple(column for column in declared.columns if self.reads and column.name not in self.reads)
         mapped = tuple(column.name for column in self.columns) if rest else ()
         ball = FeatureMap(Ball(self.bound, self.name, self.sha256), mapped, self.weight)
-        return Schema(declared.id, (*rest, *self.columns), declared.label, declared.id_spelling, ball)
+        return replace(declared, columns=(*rest, *self.columns), map=ball)
 
     def on(self, table: Table) -> Table:
         """The table as its peers will know it; rows stream through the function as they are read."""
@@ -164,7 +164,7 @@ class _MappedRows:
                 column.name: np.ascontiguousarray(vectors[:, place])
                 for place, column in enumerate(self._own.columns)
             }
-            yield Block(columns, block.label, block.rows)
+            yield Block.of(columns, block.labels, block.rows)
         own = self._table.clipping
         log.finish({**own.counts, self._own.name: shortened}, rows=seen, standardised=own.standardised)
 

@@ -65,13 +65,12 @@ class SourceRows:
     """
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
-        self._party, self._schema = party, schema
+        self._party, self._schema, self.source = party, schema, source
         self._ids_are_good = False
         self.is_query = not isinstance(source, FileSource)
         self._readings: dict[str, bytes] = {}
         self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
-        if schema.label is not None:
-            self._declared[schema.label.column] = schema.label
+        self._declared |= {label.column: label for label in schema.labels}
         self._numbers = {name for name, declared in self._declared.items() if holds_numbers(declared)}
         names = (*schema.id_columns, *self._declared)
         self._rows = open_source(source, party=party, keys=schema.id_columns, wanted=names)
@@ -104,7 +103,7 @@ class SourceRows:
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """The rows in order, `size` at a time."""
         counts = dict.fromkeys(self._declared, 0)
-        label, seen = self._schema.label, 0
+        seen = 0
         digest, spreads = _Digest(), symmetric_numbers(self._declared)
         for batch in self._batches(list(self._declared), size):
             arrays: dict[str, NDArray[Any]] = {}
@@ -115,8 +114,8 @@ class SourceRows:
             if self.is_query:
                 digest.add(arrays)
             seen += batch.rows
-            target = arrays.pop(label.column) if label else None
-            yield Block(arrays, target, batch.rows)
+            targets = [arrays.pop(label.column) for label in self._schema.labels]
+            yield Block.of(arrays, targets, batch.rows)
         if not seen:
             raise self._wrong("there are no rows.")
         self._check_same("values", digest)

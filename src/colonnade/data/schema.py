@@ -29,6 +29,9 @@
     kind = "classes"
     classes = ["<=50K", ">50K"]
 
+A party with several labels declares each under the name of its column, `[labels.income]` and so on, in place of
+`[label]`; the first is the one that is learnt where none is named.
+
 Also: `kind = "date"` with dates as bounds; `kind = "bins"` with `edges`, or a number of `bins` between `low` and `high`
 or by `quantiles` of a public file, and `ordered = true`; `missing = {value = …}` or "category", and for text `trim`,
 `case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). Where no column says by
@@ -56,7 +59,7 @@ from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import PublicForm, SchemaForm, by_name
 from colonnade.data.public_edges import with_public_edges
 from colonnade.data.spelling import AS_WRITTEN, Spelling
-from colonnade.data.targets import Label
+from colonnade.data.targets import Label, label_named
 from colonnade.errors import LeftBlank, Misdeclared, SchemaError
 
 _T = TypeVar("_T")
@@ -75,21 +78,39 @@ class PublicSchema:
     label: Label | None = None
     id_spelling: Spelling = AS_WRITTEN
     map: FeatureMap | None = None
+    more_labels: tuple[Label, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_names(self.columns, self.label)
+        _check_names(self.columns, self.labels)
         if self.map is not None:
             self.map.check(self.columns)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All declared labels in order."""
+        return _all_labels(self.label, self.more_labels)
 
     def encoder(self, mode: Mode) -> Encoder:
         """How these columns become features."""
         return Encoder(self.columns, mode, self.map)
 
+    def with_ids(self) -> Schema:
+        """A schema with these declarations, and an id column of no meaning.
+
+        >>> Schema.parse(EXAMPLE).public("bank").with_ids().id
+        'person'
+        """
+        taken = {column.name for column in self.columns} | {label.column for label in self.labels}
+        name = "person"
+        while name in taken:
+            name += "_"
+        return Schema(name, self.columns, self.label, self.id_spelling, self.map, self.more_labels)
+
     def to_data(self) -> dict[str, object]:
         """Plain values for a plan or a message; columns are a list, so their order survives sorted keys."""
         rule = self.id_spelling.to_data()
         ids = {"ids": rule} if rule else {}
-        return {"party": self.party, **ids, **_to_data(self.columns, self.label, self.map)}
+        return {"party": self.party, **ids, **_to_data(self.columns, self.labels, self.map)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> PublicSchema:
@@ -99,12 +120,16 @@ class PublicSchema:
             raise SchemaError("a schema description names no party.")
         rest = {key: value for key, value in data.items() if key != "party"}
         form = check(PublicForm, by_name(rest), name=f"schema of party {party!r}")
-        return cls(party, *form.values(), form.ids.spelling(), form.feature_map())
+        columns, labels = form.values()
+        first = labels[0] if labels else None
+        return cls(party, columns, first, form.ids.spelling(), form.feature_map(), labels[1:])
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What one party declares: its id column, its columns in order, and the label if it holds it.
+    """What one party declares: its id column, its columns in order, and the label if it holds it, or several.
+
+    `label` is the first one, and `more_labels` are those after it.
 
     >>> schema = Schema.parse(EXAMPLE)
     >>> [column.name for column in schema.columns], schema.label.column
@@ -118,12 +143,13 @@ class Schema:
     label: Label | None = None
     id_spelling: Spelling = AS_WRITTEN
     map: FeatureMap | None = None
+    more_labels: tuple[Label, ...] = ()
 
     def __post_init__(self) -> None:
         _check_objects(self)
         if not self.id_columns or not all(self.id_columns):
             raise Misdeclared(("id",), "the id column has no name.")
-        _check_names(self.columns, self.label)
+        _check_names(self.columns, self.labels)
         names = {column.name for column in self.columns}
         for key, times in Counter(self.id_columns).items():
             if times > 1:
@@ -133,10 +159,26 @@ class Schema:
                     ("columns", key),
                     f"{key!r} is the id column and a feature. An id says who a row is and is never learnt from.",
                 )
-            if self.label is not None and self.label.column == key:
-                raise Misdeclared(("label", "column"), f"{key!r} is the id column and the label.")
+            if key in [label.column for label in self.labels]:
+                where = ("labels", key) if self.more_labels else ("label", "column")
+                raise Misdeclared(where, f"{key!r} is the id column and the label.")
         if self.map is not None:
             self.map.check(self.columns)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All declared labels in order."""
+        return _all_labels(self.label, self.more_labels)
+
+    def for_label(self, label: str) -> Schema:
+        """The schema with one of its labels only.
+
+        >>> Schema.parse(EXAMPLE).for_label("income") == Schema.parse(EXAMPLE)
+        True
+        """
+        if [one.column for one in self.labels] == [label]:
+            return self
+        return replace(self, label=label_named(label, self.labels), more_labels=())
 
     @property
     def id_columns(self) -> tuple[str, ...]:
@@ -187,12 +229,14 @@ class Schema:
 
     @classmethod
     def _made(cls, form: SchemaForm) -> Schema:
-        return cls(form.id.columns(), *form.values(), form.id.spelling(), form.feature_map())
+        columns, labels = form.values()
+        first = labels[0] if labels else None
+        return cls(form.id.columns(), columns, first, form.id.spelling(), form.feature_map(), labels[1:])
 
     def to_data(self) -> dict[str, object]:
         """Plain values from which `from_data` makes an equal schema."""
         rule = self.id_spelling.to_data()
-        described = _to_data(self.columns, self.label, self.map)
+        described = _to_data(self.columns, self.labels, self.map)
         named = self.id if isinstance(self.id, str) else list(self.id)
         return {"id": {"column": named, **rule} if rule else named, **described}
 
@@ -212,7 +256,7 @@ class Schema:
 
     def public(self, party: str) -> PublicSchema:
         """What peers may see of it."""
-        return PublicSchema(party, self.columns, self.label, self.id_spelling, self.map)
+        return PublicSchema(party, self.columns, self.label, self.id_spelling, self.map, self.more_labels)
 
     def encoder(self, mode: Mode) -> Encoder:
         """How these columns become features."""
@@ -236,10 +280,19 @@ def _check_objects(schema: Schema) -> None:
             raise SchemaError(
                 f"a schema's column is a NumericColumn or the like, not {type(column).__name__}."
             )
-    if schema.label is not None and not isinstance(schema.label, Label):
+    if isinstance(schema.more_labels, str | Mapping) or not isinstance(schema.more_labels, Iterable):
         raise SchemaError(
-            f"a schema's label is a ClassLabel, RealLabel or CountLabel, not {type(schema.label).__name__}."
+            f"a schema's further labels are ClassLabel, RealLabel or CountLabel, in order; found "
+            f"{type(schema.more_labels).__name__}."
         )
+    object.__setattr__(schema, "more_labels", tuple(schema.more_labels))
+    for label in schema.labels:
+        if not isinstance(label, Label):
+            raise SchemaError(
+                f"a schema's label is a ClassLabel, RealLabel or CountLabel, not {type(label).__name__}."
+            )
+    if schema.label is None and schema.more_labels:
+        raise SchemaError("a schema has further labels and no first one. Give the first as label.")
 
 
 def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -271,9 +324,13 @@ def blank_advice(key: str) -> str:
     return f"Write {what} that the column can have, from what you know of it: read from the rows it would be a leak."
 
 
-def _check_names(columns: tuple[Column, ...], label: Label | None) -> None:
+def _all_labels(label: Label | None, more: tuple[Label, ...]) -> tuple[Label, ...]:
+    return (*(() if label is None else (label,)), *more)
+
+
+def _check_names(columns: tuple[Column, ...], labels: tuple[Label, ...]) -> None:
     names = [column.name for column in columns]
-    if not names and label is None:
+    if not names and not labels:
         raise Misdeclared(
             (), "no columns are declared. A party without the label needs at least one column to take part."
         )
@@ -282,20 +339,25 @@ def _check_names(columns: tuple[Column, ...], label: Label | None) -> None:
             raise Misdeclared(("columns", name), "a column has no name.")
         if times > 1:
             raise Misdeclared(("columns", name), f"column {name!r} is declared twice.")
-    if label is not None and not label.column:
-        raise Misdeclared(("label", "column"), "the label column has no name.")
-    if label is not None and label.column in names:
-        raise Misdeclared(
-            ("columns", label.column), f"{label.column!r} is the label and a feature. Declare it once."
-        )
+    for place, label in enumerate(labels):
+        if not label.column:
+            raise Misdeclared(("label", "column"), "the label column has no name.")
+        if label.column in names:
+            raise Misdeclared(
+                ("columns", label.column), f"{label.column!r} is the label and a feature. Declare it once."
+            )
+        if label.column in [other.column for other in labels[:place]]:
+            raise Misdeclared(("labels", label.column), f"label {label.column!r} is declared twice.")
 
 
 def _to_data(
-    columns: tuple[Column, ...], label: Label | None, feature_map: FeatureMap | None
+    columns: tuple[Column, ...], labels: tuple[Label, ...], feature_map: FeatureMap | None
 ) -> dict[str, object]:
     described: dict[str, object] = {"columns": [column.to_data() for column in columns]}
-    if label is not None:
-        described["label"] = label.to_data()
+    if len(labels) == 1:
+        described["label"] = labels[0].to_data()
+    elif labels:
+        described["labels"] = [label.to_data() for label in labels]
     return described if feature_map is None else {**described, "map": feature_map.to_data()}
 
 

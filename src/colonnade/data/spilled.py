@@ -114,15 +114,15 @@ class SpilledRows:
                 self._columns = list(block.columns)
                 fields: list[tuple[str, Any]] = [(_AT, "<u4")]
                 fields += [(f"c{place}", values.dtype) for place, values in enumerate(block.columns.values())]
-                fields += [] if block.label is None else [(_LABEL, block.label.dtype)]
+                fields += [(f"{_LABEL}{place}", values.dtype) for place, values in enumerate(block.labels)]
                 self._layout = np.dtype(fields)
             order, at, cuts = self._parted(places[start : start + block.rows])
             rows = np.empty(len(order), dtype=self._layout)
             rows[_AT] = at
             for place, values in enumerate(block.columns.values()):
                 rows[f"c{place}"] = values[order]
-            if block.label is not None:
-                rows[_LABEL] = block.label[order]
+            for place, values in enumerate(block.labels):
+                rows[f"{_LABEL}{place}"] = values[order]
             for piece, first, last in cuts:
                 self._rows[piece].append((self._end + first * self._layout.itemsize, last - first))
             self._append(rows.tobytes())
@@ -175,5 +175,5 @@ class SpilledRows:
             return values
 
         columns = {name: joined(f"c{place}") for place, name in enumerate(self._columns)}
-        label = joined(_LABEL) if _LABEL in (self._layout.names or ()) else None
-        return Block(columns, label, sum(len(part) for part in parts))
+        labels = [joined(name) for name in self._layout.names or () if name.startswith(_LABEL)]
+        return Block.of(columns, labels, sum(len(part) for part in parts))

@@ -7,6 +7,7 @@ an id. Counts depend on the data too, so they are for the party's own eyes and a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -142,9 +143,8 @@ class Table:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what is declared. No row is read for it."""
-        label = self.schema.label
         rows = [(column.name, str(column.to_data()["kind"])) for column in self.schema.columns]
-        rows += [] if label is None else [(label.column, f"label: {label.kind}")]
+        rows += [(label.column, f"label: {label.kind}") for label in self.schema.labels]
         return html_table(f"{self.party}'s table, {self.name}", ("column", "declared as"), rows)
 
     @property
@@ -201,10 +201,28 @@ class Table:
         named[wanted] = True
         if int(np.count_nonzero(named)) != len(wanted):
             raise ValueError("a row cannot be taken twice")
-        values = len(self.schema.columns) + (self.schema.label is not None)
+        values = len(self.schema.columns) + len(self.schema.labels)
         large = len(wanted) * 8 * (values + 2) > HELD_BYTES
         rows: Rows = SpilledRows(self, wanted) if large else _gather(self, wanted)
         return Table.of_rows(self.party, rows, self.schema, self.clipping)
+
+    def for_label(self, label: str) -> Table:
+        """The same rows with one of the declared labels only, as methods need them that take one.
+
+        >>> schema = Schema.parse('''id = "n"
+        ... labels.paid = {kind = "classes", classes = [0, 1]}
+        ... labels.loss = {kind = "real", low = 0, high = 9}''')
+        >>> table = Table.of("bank", {"n": [7], "paid": [1], "loss": [2.5]}, schema)
+        >>> [block.labels for block in table.for_label("loss").blocks()]
+        [(array([2.5]),)]
+        """
+        schema = self.schema.for_label(label)
+        if schema is self.schema:
+            return self
+        if isinstance(self._rows, SourceRows):
+            return Table(self.party, self._rows.source, schema)
+        rows = OneLabel(self._rows, [one.column for one in self.schema.labels].index(label))
+        return Table.of_rows(self.party, rows, schema, self.clipping)
 
     def public(self) -> PublicSchema:
         """What peers may see of it: declarations, no values."""
@@ -233,12 +251,28 @@ class ArrayRows:
         """Slices, without copying; they cannot be written to."""
         for start in range(0, self.count, size):
             part = slice(start, min(start + size, self.count))
-            label = self._block.label
-            yield Block(
-                {name: values[part] for name, values in self._block.columns.items()},
-                None if label is None else label[part],
-                part.stop - start,
-            )
+            yield self._block.each(partial(_sliced, part=part), part.stop - start)
+
+
+class OneLabel:
+    """Rows with one of their labels only.
+
+    >>> rows = ArrayRows("arrays", Block.of({}, [np.array([1]), np.array([2.5])], 1), ["a"])
+    >>> OneLabel(rows, 1).count
+    1
+    """
+
+    def __init__(self, rows: Rows, place: int) -> None:
+        self.name, self.count = rows.name, rows.count
+        self._rows, self._place = rows, place
+
+    def ids(self) -> Iterator[Text]:
+        """The ids, some at a time."""
+        return self._rows.ids()
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        """The rows in order, `size` at a time."""
+        return (block.with_label(self._place) for block in self._rows.blocks(size, log))
 
 
 def _array_rows(
@@ -248,7 +282,7 @@ def _array_rows(
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
     declared = {column.name: column for column in schema.columns}
-    wanted = {**declared, **({schema.label.column: schema.label} if schema.label else {})}
+    wanted = {**declared, **{label.column: label for label in schema.labels}}
     spreads = symmetric_numbers(wanted)
     for column, declaration in wanted.items():
         if column not in arrays:
@@ -289,8 +323,8 @@ def _array_rows(
     refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=columns)
     log = ClippingLog()
     log.finish(counts, rows=rows, standardised=spreads.standardised())
-    label = coded[schema.label.column] if schema.label else None
-    return ArrayRows(name, Block({name: coded[name] for name in declared}, label, rows), spelt), log
+    labels = [coded[label.column] for label in schema.labels]
+    return ArrayRows(name, Block.of({name: coded[name] for name in declared}, labels, rows), spelt), log
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
@@ -298,21 +332,23 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
     order = np.argsort(positions, kind="stable")
     ascending = positions[order]
     columns: dict[str, NDArray[Any]] = {}
-    label: NDArray[Any] | None = None
+    labels: dict[int, NDArray[Any]] = {}
     start = 0
     for block in table.blocks():
         first, last = np.searchsorted(ascending, (start, start + block.rows))
         here, into = ascending[first:last] - start, order[first:last]
         for name, values in block.columns.items():
             columns.setdefault(name, np.empty(len(positions), dtype=values.dtype))[into] = values[here]
-        if block.label is not None:
-            label = np.empty(len(positions), dtype=block.label.dtype) if label is None else label
-            label[into] = block.label[here]
+        for place, values in enumerate(block.labels):
+            labels.setdefault(place, np.empty(len(positions), dtype=values.dtype))[into] = values[here]
         start += block.rows
     ids = Text.joined(list(table.id_batches()))
-    frozen = {name: _frozen(values) for name, values in columns.items()}
-    taken = Block(frozen, None if label is None else _frozen(label), len(positions))
+    taken = Block.of(columns, list(labels.values()), len(positions)).each(_frozen, len(positions))
     return ArrayRows(table.name, taken, ids.take(positions))
+
+
+def _sliced(values: NDArray[Any], part: slice) -> NDArray[Any]:
+    return values[part]
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:

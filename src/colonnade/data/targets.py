@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from colonnade.data.declaring import check_bounds, check_member, check_values
+from colonnade.data.declaring import check_bounds, check_member, check_values, nearest
 from colonnade.data.spelling import AS_WRITTEN, Spelling
-from colonnade.errors import Misdeclared
+from colonnade.errors import LabelMismatch, Misdeclared
 
 
 @dataclass(frozen=True)
@@ -118,3 +118,18 @@ class CountLabel:
 
 
 Label = ClassLabel | RealLabel | CountLabel
+
+
+def label_named(name: str, labels: tuple[Label, ...]) -> Label:
+    """The declared label of this name; a `LabelMismatch` says which there are.
+
+    >>> label_named("incone", (ClassLabel("income", classes=(0, 1)),))
+    Traceback (most recent call last):
+    colonnade.errors.LabelMismatch: there is no label 'incone'. Declared is income. Did you mean 'income'?
+    """
+    names = [label.column for label in labels]
+    if name not in names:
+        declared = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        known = f"Declared {'are' if len(names) > 1 else 'is'} {declared}." if names else "None is declared."
+        raise LabelMismatch(f"there is no label {name!r}. {known}" + nearest(str(name), names))
+    return labels[names.index(name)]

@@ -380,6 +380,7 @@ def released(opened: OpenedMoments) -> MomentRelease:
         rows=plan.rows,
         encoders=tuple(plan.encoders.items()),
         label=plan.label,
+        more_labels=plan.labels.blocks[1:],
         mu=plan.total_mu,
         guarantees=plan.guarantees,
         plan=plan.hash,

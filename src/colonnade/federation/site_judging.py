@@ -18,7 +18,7 @@ from colonnade.protocols.judging import judge_session
 from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.party import Accountant, Party
 from colonnade.runtime.run import Outcome, reason_for_peers
-from colonnade.scoring.evaluating import Judged, Judging
+from colonnade.scoring.evaluating import Judged, Judging, with_label_of
 from colonnade.scoring.judged_training import NOT_JUDGED, holders_part, judging_of_trained
 from colonnade.scoring.network_judged import NetworkJudged, judged_scores, scores_within
 
@@ -90,7 +90,8 @@ async def _judged(
         )
         scores = Run(scored.plan, Outcome({judge.name: scored}, {judge.name: judge.traffic}))
         return judged_scores(scores, scored, network, judging.reads)
-    opened = await judge_session(judge, table, judging.request, judging.terms.get(judge.name))
+    labelled = None if table is None else with_label_of(judging.model.frame, table)
+    opened = await judge_session(judge, labelled, judging.request, judging.terms.get(judge.name))
     run = Run(opened.plan, Outcome({judge.name: opened}, {judge.name: judge.traffic}))
     return Judged(judging.read(opened), run)
 

@@ -36,7 +36,7 @@ from colonnade.models.input_spec import InputSpec
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import Plan, Request
+from colonnade.protocols.plans import TASKS, Plan, Request
 
 DEFAULT_COMPONENTS = 2
 RELEASE = "release.npz"
@@ -148,7 +148,9 @@ def found_at(job: Job, run: Run[Any]) -> Found | ColonnadeError | None:
         return error
 
 
-def train_on(found: Found | ColonnadeError | None, job: Job, run: Run[Any], *, public: bool) -> Trained:
+def train_on(
+    found: Found | ColonnadeError | None, job: Wanted, run: Run[Any] | None, *, public: bool = False
+) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
     Where every party declared its data public, figures are computed from rows. A model whose weights stay with their
@@ -165,7 +167,7 @@ def train_on(found: Found | ColonnadeError | None, job: Job, run: Run[Any], *, p
             model = model_for(job, found).fit(found)
         except ColonnadeError as error:
             return Trained({}, None, (), error)
-    if public and job.task != "pca":
+    if public and run is not None and job.task != "pca":
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
         rows, labels = joined_rows(run.aligned, model.frame_)
         measured = {name: float(model.score(rows, labels))}
@@ -217,6 +219,21 @@ def _parts(job: Job, run: Run[Any], found: TrainedModel) -> Mapping[str, Saves]:
     if found.holder is None:
         return parts_of(here, active=run.plan.group.active)
     return {found.holder: replace(here, party=found.holder)} if found.frame.encoders else {}
+
+
+@dataclass(frozen=True)
+class ModelWanted:
+    """What is asked of a model where no job is at hand, or of a label after a job's first: its options are of that."""
+
+    task: str
+    components: int | None = None
+    options: Any = None
+
+
+def train_more(found: MomentRelease, run: Run[Any] | None, *, public: bool = False) -> list[Trained]:
+    """The model of each label after the first, at no further cost; one that noise leaves nothing for says so."""
+    views = [found.for_label(name) for name in found.label_names[1:]]
+    return [train_on(view, ModelWanted(TASKS[view.label.kind]), run, public=public) for view in views]
 
 
 class Wanted(Protocol):
@@ -303,7 +320,10 @@ def joined_rows(
     features = [_features(tables[party], encoder) for party, encoder in frame.encoders]
     scale = math.sqrt(frame.attributes)
     holder = next(table for table in tables.values() if table.schema.label is not None)
-    values = np.concatenate([block.label for block in holder.blocks() if block.label is not None])
+    declared = [label.column for label in holder.schema.labels]
+    predicted = frame.label.label
+    place = 0 if predicted is None or predicted.column not in declared else declared.index(predicted.column)
+    values = np.concatenate([block.labels[place] for block in holder.blocks()])
     labels = frame.label.names(values) if frame.label.one_hot else values
     return np.concatenate(features, axis=1) / scale, labels
 

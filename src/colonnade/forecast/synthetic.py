@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from colonnade.data.block import Block
 from colonnade.data.columns import Column, DateColumn, NumericColumn
-from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.schema import PublicSchema
 from colonnade.data.table import ArrayRows, Table
 from colonnade.data.targets import ClassLabel, CountLabel, Label
 from colonnade.randomness import SeededRandomness
@@ -43,6 +43,7 @@ class Invented:
 
     What columns say of each other and of the label is the seed's; `draw` is who is drawn from that.
 
+    >>> from colonnade.data.schema import Schema
     >>> schema = Schema.parse('id = "n"\\ncolumns.age = {kind = "numeric", low = 0, high = 90}').public("bank")
     >>> people = Invented({"bank": schema}, 100, tested=10)
     >>> people.tables(50)["bank"].rows, people.held_out["bank"].rows
@@ -71,21 +72,18 @@ class Invented:
 
     def _table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
         block, part = self._block(party), slice(start, stop)
-        rows = Block(
-            {name: values[part] for name, values in block.columns.items()},
-            None if block.label is None else block.label[part],
-            stop - start,
-        )
+        rows = block.each(lambda values: values[part], stop - start)
         names = ids or [f"person {number}" for number in range(start, stop)]
-        return Table.of_rows(party, ArrayRows("invented people", rows, names), schema_of(self.schemas[party]))
+        schema = self.schemas[party].with_ids()
+        return Table.of_rows(party, ArrayRows("invented people", rows, names), schema)
 
     def _block(self, party: str) -> Block:
         if party not in self._made:
             schema, everybody = self.schemas[party], self.people + self.tested
             randomness = _Draws(SeededRandomness(f"{self.seed}/{party}"), self._drawn(party))
             columns = {column.name: self._column(column, randomness) for column in schema.columns}
-            label = None if schema.label is None else self._label(schema.label, randomness)
-            self._made[party] = Block(columns, label, everybody)
+            labels = [self._label(label, randomness) for label in schema.labels]
+            self._made[party] = Block.of(columns, labels, everybody)
         return self._made[party]
 
     @cached_property
@@ -121,16 +119,6 @@ class Invented:
         middle, reach = (label.low + label.high) / 2, (label.high - label.low) / 2
         values: Array = np.clip(middle + reach * ndtri(places) / 3, label.low, label.high)
         return np.rint(values) if isinstance(label, CountLabel) else values
-
-
-def schema_of(public: PublicSchema) -> Schema:
-    """A schema with these declarations, and an id column of some name."""
-    names = {column.name for column in public.columns}
-    names |= {public.label.column} if public.label is not None else set()
-    name = "person"
-    while name in names:
-        name += "_"
-    return Schema(name, public.columns, public.label, public.id_spelling, public.map)
 
 
 def _levels(places: Array, count: int) -> NDArray[np.int32]:

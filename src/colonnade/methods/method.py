@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.documents import Form
+from colonnade.data.label import LabelBlock
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.models.input_spec import InputSpec
@@ -20,7 +21,7 @@ from colonnade.privacy.guarantee import View
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.plans import Plan, Request, Task
+from colonnade.protocols.plans import Plan, Request, Task, check_one_label
 from colonnade.randomness import Randomness
 from colonnade.runtime.run import Program
 
@@ -216,6 +217,7 @@ class Baseline(AnyMethod):
 
     def train(self, federation: Federation, asked: TrainingSpec) -> Found:
         """Simulate."""
+        check_one_label([table.public() for table in federation.tables.values()], self.name)
         return self.simulate(federation, asked)
 
 
@@ -291,4 +293,5 @@ def frame_of(found: Found) -> InputSpec:
     """How to read people for what was found."""
     if isinstance(found, TrainedModel):
         return found.frame
-    return InputSpec(found.encoders, found.label, found.attributes)
+    # A model reads a label as it would if it were the only one.
+    return InputSpec(found.encoders, LabelBlock(found.label.label), found.attributes)

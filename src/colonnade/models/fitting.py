@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from colonnade.errors import InputError
+from colonnade.data.targets import Label, label_named
+from colonnade.errors import InputError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_rows
 from colonnade.methods.glm.losses import DEFAULT_LOSS
@@ -16,7 +17,7 @@ from colonnade.methods.table import checked_options, method_named, train_with
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import Task
+from colonnade.protocols.plans import TASKS, Task
 
 ESTIMATORS = {
     "logistic": "LogisticRegression",
@@ -59,11 +60,16 @@ def obtain(
     method: str = "moments",
     options: Mapping[str, Any] | None = None,
     loss: str = "",
+    label: str | None = None,
 ) -> MomentRelease | LinearModel:
     """The release given, at no cost; or what a method makes of a federation for (ε, δ).
 
-    What would not be a linear model of this loss, the task's own if it is empty, is refused before anything is run.
+    What would not be a linear model of this loss, the task's own if it is empty, or of this label, the first if none is
+    named, is refused before anything is run.
     """
+    labels = declared_labels(source)
+    if label is not None or len(labels) > 1:
+        _check_label(task, label, labels)
     if isinstance(source, TrainedModel):
         return linear_of(source, task=task, loss=loss)
     if isinstance(source, MomentRelease):
@@ -81,11 +87,35 @@ def obtain(
         raise InputError(_instead(f"method = {method!r} trains a network.", task, chosen.trains))
     _check_loss(task, given=getattr(asked, "loss", None) or "", wanted=loss)
     if isinstance(source, Federation):
-        found = train_with(source, method, TrainingSpec(task, epsilon, delta, options=asked))
+        # Features are coded as the first label asks, whichever is learnt.
+        coded: Task = TASKS[labels[0].kind] if len(labels) > 1 else task
+        found = train_with(source, method, TrainingSpec(coded, epsilon, delta, options=asked))
         return found if isinstance(found, MomentRelease) else linear_of(found, task=task, loss=loss)
     if method != "moments":
         raise InputError(f"method = {method!r} needs a Federation; {type(source).__name__} only has moments.")
     return source.moments(task=task, epsilon=epsilon, delta=delta)
+
+
+def declared_labels(source: object) -> tuple[Label, ...]:
+    """The labels that can be learnt from a source, as far as it says."""
+    if isinstance(source, MomentRelease):
+        return tuple(block.label for block in source.labels.blocks if block.label is not None)
+    if isinstance(source, TrainedModel):
+        return () if source.frame.label.label is None else (source.frame.label.label,)
+    if isinstance(source, Federation):
+        return tuple(label for table in source.tables.values() for label in table.schema.labels)
+    return ()
+
+
+def _check_label(task: Task, name: str | None, labels: tuple[Label, ...]) -> None:
+    """Refuse a label that is not there, or is not of the task's kind."""
+    found = labels[0] if name is None else label_named(name, labels)
+    if TASKS[found.kind] != task:
+        others = [repr(one.column) for one in labels if TASKS[one.kind] == task]
+        advice = f" Write label = {' or '.join(others)}." if others else ""
+        raise LabelMismatch(
+            f"label {found.column!r} is of kind {found.kind!r}, and this is a model for {task}.{advice}"
+        )
 
 
 def linear_of(found: TrainedModel, *, task: Task, loss: str = "") -> LinearModel:
@@ -111,10 +141,14 @@ def _instead(reason: str, task: Task, trained: str) -> str:
 
 
 def begin(model: Any, found: MomentRelease | TrainedModel) -> None:
-    """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it."""
+    """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it.
+
+    Of a release with several labels all are kept: models of the others are fitted from it at no further cost.
+    """
     for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
         delattr(model, name)
-    model.frame_ = frame_of(found)
+    label = getattr(model, "label", None)
+    model.frame_ = frame_of(found.for_label(label) if isinstance(found, MomentRelease) else found)
     model.releases_ = (found,) if isinstance(found, MomentRelease) else ()
     model.run_ = found.run if isinstance(found, TrainedModel) else None
     model.split_ = isinstance(found, TrainedModel) and found.split

@@ -40,6 +40,8 @@ class LinearRegression(Saved, Regressor):
         Added to every eigenvalue after that, in units of Σxxᵀ.
     unbias
         Whether the shift of the predictions that noise causes on average is taken out.
+    label
+        Which label to learn, of a release or a federation with several; None: the first.
     method, options
         How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
         `ridge` and `unbias` are for methods that release moments.
@@ -72,6 +74,7 @@ class LinearRegression(Saved, Regressor):
         floor: float | None = None,
         ridge: float = 0.0,
         unbias: bool = True,
+        label: str | None = None,
         method: str = "moments",
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -80,6 +83,7 @@ class LinearRegression(Saved, Regressor):
         self.floor = floor
         self.ridge = ridge
         self.unbias = unbias
+        self.label = label
         self.method = method
         self.options = options
 
@@ -99,10 +103,11 @@ class LinearRegression(Saved, Regressor):
             delta=self.delta,
             method=self.method,
             options=self.options,
+            label=self.label,
         )
         begin(self, found)
         if isinstance(found, MomentRelease):
-            self._solve(found)
+            self._solve(found.for_label(self.label))
         else:
             self.coef_, self.intercept_ = found.coefficients[0], float(found.intercepts[0])
         return self

@@ -20,7 +20,7 @@ from colonnade.models.columns import Rows
 from colonnade.models.discriminant import probabilities
 from colonnade.models.estimator import Classifier
 from colonnade.models.files.content import Saved
-from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
+from colonnade.models.fitting import ReleaseSource, begin, declared_labels, fitted, obtain
 from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import MULTICLASS, RULES, solve
@@ -61,6 +61,8 @@ class LogisticRegression(Saved, Classifier):
         Two classes, from a release: "least-squares" as above; "matched" for logistic regression whose gradient vanishes
         on the released sums by class, with the curvature of invented people (`colonnade.models.tables.matched`), which
         needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
+    label
+        Which label to learn, of a release or a federation with several; None: the first.
     method, options
         How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
         where it can be planned and is not worse in trials on invented people, else `moments`; `method_` and `because_`
@@ -100,6 +102,7 @@ class LogisticRegression(Saved, Classifier):
         unbias: bool = True,
         multiclass: str = "discriminant",
         rule: str = "auto",
+        label: str | None = None,
         method: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -112,6 +115,7 @@ class LogisticRegression(Saved, Classifier):
         self.unbias = unbias
         self.multiclass = multiclass
         self.rule = rule
+        self.label = label
         self.method = method
         self.options = options
 
@@ -131,12 +135,14 @@ class LogisticRegression(Saved, Classifier):
             delta=self.delta,
             method=method,
             options=self.options,
+            label=self.label,
         )
         begin(self, found)
         self.method_, self.because_ = method, because
         names = self.frame_.label.classes
         check_fits(self.threshold, self.class_weight, names)
         if isinstance(found, MomentRelease):
+            found = found.for_label(self.label)
             solved = solve(
                 found,
                 self.rule,
@@ -168,6 +174,8 @@ class LogisticRegression(Saved, Classifier):
             return "moments", ""
         if about_a_release:
             return "moments", "what was asked for is about a release"
+        if len(declared_labels(source)) > 1:
+            return "moments", "one release is for all labels"
         return default_of(source, "classification", epsilon=self.epsilon, delta=self.delta)
 
     def _check_classes(self, source: MomentRelease | TrainedModel | ReleaseSource) -> None:
@@ -175,11 +183,9 @@ class LogisticRegression(Saved, Classifier):
         given = sorted({"threshold", "class_weight"} & set(self.options or ()))
         if given:
             raise InputError(f"options name {given[0]}, which is a parameter of LogisticRegression itself.")
-        labels = (
-            [table.schema.label for table in source.tables.values()] if isinstance(source, Federation) else []
-        )
-        for label in labels:
-            if isinstance(label, ClassLabel):
+        labels = declared_labels(source) if isinstance(source, Federation) else ()
+        for label in labels[:1] if self.label is None else labels:
+            if isinstance(label, ClassLabel) and self.label in (None, label.column):
                 check_fits(self.threshold, self.class_weight, label.classes)
 
     def predict_proba(self, X: Rows) -> Array:

@@ -7,27 +7,27 @@ it is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from os import PathLike
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.label import LabelBlock, LabelBlocks
+from colonnade.data.targets import label_named
 from colonnade.errors import DataError, ModelDamaged, path_of
 from colonnade.federation.no_rows import NoRows
 from colonnade.markup import html_table
 from colonnade.models.columns import Rows, column_names, feature_names, feature_rows
 from colonnade.models.files.document import IMPOSSIBLE
-from colonnade.models.files.release_file import read_release, write_release
+from colonnade.models.files.release_file import read_release, release_fields, write_release
 from colonnade.models.moments import ClassMoments, ConstantMoments, ValueMoments
 from colonnade.models.privacy import Privacy
 from colonnade.models.selection import selected
-from colonnade.models.statements import guarantees_from_data, guarantees_to_data
+from colonnade.models.statements import guarantees_to_data
 from colonnade.models.tables.margins import Margins, level_columns
 from colonnade.models.tables.mixture import Progress
 from colonnade.models.tables.synthetic import SyntheticTable, TableModel, checked_rows, table_model
@@ -49,6 +49,8 @@ class MomentRelease(NoRows):
     `plan` and `run` are the digests under which the ledgers hold this release. A `reproducible` release had
     noise from a seed: it is for tests and protects nobody. A `conditional` release has one matrix of (features, the
     constant) for each class, along the diagonal of `matrix`; what lies beside them is 0 and was not released.
+    Of several labels `label` is the first, which models are fitted to where none is named, and `more_labels` lie after
+    it; `for_label` is the release of one of them.
 
     >>> from colonnade.data.columns import NumericColumn
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
@@ -74,6 +76,7 @@ class MomentRelease(NoRows):
     reproducible: bool
     attributes: int = 0
     conditional: bool = False
+    more_labels: tuple[LabelBlock, ...] = ()
 
     def __post_init__(self) -> None:
         matrix = np.array(self.matrix)
@@ -81,14 +84,18 @@ class MomentRelease(NoRows):
         if self.attributes and self.attributes < declared:
             raise ValueError(f"{self.attributes} attributes in all, but the encoders have {declared}")
         object.__setattr__(self, "attributes", self.attributes or declared)
-        width = self.columns + self.label.width
+        width = self.columns + self.labels.width
+        if {block.among for block in self.labels.blocks} != {self.label.among} or (
+            self.label.among < len(self.labels.blocks)
+        ):
+            raise ValueError("labels of one release have equal shares of one norm")
         if self.conditional:
-            if not self.label.one_hot:
-                raise ValueError("a release by class has classes")
+            if not self.labels.one_hot:
+                raise ValueError("a release by class has the classes of one label")
             width = self.label.width * (self.columns + 1)
         if matrix.dtype != np.int64 or matrix.shape != (width, width):
             raise ValueError(
-                f"a release of {self.columns} features and {self.label.width} label columns is an int64 matrix "
+                f"a release of {self.columns} features and {self.labels.width} label columns is an int64 matrix "
                 f"of {width} × {width}, not {matrix.dtype} of shape {matrix.shape}"
             )
         if not np.array_equal(matrix, matrix.T):
@@ -106,10 +113,36 @@ class MomentRelease(NoRows):
         features = "1 feature" if self.columns == 1 else f"{self.columns} features"
         parties = "1 party" if len(self.encoders) == 1 else f"{len(self.encoders)} parties"
         by_class = " by class" if self.conditional else ""
+        about = f"labels {', '.join(self.label_names)}" if self.more_labels else _described(self.label)
         return (
-            f"MomentRelease({features} of {parties}{by_class}, {_described(self.label)}, {self.rows} rows, "
+            f"MomentRelease({features} of {parties}{by_class}, {about}, {self.rows} rows, "
             f"noise {self.noise:.3g})"
         )
+
+    @property
+    def labels(self) -> LabelBlocks:
+        """The blocks of all labels."""
+        return LabelBlocks((self.label, *self.more_labels))
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The columns that can be learnt from it."""
+        return tuple(block.label.column for block in self.labels.blocks if block.label is not None)
+
+    def for_label(self, label: str | None = None) -> MomentRelease:
+        """The release of one of its labels, the first if none is named, at no cost; itself where it has no other.
+
+        What is said of that label carries √k times the noise that it would have alone among k labels, and a count k
+        times; what is said of features carries the same.
+        """
+        blocks = self.labels.blocks
+        declared = tuple(block.label for block in blocks if block.label is not None)
+        place = 0 if label is None else declared.index(label_named(label, declared))
+        if not self.more_labels:
+            return self
+        span = self.labels.spans[place]
+        kept = np.r_[0 : self.columns, self.columns + span.start : self.columns + span.stop]
+        return replace(self, matrix=self.matrix[np.ix_(kept, kept)], label=blocks[place], more_labels=())
 
     @property
     def columns(self) -> int:
@@ -122,9 +155,8 @@ class MomentRelease(NoRows):
         if self.conditional:
             size = self.columns + 1
             return np.kron(np.eye(self.label.width), np.ones((size, size))).astype(bool)
-        seen = np.ones((self.columns + self.label.width,) * 2, dtype=bool)
-        if self.label.one_hot:
-            seen[self.columns :, self.columns :] = np.eye(self.label.width, dtype=bool)
+        seen = np.ones((self.columns + self.labels.width,) * 2, dtype=bool)
+        seen[self.columns :, self.columns :] = self.labels.opened
         return seen
 
     @property
@@ -201,7 +233,7 @@ class MomentRelease(NoRows):
                 "Make one whose active party declares a label of kind 'classes'."
             )
         one = self.label.constant(self.gamma)
-        edge = slice(self.columns, None)
+        edge = self._edge
         sums, counts = self._block(edge, slice(0, self.columns)), np.diag(self._block(edge, edge))
         if self.conditional:
             edges = [start + self.columns for start in self.starts]
@@ -224,7 +256,7 @@ class MomentRelease(NoRows):
                 "Make one whose active party declares a label of kind 'real' or 'count'."
             )
         one = self.label.constant(self.gamma)
-        edge = slice(self.columns, None)
+        edge = self._edge
         sums = self._block(edge, slice(0, self.columns)) / float(self.gamma * one)
         values = self._block(edge, edge) / float(one**2)
         return ValueMoments(
@@ -316,6 +348,7 @@ class MomentRelease(NoRows):
             for column in encoder.columns
         ]
         about = f"a label of kind {self.label.kind}" if self.label.kind != "none" else "no label"
+        about = f"labels {', '.join(self.label_names)}" if self.more_labels else about
         caption = f"Second moments of {self.columns} features with {about}, run {self.run[:12]}"
         return html_table(caption, ("column", "party", "kind"), rows)
 
@@ -328,7 +361,7 @@ class MomentRelease(NoRows):
         """The release that `save` wrote; a damaged or newer file is refused."""
         described, matrix = read_release(path_of(path))
         try:
-            return cls._of(described, matrix)
+            return cls(matrix=matrix, **release_fields(described))
         except IMPOSSIBLE as error:
             raise ModelDamaged(f"{path} describes a release that cannot be: {error}") from None
 
@@ -346,27 +379,14 @@ class MomentRelease(NoRows):
             "run": self.run,
             "reproducible": self.reproducible,
             **({"conditional": True} if self.conditional else {}),
+            **({"among": self.label.among} if self.label.among > 1 else {}),
+            **({"more_labels": [one.to_data() for one in self.more_labels]} if self.more_labels else {}),
         }
 
-    @classmethod
-    def _of(cls, described: Mapping[str, Any], matrix: NDArray[np.int64]) -> MomentRelease:
-        return cls(
-            matrix=matrix,
-            gamma=described["gamma"],
-            rows=described["rows"],
-            encoders=tuple(
-                (item["party"], Encoder.from_data(item["encoder"])) for item in described["encoders"]
-            ),
-            label=LabelBlock.from_data(described["label"]),
-            mu=Fraction(described["mu"]),
-            guarantees=guarantees_from_data(described["guarantees"]),
-            plan=described["plan"],
-            run=described["run"],
-            reproducible=described["reproducible"],
-            # Files of version 1 hold all columns of their release.
-            attributes=described.get("attributes", 0),
-            conditional=described.get("conditional", False),
-        )
+    @property
+    def _edge(self) -> slice:
+        """Where the label that models are fitted to lies."""
+        return slice(self.columns, self.columns + self.label.width)
 
     def _block(self, rows: slice, columns: slice) -> Array:
         return np.asarray(self.matrix[rows, columns], dtype=np.float64)

@@ -210,7 +210,8 @@ def noise_uncertainty(
     if not 0.0 < rate < 1.0 or (draws is not None and draws < rate * (draws + 1)):
         raise ValueError(f"{draws} draws are too few for a rate of {rate}, which is a probability below 1")
     try:
-        return _estimate(release, rule, rate, draws, watch)
+        # Of several labels the first; others as `release.for_label` has them.
+        return _estimate(release.for_label(), rule, rate, draws, watch)
     except _Skipped:
         return None
 

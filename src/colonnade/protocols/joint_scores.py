@@ -180,6 +180,7 @@ class ScoresRequest(Request[ScoresPlan]):
     trials: int = 16
 
     method = "joint scores"
+    takes_labels = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
         """The plan of one round of scores; parties in one process share the work."""

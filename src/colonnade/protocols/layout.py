@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from colonnade.data.encoding import Encoder, Mode
-from colonnade.data.label import LabelBlock
+from colonnade.data.label import LabelBlock, LabelBlocks
 from colonnade.data.quantizer import Quantizer, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.runtime.group import Group
@@ -47,6 +47,11 @@ class Layout:
     def label(self) -> LabelBlock:
         """The label's declaration; a constant where there is no label to learn."""
         return LabelBlock(next((schema.label for schema in self.schemas if schema.label is not None), None))
+
+    @cached_property
+    def labels(self) -> LabelBlocks:
+        """The blocks of all labels that are learnt: one, unless a plan takes several."""
+        return LabelBlocks((self.label,))
 
     @property
     def label_holder(self) -> str:

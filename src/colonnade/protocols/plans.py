@@ -25,6 +25,8 @@ Task = Literal["classification", "regression", "pca"]
 FORMAT = 3
 """Of plans: since 2 every plan names its views in one form, since 3 who deals noise and how many parts are a whole."""
 _LABELS = {"classification": ("classes",), "regression": ("real", "count")}
+TASKS: dict[str, Task] = {"classes": "classification", "real": "regression", "count": "regression"}
+"""What a label of each kind is learnt for."""
 
 
 PlanT = TypeVar("PlanT", bound="Plan", covariant=True)
@@ -216,6 +218,9 @@ class Terms:
 class Request(Terms, ABC, Generic[PlanT]):
     """What the parties want, before anybody has said how many rows or which columns there are."""
 
+    takes_labels: ClassVar[bool] = False
+    """Whether it learns several labels at once, or none."""
+
     @abstractmethod
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
         """The plan for these columns and rows, made anew."""
@@ -229,6 +234,8 @@ class Request(Terms, ABC, Generic[PlanT]):
 @lru_cache(maxsize=64)
 def _planned(request: Request[Any], group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
     # A plan is public and the same for every party, so parties in one process may share the work.
+    if not request.takes_labels:
+        check_one_label(schemas, request.method)
     plan = request.planned(group, schemas, rows)
     if group.disclosed_noise is not None and not plan.noise_in_parts:
         raise PlanError(
@@ -300,12 +307,33 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
             f"the job says that {group.active or 'nobody'} holds the label, but {holders[0]} declares one. "
             f"Write active = {holders[0]!r}."
         )
-    kind = LabelBlock(schemas[group.owners.index(holders[0])].label).kind
+    holder = schemas[group.owners.index(holders[0])]
+    kind = LabelBlock(holder.label).kind
+    if kind not in _LABELS[task] and holder.more_labels:
+        raise LabelMismatch(
+            f"of several labels the first says how columns are coded, and that of {holders[0]}, "
+            f"{holder.labels[0].column!r}, is of kind {kind!r}. Write task = {TASKS[kind]!r}, or declare one of kind "
+            f"{' or '.join(_LABELS[task])} first."
+        )
     if kind not in _LABELS[task]:
         raise LabelMismatch(
             f"{task} needs a label of kind {' or '.join(_LABELS[task])}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
+
+
+_INSTEAD = "Take method = 'moments', which learns all of them from one release"
+
+
+def check_one_label(schemas: Iterable[PublicSchema], what: str, instead: str = _INSTEAD) -> None:
+    """Refuse several labels where one is learnt."""
+    for schema in schemas:
+        if schema.more_labels:
+            names = ", ".join(label.column for label in schema.labels)
+            raise LabelMismatch(
+                f"{what} learns one label, and {schema.party} declares {len(schema.labels)} ({names}). {instead}, or "
+                "keep one of them in the schema."
+            )
 
 
 def check_two_classes(label: LabelBlock, holder: str, *, why: str, remedy: str) -> None:

@@ -83,6 +83,7 @@ def run_facts(
                     column.name for column in PublicSchema.from_data(described["schemas"][owner]).columns
                 ],
                 "holds_label": owner == group.active,
+                **_several_labels(described["schemas"][owner]),
                 "keeps_shares": owner in group.keepers,
             }
             for owner in group.owners
@@ -111,6 +112,10 @@ def run_facts(
             for owner in here
         },
     }
+
+
+def _several_labels(schema: Facts) -> Facts:
+    return {"labels": len(schema["labels"])} if "labels" in schema else {}
 
 
 def guarantee_facts(item: Guarantee) -> Facts:

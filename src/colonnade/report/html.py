@@ -15,6 +15,7 @@ from colonnade.report.accounts import merged
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
 from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
+from colonnade.report.labels import label_rows
 from colonnade.report.numbers import budget_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.pictures import (
     bar_picture,
@@ -83,6 +84,7 @@ def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
         none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
         would_hold=WOULD_HOLD,
         judged=judged_section(facts.get("judged")),
+        labels=label_rows(facts),
     )
 
 

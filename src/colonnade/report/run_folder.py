@@ -6,7 +6,7 @@ Shared files lie at the top, and what is one party's own lies under `parties` an
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,21 @@ from colonnade.federation.federation import Federation, Run, Site
 from colonnade.federation.job import Job
 from colonnade.federation.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
 from colonnade.federation.records import FORMAT, check_format, json_text, sealed_text
-from colonnade.federation.train import RELEASE, keep_learnt, keep_opened, learnt_facts, model_for, train_on
+from colonnade.federation.train import (
+    RELEASE,
+    ModelWanted,
+    Trained,
+    keep_learnt,
+    keep_opened,
+    train_more,
+    train_on,
+)
 from colonnade.federation.whole_files import write_whole
 from colonnade.forecast.forecast import Forecast
 from colonnade.methods.method import Found
 from colonnade.methods.table import METHODS, checked_options
-from colonnade.models.files.document import MODEL
-from colonnade.models.files.linear_file import model_file
+from colonnade.models.files.document import MODEL, MORE_MODELS
+from colonnade.models.files.linear_file import Model, model_file
 from colonnade.models.release import MomentRelease
 from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import Facts, run_facts
@@ -87,6 +95,9 @@ def write_run(
         watch=watch,
     )
     facts["time"] = now()
+    if isinstance(found, MomentRelease):
+        models = [trained, *train_more(found, run, public=place.public)]
+        facts |= _labels(folder, job.method, run.name, found, models, watch)
     if isinstance(judged, Judged):
         facts["judged"] = judged_facts(judged)
     if made is not None and seconds is not None:
@@ -100,6 +111,38 @@ def write_run(
     write_report(folder, facts)
     (folder / PAID).unlink(missing_ok=True)
     return facts, failure
+
+
+def _labels(
+    folder: Path,
+    method: str,
+    run: str,
+    found: Found,
+    trained: Sequence[Trained],
+    watch: Watch | None = None,
+) -> Facts:
+    """Of a release with several labels a model of each in a file of its own, and what is known of them.
+
+    What the model of the first learnt stands with the run's own.
+    """
+    if not isinstance(found, MomentRelease) or not found.more_labels:
+        return {}
+    listed = []
+    for place, (name, one) in enumerate(zip(found.label_names, trained, strict=True)):
+        file, view = MORE_MODELS.format(number=place + 1) if place else MODEL, found.for_label(name)
+        if place and isinstance(one.model, Model):
+            model_file(one.model, method=method, run=run).save(folder / file)
+        listed.append(
+            {
+                "label": name,
+                "kind": view.label.kind,
+                "model": None if one.failure is not None else file,
+                "measured": one.measured,
+                "failure": None if one.failure is None else str(one.failure),
+                **({"learnt": {**one.learnt, **learning_facts(view, one.learnt, watch)}} if place else {}),
+            }
+        )
+    return {"labels": listed}
 
 
 def keep_paid(folder: Path, job: Job, run: Run[Any], place: Federation | Site, found: Found) -> None:
@@ -145,24 +188,16 @@ def recover_run(folder: Path) -> Facts:
         ) from None
     if (folder / RELEASE).exists():
         release = MomentRelease.load(folder / RELEASE)
-        try:
-            model = model_for(_Wanted(facts["task"], components, _options(facts)), release).fit(release)
-        except ColonnadeError as error:
-            facts["notes"].append(f"No model was learnt: {error}")
-        else:
-            model_file(model, method=method, run=run).save(folder / MODEL)
-            learnt = learnt_facts(model, release)
-            facts["learnt"] = {**learnt, **learning_facts(release, learnt)}
+        trained = train_on(release, ModelWanted(facts["task"], components, _options(facts)), None)
+        if trained.failure is not None:
+            facts["notes"].append(f"No model was learnt: {trained.failure}")
+        elif isinstance(trained.model, Model):
+            model_file(trained.model, method=method, run=run).save(folder / MODEL)
+            facts["learnt"] = {**trained.learnt, **learning_facts(release, trained.learnt)}
+        facts |= _labels(folder, method, run, release, [trained, *train_more(release, None)])
     write_report(folder, facts)
     (folder / PAID).unlink()
     return facts
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    task: str
-    components: int | None
-    options: Any
 
 
 def _options(facts: Facts) -> Any:

@@ -11,6 +11,7 @@ from colonnade.report.accounts import merged
 from colonnade.report.compared import measured_rows
 from colonnade.report.facts import Facts
 from colonnade.report.judged import beside_text, confusion_rows, figure_rows, judged_note
+from colonnade.report.labels import label_rows
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.plain import lines_text, one_line
 from colonnade.report.verdict import verdict_line
@@ -43,6 +44,8 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
     if facts["measured"]:
         lines += ["", "How good it is, measured on data declared public"]
         lines += table_lines(measured_rows(facts), width, heads=False)
+    if labels := label_rows(facts):
+        lines += ["", "A model of each label, at no further cost", *table_lines(labels, width)]
     if facts.get("judged"):
         lines += ["", "How good it is", *judged_lines(facts["judged"], width)]
         lines += wrapped([judged_note(facts["judged"])], width)
@@ -251,9 +254,9 @@ def brought_text(party: Facts) -> str:
     >>> brought_text({"columns": ["age"], "holds_label": True})
     '1 column and the label'
     """
-    count = len(party["columns"])
+    count, labels = len(party["columns"]), f"{party['labels']} labels" if "labels" in party else "the label"
     columns = "1 column" if count == 1 else f"{count} columns"
-    return f"{columns} and the label" if party["holds_label"] else columns
+    return f"{columns} and {labels}" if party["holds_label"] else columns
 
 
 def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str]:

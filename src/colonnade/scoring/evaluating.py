@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,19 +90,33 @@ def judge_jointly(
     async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Opened:
         return await judge_session(party, table, asked, judging.terms.get(party.name))
 
-    run = run_held_out(federation, session, judging.request)
+    run = run_held_out(federation, session, judging.request, whole.frame)
     return Judged(judging.read(run.result(federation.group.owners[0])), run)
 
 
-def run_held_out(federation: Federation, session: Program, request: Request[PlanT]) -> Run[PlanT]:
-    """Run a judgement between all parties on the people held out, if some are; it is not what training opened."""
-    before, opened = federation.asks, federation.opened
+def run_held_out(
+    federation: Federation, session: Program, request: Request[PlanT], frame: InputSpec
+) -> Run[PlanT]:
+    """Run a judgement between all parties on the people held out, if some are; it is not what training opened.
+
+    Of several labels the one counts that the model of this frame predicts.
+    """
+    before, opened, tables = federation.asks, federation.opened, federation.tables
     federation.asks = worth_judging
     federation.opened = lambda _run: None
+    federation.tables = {party: with_label_of(frame, table) for party, table in tables.items()}
     try:
         return federation.run(session, request, part="held-out")
     finally:
-        federation.asks, federation.opened = before, opened
+        federation.asks, federation.opened, federation.tables = before, opened, tables
+
+
+def with_label_of(frame: InputSpec, table: Table) -> Table:
+    """A table of several labels with the one that a model predicts; any other as it is."""
+    predicted = frame.label.label
+    if predicted is None or not table.schema.more_labels:
+        return table
+    return table.for_label(predicted.column)
 
 
 def worth_judging(plan: Plan, counts: bool) -> None:
@@ -264,7 +278,9 @@ def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
         accepted_delta=training.delta,
     )
     rows = max(1, round(training.rows * share / (1.0 - share)))
-    check_enough(request.plan(training.group, training.schemas, rows))
+    # Of several labels the model of the first is judged.
+    schemas = tuple(replace(schema, more_labels=()) for schema in training.schemas)
+    check_enough(request.plan(training.group, schemas, rows))
 
 
 @dataclass(frozen=True)
@@ -325,7 +341,7 @@ def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) 
             f"{party}: the model reads {', '.join(missing)}, which the people to judge on do not have, or which are "
             "declared otherwise than in training. Declare them alike."
         )
-    if table.schema.label is not None and table.schema.label != frame.label.label:
+    if table.schema.labels and frame.label.label not in table.schema.labels:
         raise LabelMismatch(
             f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
         )

@@ -120,7 +120,7 @@ def judge_network(
     async def session(party: Party, table: Table | None, asked: ScoresRequest) -> Scored:
         return await scores_session(party, table, asked, terms.get(party.name))
 
-    run = run_held_out(federation, session, request)
+    run = run_held_out(federation, session, request, network.frame)
     return judged_scores(run, run.result(request.receiver), network, model)
 
 

@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
-from colonnade.data.columns import Column
+from colonnade.data.columns import Column, nearest
 from colonnade.data.files import open_file
 from colonnade.data.schema import Schema
 from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table
 from colonnade.data.usable import Wrong, usable_blocks
-from colonnade.errors import BadValues, DataError, ModelError, PlanError
+from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.network_file import KINDS as NETWORKS
 from colonnade.methods.network.network_file import WHOLE, NetworkFile
 from colonnade.models.discriminant import class_codes
-from colonnade.models.files.document import MODEL, PARTIES, PEOPLE, read_document
+from colonnade.models.files.document import MODEL, MORE_MODELS, PARTIES, PEOPLE, read_document
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.input_spec import InputSpec
@@ -74,15 +74,15 @@ class Stored:
     people: Mapping[str, TrainingMembership]
 
     @classmethod
-    def load(cls, path: Path) -> Stored:
-        """The model that a person means: a run's folder, or a model file."""
+    def load(cls, path: Path, label: str | None = None) -> Stored:
+        """The model that a person means: a run's folder, or a model file; of a run with several labels that of one."""
         folder = path if path.is_dir() else path.parent
         own = folder / PARTIES
         people = {
             file.name.removesuffix(f".{PEOPLE}"): TrainingMembership.load(file)
             for file in own.glob(f"*.{PEOPLE}")
         }
-        file = path if path.is_file() else folder / MODEL
+        file = path if path.is_file() and label is None else model_of_label(folder, label)
         if file.is_file():
             found = load_model(file)
             if found.party is not None:
@@ -97,6 +97,27 @@ class Stored:
         if not parts:
             raise ModelError(f"{path} holds no model. Give the folder of a finished run, or its {MODEL}.")
         return cls(None, parts, people)
+
+
+def model_of_label(folder: Path, label: str | None) -> Path:
+    """The file of the model of a label in a run's folder: of one with several labels that of the first by default."""
+    first = folder / MODEL
+    if label is None:
+        return first
+    named = models_by_label(folder)
+    if named and label not in named:
+        raise LabelMismatch(
+            f"--label: {folder} has no model of {label!r}. It has one of {', '.join(named)}."
+            + nearest(label, named)
+        )
+    return named.get(label, first)
+
+
+def models_by_label(folder: Path) -> dict[str, Path]:
+    """The whole models of a run's folder by what they predict."""
+    files = [folder / MODEL, *sorted(folder.glob(MORE_MODELS.format(number="*")))]
+    labels = {file: load_model(file).frame.label.label for file in files if file.is_file()}
+    return {label.column: file for file, label in labels.items() if label is not None}
 
 
 def load_model(path: Path) -> Saved:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, LABEL
 from colonnade.cli.runs.failures import charged_text, where_text
 from colonnade.cli.runs.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
 from colonnade.cli.screen import say, say_json
@@ -36,6 +37,7 @@ def report(
         metavar="FOLDER",
         help="A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
     ),
+    label: str | None = LABEL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Make the page of a run again from its facts."""
@@ -45,6 +47,10 @@ def report(
     tell_unsealed(found)
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameTaken(f"--output: {output} exists already. Name another file.")
+    if label is not None:
+        from colonnade.report.labels import facts_of_label
+
+        found = replace(found, facts=facts_of_label(found.facts, label))
     with readable(found):
         page = page_of(found, beside)
     target = output or found.path / "report.html"

@@ -37,8 +37,7 @@ def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease
     upper = np.triu(beside, 1)
     noisy = rows.moments() + upper + upper.T + np.diag(diagonal)
     edge = sum(plan.widths.values())
-    if plan.label.one_hot:
-        noisy[edge:, edge:] *= np.eye(plan.label.width, dtype=np.int64)
+    noisy[edge:, edge:] *= plan.labels.opened
     return _release(rows, noisy, variance=variance, reproducible=randomness.reproducible)
 
 

@@ -86,10 +86,8 @@ class Gathered:
                 plan.quantizers[table.party].quantize(block)
                 for table, block in zip(self.tables, blocks, strict=True)
             ]
-            values = next((block.label for block in blocks if block.label is not None), None)
-            parts.append(
-                plan.label.quantize(None if plan.task == "pca" else values, plan.gamma, rows=blocks[0].rows)
-            )
+            values = next((block.labels for block in blocks if block.labels), ())
+            parts.append(plan.labels.quantize(values, plan.gamma, rows=blocks[0].rows))
             rows = np.concatenate(parts, axis=1).astype(np.float64)
             total += (rows.T @ rows).astype(np.int64)
         return total

@@ -16,7 +16,7 @@ from typing import Any
 from colonnade.crypto.folding import MOST_ROWS
 from colonnade.crypto.row_claims import Claim
 from colonnade.data.encoding import Mode
-from colonnade.data.label import LabelBlock
+from colonnade.data.label import LabelBlock, LabelBlocks
 from colonnade.data.quantizer import Rounding
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
@@ -75,9 +75,20 @@ class MomentsPlan(SharedPlan, Layout):
         return self.rounding
 
     @cached_property
+    def labels(self) -> LabelBlocks:
+        """The blocks of all labels; a constant where there is no label to learn."""
+        declared = [label for schema in self.schemas for label in schema.labels]
+        return LabelBlocks.of(() if self.task == "pca" else declared)
+
+    @property
     def label(self) -> LabelBlock:
-        """The label block; a constant where there is no label to learn."""
-        return LabelBlock(None) if self.task == "pca" else super().label
+        """The block of the first label, which says how features are coded."""
+        return self.labels.first
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one label."""
+        return len(self.labels.blocks) > 1
 
     @property
     def label_holder(self) -> str:
@@ -93,9 +104,9 @@ class MomentsPlan(SharedPlan, Layout):
         label = RowShape(
             features=0,
             norm_squared=0,
-            label_entries=self.label.width,
-            label_norm_squared=self.label.norm_squared(self.gamma),
-            one_hot=self.label.one_hot,
+            label_entries=self.labels.width,
+            label_norm_squared=self.labels.norm_squared(self.gamma),
+            one_hot=self.labels.one_hot,
         )
         whole = features.beside(label)
         if self.verify == "none" or self.conditional:
@@ -115,7 +126,7 @@ class MomentsPlan(SharedPlan, Layout):
     @property
     def dealt(self) -> dict[str, int]:
         """How many columns each owner deals: its features, and the label block where it holds it."""
-        extra = {self.label_holder: self.label.width}
+        extra = {self.label_holder: self.labels.width}
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
     @property
@@ -144,7 +155,7 @@ class MomentsPlan(SharedPlan, Layout):
         """How many columns the moment matrix has."""
         if self.conditional:
             return self.label.width * self.class_size
-        return sum(self.widths.values()) + self.label.width
+        return sum(self.widths.values()) + self.labels.width
 
     @property
     def class_size(self) -> int:
@@ -237,7 +248,8 @@ class MomentsPlan(SharedPlan, Layout):
         """What is opened."""
         if self.conditional:
             return f"second moments of {self.class_size} columns for each of {self.label.width} classes"
-        return f"second moments of {self.size} columns"
+        several = f", {len(self.labels.blocks)} labels in them" if self.several else ""
+        return f"second moments of {self.size} columns{several}"
 
     def own_data(self) -> dict[str, Any]:
         """The grid, the noise, and how columns become integers."""
@@ -252,4 +264,5 @@ class MomentsPlan(SharedPlan, Layout):
             "block": self.block,
             "verify": self.verify,
             **({"conditional": True} if self.conditional else {}),
+            **({"labels": [one.to_data() for one in self.labels.blocks]} if self.several else {}),
         }

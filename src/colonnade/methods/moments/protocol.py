@@ -77,8 +77,7 @@ def integer_blocks(
         mine = plan.quantizers[party.name].quantize(block, party.randomness)
         if party.name != plan.label_holder:
             return mine
-        values = block.label if plan.task != "pca" else None
-        return np.concatenate([mine, plan.label.quantize(values, plan.gamma, rows=len(mine))], axis=1)
+        return np.concatenate([mine, plan.labels.quantize(block.labels, plan.gamma, rows=len(mine))], axis=1)
 
     return own_blocks(party, table, integers, rows=plan.rows, size=plan.block)
 
@@ -90,14 +89,13 @@ def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
 def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
     """This dealer's part of the noise, in the order in which columns are dealt.
 
-    Two different entries of a one-hot label are never both there: their product is 0 in every row, is
+    Two different classes of one label are never both there: their product is 0 in every row, is
     known to everybody, and gets no noise.
     """
     noise = plan.noise.part(plan.group.whole).draw_symmetric(plan.size, party.randomness)
-    if plan.label.one_hot:
-        start = sum(width for _, width in _until_label(plan))
-        block = slice(start, start + plan.label.width)
-        noise[block, block] = np.diag(np.diag(noise[block, block]))
+    start = sum(width for _, width in _until_label(plan))
+    block = slice(start, start + plan.labels.width)
+    noise[block, block] *= plan.labels.opened
     return noise
 
 

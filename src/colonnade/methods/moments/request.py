@@ -12,7 +12,14 @@ from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import Law, least_noise
 from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import Request, Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import (
+    Request,
+    Task,
+    check_keepers,
+    check_one_label,
+    check_parties,
+    checked_delta,
+)
 from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
@@ -33,6 +40,7 @@ class MomentsRequest(Request[MomentsPlan]):
     conditional: bool = False
 
     method = "moments"
+    takes_labels = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
         """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
@@ -44,6 +52,8 @@ class MomentsRequest(Request[MomentsPlan]):
                 f"conditional = true tells moments apart by class, and {self.task} has no classes. Leave it out, or "
                 'write task = "classification".'
             )
+        if conditional:
+            check_one_label(schemas, "a release by class", "Leave out conditional = true")
         delta = checked_delta(epsilon, self.delta, self.accepted_delta, rows)
 
         def plan_with(mu: Fraction, grid: int, law: Law) -> MomentsPlan:

@@ -33,6 +33,8 @@ IMPOSSIBLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Arith
 FORMAT = "colonnade model"
 VERSION = 1
 MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
+MORE_MODELS = "model-{number}.json"
+"""Models of the labels after the first, counted from 2."""
 UNCOVERED = (
     "These weights are for their party alone: what follows is about messages and does not cover showing them."
 )

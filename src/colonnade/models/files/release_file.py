@@ -10,12 +10,15 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
 from colonnade.errors import (
     CannotWrite,
     DataMissing,
@@ -25,16 +28,18 @@ from colonnade.errors import (
 )
 from colonnade.federation.whole_files import whole_file
 from colonnade.models.files.archives import DAMAGE
+from colonnade.models.statements import guarantees_from_data
 
 FORMAT = "colonnade moment release"
-VERSION = 3
-"""Since 3 moments may be told apart by class; what is not so is written as version 2, which earlier ones read."""
+VERSION = 4
+"""Since 4 there may be several labels, since 3 moments may be told apart by class; what is neither is written as
+version 2, which earlier ones read."""
 _MEMBERS = ("header.npy", "matrix.npy", "digest.npy")
 
 
 def write_release(target: Path, described: Mapping[str, object], matrix: NDArray[np.int64]) -> None:
     """Write a release; a file of that name is replaced only once the new one is whole."""
-    version = VERSION if described.get("conditional") else 2
+    version = VERSION if described.get("among") else 3 if described.get("conditional") else 2
     data = {"format": FORMAT, "version": version, **described}
     header = json.dumps(data, ensure_ascii=False, sort_keys=True).encode()
     digest = _digest(header, matrix)
@@ -78,6 +83,32 @@ def read_release(source: Path) -> tuple[dict[str, Any], NDArray[np.int64]]:
             "Copy it again from where it was saved."
         )
     return described, matrix
+
+
+def release_fields(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What a description says of a release, as the fields of one; its matrix is beside it."""
+    among = described.get("among", 1)
+    label, *more = (
+        LabelBlock(LabelBlock.from_data(one).label, among)
+        for one in (described["label"], *described.get("more_labels", ()))
+    )
+    return {
+        "gamma": described["gamma"],
+        "rows": described["rows"],
+        "encoders": tuple(
+            (item["party"], Encoder.from_data(item["encoder"])) for item in described["encoders"]
+        ),
+        "label": label,
+        "more_labels": tuple(more),
+        "mu": Fraction(described["mu"]),
+        "guarantees": guarantees_from_data(described["guarantees"]),
+        "plan": described["plan"],
+        "run": described["run"],
+        "reproducible": described["reproducible"],
+        # Files of version 1 hold all columns of their release.
+        "attributes": described.get("attributes", 0),
+        "conditional": described.get("conditional", False),
+    }
 
 
 def _members(source: Path) -> tuple[bytes, NDArray[np.int64], bytes]:
