@@ -129,6 +129,9 @@ def test_without_privacy_is_scikit_learns_solution() -> None:
         assert _score(found, rows.features, labels, kind) == pytest.approx(
             central_model.score(rows.features, labels), abs=2e-3
         )
+        central_model = Logistic(C=1e3, max_iter=5000, tol=1e-8).fit(rows.features, rows.labels)
+        ours, theirs = untyped(found).coefficients, central_model.coef_
+        assert np.allclose(ours, theirs, rtol=0, atol=1e-4 * np.abs(theirs).max())
 
 
 def test_a_class_that_does_not_occur_is_never_predicted() -> None:

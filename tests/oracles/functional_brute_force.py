@@ -8,52 +8,46 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 VERTICES = (-1.0, 0.0, 1.0)
 
 
-def records(features: int, grid: Sequence[float], own: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(x, x′) that differ in the first `own` coordinates only, up to permutation within own and rest."""
+def records(features: int, grid: Sequence[float], own: int) -> tuple[np.ndarray, np.ndarray]:
+    """All (x, x′), a pair in each row, that differ in the first `own` coordinates only, up to permutation within own
+    and rest."""
     pairs = tuple(itertools.product(grid, repeat=2))
-    for mine in itertools.combinations_with_replacement(pairs, own):
-        for rest in itertools.combinations_with_replacement(grid, features - own):
-            before = np.array([a for a, _ in mine] + list(rest))
-            after = np.array([b for _, b in mine] + list(rest))
-            yield before, after
-
-
-def upper(matrix: np.ndarray) -> np.ndarray:
-    return matrix[np.triu_indices(len(matrix))]
+    changed = list(itertools.combinations_with_replacement(pairs, own))
+    same = list(itertools.combinations_with_replacement(grid, features - own))
+    mine = np.repeat(np.array(changed, dtype=float).reshape(len(changed), own, 2), len(same), axis=0)
+    rest = np.tile(np.array(same, dtype=float).reshape(len(same), features - own), (len(changed), 1))
+    return np.concatenate([mine[..., 0], rest], axis=1), np.concatenate([mine[..., 1], rest], axis=1)
 
 
 def logistic_coefficients(x: np.ndarray, label: float, ordered: bool) -> np.ndarray:
-    second = np.outer(x, x) / 8
-    return np.concatenate([(0.5 - label) * x, second.ravel() if ordered else upper(second)])
+    """Of a record, or of one in each row."""
+    return np.concatenate([(0.5 - label) * x, linear_coefficients(x, ordered) / 8], axis=-1)
 
 
 def linear_coefficients(z: np.ndarray, ordered: bool) -> np.ndarray:
-    second = np.outer(z, z)
-    return second.ravel() if ordered else upper(second)
+    """Of a record, or of one in each row."""
+    width = z.shape[-1]
+    first, second = np.indices((width, width)).reshape(2, -1) if ordered else np.triu_indices(width)
+    return z[..., first] * z[..., second]
 
 
-def _worst(changes: Iterator[np.ndarray], norm: int) -> float:
-    return max(float(np.linalg.norm(change, norm)) for change in changes)
+def _worst(changes: np.ndarray, norm: int) -> float:
+    return float(np.linalg.norm(changes, norm, axis=-1).max())
 
 
 def linear_part(
     entries: int, norm: int, *, own: int, grid: Sequence[float] = VERTICES, ordered: bool = False
 ) -> float:
     """Largest change of zzᵀ when `own` of the entries of z are replaced."""
-    return _worst(
-        (
-            linear_coefficients(z, ordered) - linear_coefficients(other, ordered)
-            for z, other in records(entries, grid, own)
-        ),
-        norm,
-    )
+    before, after = records(entries, grid, own)
+    return _worst(linear_coefficients(before, ordered) - linear_coefficients(after, ordered), norm)
 
 
 def logistic_part(
@@ -66,14 +60,12 @@ def logistic_part(
     ordered: bool = False,
 ) -> float:
     """Largest change of the logistic coefficients when own features, and possibly the label, are replaced."""
-    labels = ((0.0, 0.0), (0.0, 1.0)) if holds_label else ((0.0, 0.0),)
-    return _worst(
-        (
-            logistic_coefficients(x, y, ordered) - logistic_coefficients(other, changed, ordered)
-            for x, other in records(features, grid, own)
-            for y, changed in labels
-        ),
-        norm,
+    before, after = records(features, grid, own)
+    return max(
+        _worst(
+            logistic_coefficients(before, 0.0, ordered) - logistic_coefficients(after, changed, ordered), norm
+        )
+        for changed in ((0.0, 1.0) if holds_label else (0.0,))
     )
 
 

@@ -1,23 +1,31 @@
-"""From an organisation's own files to integers with declared bounds."""
+"""From an organisation's own files to integers with declared bounds.
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.block import Block
-from colonnade.data.clipping import ClippingLog
-from colonnade.data.columns import (
-    BinaryColumn,
-    BinnedColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    NumericColumn,
-)
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import Quantizer
-from colonnade.data.schema import PublicSchema, Schema
-from colonnade.data.spelling import Spelling
-from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+The names are loaded when one of them is first used: whoever reads a party's file needs no engine for tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from colonnade.data.aligned import AlignedTable
+    from colonnade.data.block import Block
+    from colonnade.data.clipping import ClippingLog
+    from colonnade.data.columns import (
+        BinaryColumn,
+        BinnedColumn,
+        CategoricalColumn,
+        Column,
+        DateColumn,
+        NumericColumn,
+    )
+    from colonnade.data.encoding import Encoder
+    from colonnade.data.label import LabelBlock
+    from colonnade.data.quantizer import Quantizer
+    from colonnade.data.schema import PublicSchema, Schema
+    from colonnade.data.spelling import Spelling
+    from colonnade.data.table import Table
+    from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 
 __all__ = [
     "AlignedTable",
@@ -41,3 +49,38 @@ __all__ = [
     "Spelling",
     "Table",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A name on its first use (PEP 562); all of them are then there.
+
+    >>> from colonnade import data
+    >>> data.NumericColumn.__name__
+    'NumericColumn'
+    """
+    if name not in __all__:
+        raise AttributeError(f"module 'colonnade.data' has no attribute {name!r}")
+    global AlignedTable, Block, ClippingLog, Encoder, LabelBlock, Quantizer, Spelling, Table
+    global BinaryColumn, BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
+    global ClassLabel, CountLabel, Label, PublicSchema, RealLabel, Schema
+    from colonnade.data.aligned import AlignedTable
+    from colonnade.data.block import Block
+    from colonnade.data.clipping import ClippingLog
+    from colonnade.data.columns import (
+        BinaryColumn,
+        BinnedColumn,
+        CategoricalColumn,
+        Column,
+        DateColumn,
+        NumericColumn,
+    )
+    from colonnade.data.encoding import Encoder
+    from colonnade.data.label import LabelBlock
+    from colonnade.data.quantizer import Quantizer
+    from colonnade.data.schema import PublicSchema, Schema
+    from colonnade.data.spelling import Spelling
+    from colonnade.data.table import Table
+    from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+
+    found: object = globals()[name]
+    return found

@@ -31,7 +31,6 @@ from urllib.parse import urlsplit
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check, shown
-from colonnade.data.queries import KINDS
 from colonnade.errors import InputError, JobError, UnknownChoice, WrongType
 
 _POSTGRESQL = ("postgresql", "postgres")
@@ -165,13 +164,8 @@ def source_from_data(
     sql = form.sql.strip().rstrip(";").strip()
     if not sql:
         raise error(f"{_place('sql', where, document)}: the query is empty.")
-    for number, kind in enumerate(form.combines_rows or ()):
-        if kind not in KINDS:
-            place = _place("combines_rows", where, document)
-            raise UnknownChoice(
-                f"{place}: number {number + 1} is {shown(kind)}, not one of {', '.join(KINDS)}."
-                + nearest(kind, KINDS)
-            )
+    if form.combines_rows:
+        _check_kinds(form.combines_rows, where, document)
     try:
         return _database(sql, form, folder)
     except JobError as wrong:
@@ -180,6 +174,18 @@ def source_from_data(
 
 def _is_address(value: str) -> bool:
     return "://" in value or _SECRET.search(value) is not None
+
+
+def _check_kinds(kinds: list[str], where: str, document: Document | None) -> None:
+    from colonnade.data.queries import KINDS
+
+    for number, kind in enumerate(kinds):
+        if kind not in KINDS:
+            place = _place("combines_rows", where, document)
+            raise UnknownChoice(
+                f"{place}: number {number + 1} is {shown(kind)}, not one of {', '.join(KINDS)}."
+                + nearest(kind, KINDS)
+            )
 
 
 def _place(field: str, where: str, document: Document | None) -> str:

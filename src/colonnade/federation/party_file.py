@@ -31,9 +31,7 @@ from pydantic import AllowInfNan
 
 from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form, shown
-from colonnade.data.schema import Schema
 from colonnade.data.sources import Source, source_from_data
-from colonnade.data.table import Table
 from colonnade.errors import (
     DataMissing,
     FileMissing,
@@ -52,9 +50,9 @@ from colonnade.federation.witnesses import check_ledgers
 from colonnade.ledger import Ledger
 from colonnade.ledger.budget import Account, Budget, named_pattern
 from colonnade.ledger.ledger import PATIENCE
-from colonnade.protocols.intersection import MOST_IDS
 
 if TYPE_CHECKING:
+    from colonnade.data.table import Table
     from colonnade.federation.federation import Federation
     from colonnade.federation.job import Job
 
@@ -122,11 +120,8 @@ class PartyFile:
         path = Path(path)
         document = Document.load(path)
         form = document.check(_PartyForm)
-        if form.shown_ids is not None and not 0 < form.shown_ids <= MOST_IDS:
-            raise OutOfRange(
-                f"{document.where(('shown_ids',))}: found {form.shown_ids!r}; it must be at least the number of ids "
-                f"and at most {MOST_IDS}."
-            )
+        if form.shown_ids is not None:
+            _check_shown_ids(form.shown_ids, document)
         for field, value, what in (
             ("patience", form.patience, "a number of seconds"),
             ("record_days", form.record_days, "a number of days, 0 or more"),
@@ -150,6 +145,10 @@ class PartyFile:
 
     def table(self) -> Table:
         """This party's rows under its schema."""
+        # Not needed by whoever reads a ledger, and long to load.
+        from colonnade.data.schema import Schema
+        from colonnade.data.table import Table
+
         try:
             schema = Schema.load(self.schema)
         except FileMissing as error:
@@ -329,6 +328,16 @@ def _refuse_shared_ledgers(files: Iterable[PartyFile]) -> None:
             raise PartyMismatch(
                 f"{file.path}, ledger: {file.ledger} is also {other.party}'s ledger. Each party keeps its own."
             )
+
+
+def _check_shown_ids(shown_ids: int, document: Document) -> None:
+    from colonnade.protocols.intersection import MOST_IDS
+
+    if not 0 < shown_ids <= MOST_IDS:
+        raise OutOfRange(
+            f"{document.where(('shown_ids',))}: found {shown_ids!r}; it must be at least the number of ids and at most "
+            f"{MOST_IDS}."
+        )
 
 
 def _check_label_holder(job: Job, tables: Mapping[str, Table], files: Mapping[str, PartyFile]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.noise.fixed_point import real, scaled_floor, working
+from colonnade.noise.fixed_point import scaled_decay
 from colonnade.noise.mechanism import exact_positive, share, unknown_fraction
 from colonnade.noise.sampler import LARGEST_DRAW, sample, sample_symmetric, side_of
 from colonnade.noise.table import PRECISION
@@ -73,9 +73,12 @@ class DiscreteGaussianLaw:
         return exponent
 
     def mass(self, k: int) -> int:
-        with working(self.precision + _GUARD_BITS) as context:
-            power = real(context, k * k / (2 * self.sigma_squared))
-            return scaled_floor(context, context.exp(-power), self.precision)
+        return scaled_decay(
+            k * k * self.sigma_squared.denominator,
+            2 * self.sigma_squared.numerator,
+            bits=self.precision,
+            working_bits=self.precision + _GUARD_BITS,
+        )
 
     @cached_property
     def _bend(self) -> int:

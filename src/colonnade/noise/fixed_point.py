@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 import mpmath
+from mpmath.libmp import from_rational, mpf_exp, to_fixed
 
 _CONTEXT = mpmath.mp.clone()
 _LOCK = threading.RLock()
@@ -49,3 +50,13 @@ def scaled_floor(context: Any, value: Any, bits: int) -> int:
     -2
     """
     return int(context.floor(context.ldexp(value, bits)))
+
+
+def scaled_decay(numerator: int, denominator: int, *, bits: int, working_bits: int) -> int:
+    """⌊2^bits · e^(−numerator/denominator)⌋, of what is computed at `working_bits`: no context, and no lock.
+
+    >>> scaled_decay(0, 1, bits=10, working_bits=80), scaled_decay(1, 1, bits=10, working_bits=80)
+    (1024, 376)
+    """
+    power = from_rational(-numerator, denominator, working_bits, "n")
+    return int(to_fixed(mpf_exp(power, working_bits, "n"), bits))

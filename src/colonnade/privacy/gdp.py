@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import erfc, erfcx
+from colonnade.privacy.special import scaled_erfc
 
 _LAST_BITS = 2.0**-51
 _SMALLEST = 5e-324  # a tail below every double is still not zero
@@ -32,10 +32,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     lower = epsilon / mu - mu / 2
     common = math.exp(-lower * lower / 2)
     # e^ε φ(upper) = φ(lower): with the common factor outside, nothing overflows and the difference keeps its digits.
-    second = float(erfcx((lower + mu) / math.sqrt(2)))
+    second = scaled_erfc((lower + mu) / math.sqrt(2))
     if lower < 0:
-        return 0.5 * (float(erfc(lower / math.sqrt(2))) - common * second)
-    first = float(erfcx(lower / math.sqrt(2)))
+        return 0.5 * (math.erfc(lower / math.sqrt(2)) - common * second)
+    first = scaled_erfc(lower / math.sqrt(2))
     return max(0.5 * common * (first - second + _LAST_BITS * first), _SMALLEST)
 
 

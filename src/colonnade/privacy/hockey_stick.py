@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
 
 from colonnade.privacy.composition import Leaf
 from colonnade.privacy.events import (
@@ -100,6 +99,7 @@ def _both(reach: float, delta: Callable[[Floats], Floats], width: int = 1) -> Cu
 def _gaussian(mu: float) -> Curve:
     if mu == 0:
         return _nothing()
+    from scipy.special import log_ndtr, ndtr
 
     def delta(epsilons: Floats) -> Floats:
         outside: Floats = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons + log_ndtr(-mu / 2 - epsilons / mu))

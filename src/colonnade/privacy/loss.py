@@ -8,14 +8,13 @@ transform can lose in double arithmetic is taken out of δ.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from colonnade.numbers.threads import one_thread
 from colonnade.privacy.composition import Items
 from colonnade.privacy.events import PerStep, PoissonBinomial
 from colonnade.privacy.hockey_stick import Curve, curves_of
@@ -116,24 +115,6 @@ def _distribution(items: Items, scale: float) -> LossDistribution | None:
     # 1-norm of the error is at most √n times its 2-norm.
     lost = count * math.sqrt(length) * 4 * 2.0**-53 * math.log2(length + 2)
     return LossDistribution(tuple(directions), lost, scale)
-
-
-def one_thread() -> AbstractContextManager[object]:
-    """Sums by one thread: the same digits on any number of cores.
-
-    A sum over a grid is also over before a second thread has woken, which then spins for longer than all of it takes.
-
-    >>> with one_thread():
-    ...     float(np.ones(3) @ np.ones(3))
-    3.0
-    """
-    limited: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
-    return limited
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _least_epsilon(pmf: PLDPmf, delta: float, near: float) -> float:

@@ -15,9 +15,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from colonnade.privacy.events import PoissonBinomial
+from colonnade.privacy.special import log_sum
 
 LONGEST_SUM = 256
 _SMALLEST_LOGARITHM = 600.0
@@ -56,9 +56,7 @@ def homogeneous_renyi(contributors: int, trials: int, beta: float, order: float)
     spread = np.full((total + 1, trials + 1), -np.inf)
     for ones in range(trials + 1):
         spread[ones : ones + len(others), ones] = others + own[ones]
-    return float(logsumexp(order * _log_binomial(total, high) + (1 - order) * logsumexp(spread, axis=1))) / (
-        order - 1
-    )
+    return float(log_sum(order * _log_binomial(total, high) + (1 - order) * log_sum(spread))) / (order - 1)
 
 
 def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
@@ -105,7 +103,7 @@ def worst_pairs(
 
 def _largest_renyi(contributors: int, trials: int, high: float, low: float, order: float) -> float:
     first, second = _logarithms(contributors, trials, high, low)
-    largest = float(np.max(logsumexp(order * first + (1 - order) * second, axis=1)))
+    largest = float(np.max(log_sum(order * first + (1 - order) * second)))
     # n products and sums of positive numbers lose at most a few n units in the last place of each logarithm.
     lost = (2 * order - 1) * contributors * trials * 2.0**-50
     return (largest + lost) / (order - 1)

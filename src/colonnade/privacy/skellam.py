@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ive, logsumexp
+
+from colonnade.privacy.special import log_sum
 
 LONGEST_TABLE = 2**16
 _DEVIATIONS = 50.0
@@ -27,6 +28,8 @@ def log_skellam(mu: float, length: int) -> NDArray[np.float64]:
     >>> [round(float(value), 6) for value in np.exp(log_skellam(1.0, 3))]
     [0.308508, 0.215269, 0.093239]
     """
+    from scipy.special import ive
+
     argument = 2 * mu
     # A step at k shrinks an error by ρ², about e^(−k/μ): from this start on, what the first guess lacks is gone.
     start = length + 16 + math.ceil(math.sqrt(length**2 + 80 * mu) - length)
@@ -74,4 +77,4 @@ def exact_skellam_renyi(shift: int, mu: float, order: float) -> float:
     terms = order * table[np.abs(points - shift)] + (1 - order) * table[np.abs(points)]
     if max(terms[0], terms[-1]) > terms.max() - _NEGLIGIBLE:
         return math.inf
-    return max(0.0, float(logsumexp(terms)) / (order - 1))
+    return max(0.0, float(log_sum(terms)) / (order - 1))

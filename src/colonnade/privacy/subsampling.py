@@ -17,7 +17,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+
+from colonnade.privacy.special import log_sum
 
 LARGEST_SAMPLED_ORDER = 1024.0
 
@@ -35,6 +36,8 @@ def sampled_renyi(rate: float, divergence: Callable[[float], float], order: floa
         return 0.0
     if rate == 1:
         return divergence(float(whole))
+    from scipy.special import gammaln
+
     powers = np.arange(2, whole + 1, dtype=np.float64)
     exponents = (powers - 1) * np.array([divergence(float(power)) for power in powers])
     weights = (
@@ -47,5 +50,5 @@ def sampled_renyi(rate: float, divergence: Callable[[float], float], order: floa
     # The weights of all ℓ sum to 1, and those of 0 and 1 carry a factor e⁰: only the excess over 1 is summed, so
     # that a small divergence keeps its digits.
     with np.errstate(divide="ignore"):
-        excess = logsumexp(weights + exponents + np.log(-np.expm1(-exponents)))
+        excess = log_sum(weights + exponents + np.log(-np.expm1(-exponents)))
     return float(np.logaddexp(0.0, excess)) / (whole - 1)

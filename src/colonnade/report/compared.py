@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from colonnade.scoring.figures import error_text, figure_text
-
 
 def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: float | None = None) -> str:
     """A figure of that name, with its spread over the splits if there are several.
@@ -18,6 +16,8 @@ def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: flo
     >>> compared_text(0.84317, facts, "accuracy", spread=0.0312)
     '0.84 ± 0.031'
     """
+    from colonnade.scoring.figures import error_text, figure_text  # facts of ledgers have no figures
+
     text = figure_text(value, max(spread or 0.0, chance_of(value, facts, name)))
     return text if spread is None else f"{text} ± {error_text(spread)}"
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colonnade import __version__
-from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
 from colonnade.ledger.budget import Account
 from colonnade.ledger.chain import Entry
@@ -54,7 +53,8 @@ def run_facts(
     `measured` are figures on data declared public, or None; `notes` are what its reader should know besides. `watch`
     may skip the estimate of what noise did to the model, which is then a note.
     """
-    # Here, because facts of ledgers are read without any model.
+    # Here, because facts of ledgers are read without any model or table.
+    from colonnade.data.schema import PublicSchema
     from colonnade.models.uncertainty import Watch
     from colonnade.report.learning import learning_facts, spectrum_facts
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 
 Array = NDArray[np.float64]
 
@@ -24,6 +24,14 @@ class Loss:
     kind: Literal["classes", "numbers"]
     targets: NDArray[np.int64] | Array
     outputs: int
+
+    def values(self, scores: Array, records: NDArray[np.int64]) -> Array:
+        """The loss of these records of some class at these scores."""
+        wanted = self.targets[records]
+        if self.outputs == 1:
+            return np.asarray(np.logaddexp(0.0, scores[:, 0]) - wanted * scores[:, 0])
+        chosen = scores[np.arange(len(records)), wanted.astype(np.int64)]
+        return np.asarray(logsumexp(scores, axis=1) - chosen)
 
     def residuals(self, scores: Array, records: NDArray[np.int64]) -> Array:
         """∂loss/∂score for these records at these scores, one column for each output."""

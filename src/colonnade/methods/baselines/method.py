@@ -17,6 +17,7 @@ from colonnade.errors import DataError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.central import exact_release, gaussian_release
 from colonnade.methods.baselines.descent import Law, descend, schedule
+from colonnade.methods.baselines.exact import exact_classes, exact_numbers
 from colonnade.methods.baselines.frank_wolfe import walk, wander
 from colonnade.methods.baselines.gathering import Gathered, gather
 from colonnade.methods.method import Baseline, LinearModel, NoOptions, TrainedModel, TrainingSpec, options_of
@@ -58,22 +59,18 @@ class WalkOptions(Form):
 
 
 def without_privacy(federation: Federation, asked: TrainingSpec) -> TrainedModel | MomentRelease:
-    """The exact solution on the same features: scikit-learn's, or for components the moments without noise."""
+    """The exact solution on the same features, as scikit-learn's; for components the moments without noise."""
     rows = gather(federation, asked)
     if asked.task == "pca":
         return exact_release(rows)
-    if rows.plan.label.one_hot:
-        if len(np.unique(rows.labels)) < 2:
-            raise DataError("only one class occurs among the rows, so there is nothing to tell apart.")
-        from sklearn.linear_model import LogisticRegression
-
-        model = LogisticRegression(C=1 / _PENALTY, max_iter=2000).fit(rows.features, rows.labels)
-        coefficients, intercepts = _of_all_classes(model, rows)
+    if not rows.plan.label.one_hot:
+        coefficients, intercepts = exact_numbers(rows.features, rows.labels)
     else:
-        from sklearn.linear_model import LinearRegression
-
-        model = LinearRegression().fit(rows.features, rows.labels)
-        coefficients, intercepts = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+        occurring, classes = np.unique(rows.labels, return_inverse=True)
+        if len(occurring) < 2:
+            raise DataError("only one class occurs among the rows, so there is nothing to tell apart.")
+        found = exact_classes(rows.features, classes, penalty=_PENALTY)
+        coefficients, intercepts = _of_all_classes(*found, occurring, width=rows.plan.label.width)
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
 
 
@@ -149,19 +146,19 @@ def _learnt(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=privacy)
 
 
-def _of_all_classes(model: Any, rows: Gathered) -> tuple[Array, Array]:
-    """scikit-learn knows only the classes that occur; one that does not is never predicted."""
-    coefficients, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
-    width = rows.plan.label.width
+def _of_all_classes(
+    coefficients: Array, intercepts: Array, occurring: NDArray[Any], *, width: int
+) -> tuple[Array, Array]:
+    """A class that does not occur is never predicted."""
     if width == 2:
         return coefficients, intercepts
-    if len(model.classes_) == 2:
+    if len(occurring) == 2:
         coefficients = np.concatenate([np.zeros_like(coefficients), coefficients])
         intercepts = np.concatenate([np.zeros_like(intercepts), intercepts])
     all_coefficients = np.zeros((width, coefficients.shape[1]))
     all_intercepts = np.full(width, -_NEVER)
-    all_coefficients[model.classes_] = coefficients
-    all_intercepts[model.classes_] = intercepts
+    all_coefficients[occurring.astype(np.int64)] = coefficients
+    all_intercepts[occurring.astype(np.int64)] = intercepts
     return all_coefficients, all_intercepts
 
 

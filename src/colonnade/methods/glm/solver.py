@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.penalties import Penalty
+from colonnade.numbers.threads import few_threads
 
 Array = NDArray[np.float64]
 
@@ -45,12 +46,13 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
     from scipy.optimize import minimize
 
     bounds = None if parts == 1 else [(0.0, None)] * (2 * width)
-    found = minimize(
-        objective,
-        np.zeros(parts * width),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-13, "gtol": 1e-8},
-    )
+    with few_threads(features.size):
+        found = minimize(
+            objective,
+            np.zeros(parts * width),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-13, "gtol": 1e-8},
+        )
     return joined(np.asarray(found.x))
