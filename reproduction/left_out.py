@@ -13,7 +13,8 @@ import torch
 
 from colonnade.methods.network.modules import ResNet18
 from reproduction.sections import Part, Section, Table, load, said, timed
-from reproduction.split_training import BATCH, EMBEDDING
+from reproduction.split_networks import EMBEDDING
+from reproduction.split_training import BATCH
 
 TITLE = "How long the rest would take"
 
