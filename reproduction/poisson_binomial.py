@@ -96,11 +96,11 @@ def study(data: Path, quick: bool) -> list[Part]:
             IMAGES_TITLE,
             lambda: images_section(
                 {
-                    "MNIST": Images(mnist(data), SETTINGS["MNIST"], pilot=5, most=25),
-                    "CIFAR-10": Images(cifar(data), SETTINGS["CIFAR-10"], pilot=16, most=25, longer=3),
+                    "MNIST": Images(mnist(data), SETTINGS["MNIST"], pilot=3, most=25),
+                    "CIFAR-10": Images(cifar(data), SETTINGS["CIFAR-10"], pilot=12, most=25, longer=2),
                 },
                 seeds=(0, 1),
-                kept=Path("build/images.json"),
+                kept=Path("build/images"),
             ),
         ),
         Part("Theorem 6.4", lambda: _convergence(phishing(data, 5), steps=400)),

@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 from colonnade.privacy.guarantee import epsilon_text
-from colonnade.report.charts import Axes, Chart, Series, svg
+from colonnade.report.charts import Axes, Chart, Mark, Series, Style, svg
 from reproduction.poisson_binomial_costs import true_epsilon
 from reproduction.poisson_binomial_data import without_test
 from reproduction.sections import FIGURES, Picture, Pieces, Section, Table
@@ -21,6 +21,8 @@ from reproduction.split_training import Data, Recipe, Setting
 IMAGES_TITLE = "Images in quadrants"
 LOOKED = 5
 """So many epochs of a curve are in the table."""
+DRAWN = 15
+"""At most about so many points of a curve are drawn."""
 MOMENTUM, WIDTH = 0.9, 64
 RATES, SIZES, COINS, BETA = (0.01, 0.03, 0.1), (8, 16, 32), 256, 0.15
 """What is tried on the validation part: rates, and P where b·P = 256, so that each costs about the same."""
@@ -113,9 +115,9 @@ def _trained(
 
 def images_section(sets: Mapping[str, Images], *, seeds: Sequence[int], kept: Path | None) -> Section:
     """Test accuracy by epoch, for each setting and seed; a run is kept as soon as it is there."""
-    benches = {name: Bench(name, Pieces(kept)) for name in sets}
+    benches = {name: Bench(name, Pieces(kept and kept / f"{name}.json")) for name in sets}
     found = {name: _found(benches[name], study, seeds) for name, study in sets.items()}
-    tables = (*(_table(name, sets[name].data, each) for name, each in found.items()), _choices(found))
+    tables = (*(_table(name, sets[name].data, each) for name, each in found.items()), _choices(sets, found))
     pictures = tuple(_picture(name, each.curves) for name, each in found.items()) if kept else ()
     seconds = {name: round(bench.seconds, 1) for name, bench in benches.items()}
     text = _text(sets, found, runs=len(seeds))
@@ -177,16 +179,16 @@ def _text(sets: Mapping[str, Images], found: Mapping[str, Found], *, runs: int) 
     )
     return f"""
 Four parties hold a quadrant of each image. The paper trains ResNet-18 on CIFAR-10's 50,000 images for 600 epochs on
-V100s; here a party has three dense layers of width {WIDTH}, with momentum {MOMENTUM} and batches of 100:
-{sizes}; {"one run" if runs == 1 else f"{runs} runs"} each. `networks="resnet18"` is there for those who have the
-machine. Seconds are those of one processor.
+V100s; here a party has three dense layers of width {WIDTH}, with momentum {MOMENTUM} and batches of 100: {sizes};
+{"one run" if runs == 1 else f"{runs} runs"} each, with the spread over them. `networks="resnet18"` is there for those
+who have the machine. Seconds are those of one processor. Coins have probabilities of 16 bits, as nothing is released.
 
 Everything that was chosen was chosen on the last sixth of the *training* rows, by runs on the others from a seed of
 their own; nothing was chosen on test images. P is the one of {_listed(SIZES)} with which PBM is most accurate where
 b·P = {COINS} and β = {BETA}, so that each costs about as much; the rate of a way to send is the best of
-{_listed(RATES)} after a few epochs, for NPQ, for PBM and for matched local noise at b = 16 and β = {BETA}. NPQ is flat
-where the mean of {WINDOW} epochs is at most {RISE} above that of the {WINDOW} before. Then all training rows are
-trained on: {_lengths(sets, found)}.
+{_listed(RATES)} after as many epochs, for NPQ, for PBM and for matched local noise at b = 16 and β = {BETA}, and stays.
+NPQ is flat where the mean of {WINDOW} epochs is at most {RISE} above that of the {WINDOW} before. Then all training
+rows are trained on, {_lengths(sets, found)}.
 
 {_claims(found)}
 """
@@ -194,8 +196,8 @@ trained on: {_lengths(sets, found)}.
 
 def _lengths(sets: Mapping[str, Images], found: Mapping[str, Found]) -> str:
     return " and ".join(
-        (f"{sets[name].longer} times " if sets[name].longer > 1 else "")
-        + f"as long as that took, {each.chosen.flat} epochs, on {name}"
+        ("" if sets[name].longer == 1 else f"{sets[name].longer} times ")
+        + f"as long as that took ({each.chosen.flat} epochs) on {name}"
         for name, each in found.items()
     )
 
@@ -214,16 +216,29 @@ def _claims(found: Mapping[str, Found]) -> str:
             for way in (("npq", False), ("pbm", False), ("ldp", False), ("ldp", True))
         )
         (npq,) = plain.values()
+        more = [(end, pbm[b, beta]) for (a, beta), end in pbm.items() for b in _next(pbm, a, beta)]
+        wider = [
+            (end, pbm[trials, BETA])
+            for (trials, beta), end in pbm.items()
+            if beta < BETA and (trials, BETA) in pbm
+        ]
         lines.append(
-            f"- {name}: NPQ ends at {npq:.3f}, PBM with b = 16 and β = {BETA} {npq - pbm[16, BETA]:.3f} below; "
-            f"PBM is above local noise that costs as much in {_above(pbm, matched)}, and above local noise of the "
-            f"paper's σ in {_above(pbm, local)}."
+            f"- {name}: NPQ ends at {npq:.3f}, PBM with b = 16 and β = {BETA} at {pbm[16, BETA]:.3f}. More trials at "
+            f"the same β are better in {_rises(more)}, the larger β at the same b in {_rises(wider)}. PBM is above "
+            f"local noise that costs as much in {_rises([(end, pbm[noise]) for noise, end in matched.items()])}, and "
+            f"above local noise of the paper's σ in {_rises([(end, pbm[noise]) for noise, end in local.items()])}."
         )
     return "After the last epoch:\n\n" + "\n".join(lines)
 
 
-def _above(ours: Mapping[tuple[int, float], float], theirs: Mapping[tuple[int, float], float]) -> str:
-    return f"{sum(ours[noise] > end for noise, end in theirs.items())} of {len(theirs)} settings"
+def _next(pbm: Mapping[tuple[int, float], float], trials: int, beta: float) -> list[int]:
+    """The next larger b at the same β, if there is one."""
+    return sorted(b for b, other in pbm if other == beta and b > trials)[:1]
+
+
+def _rises(pairs: Sequence[tuple[float, float]]) -> str:
+    """In how many of them the second is the larger."""
+    return f"{sum(low < high for low, high in pairs)} of {len(pairs)}"
 
 
 def _name(setting: Setting) -> str:
@@ -264,13 +279,18 @@ def _table(name: str, data: Data, found: Found) -> Table:
     return Table(caption, head, tuple(rows))
 
 
-def _choices(found: Mapping[str, Found]) -> Table:
-    rows = tuple(
-        (name, *(f"{each.chosen.right[size]:.3f}" for size in SIZES), str(each.chosen.embedding))
-        for name, each in found.items()
-    )
-    head = ("set", *(f"P = {size}, b = {COINS // size}" for size in SIZES), "chosen P")
-    return Table(f"Accuracy of PBM on the validation part, β = {BETA}, best rate", head, rows)
+def _choices(sets: Mapping[str, Images], found: Mapping[str, Found]) -> Table:
+    rows = []
+    for name, each in found.items():
+        (parties, *_), pilot = sets[name].data.train.shape, sets[name].pilot
+        costs = {
+            size: epsilon_text(true_epsilon(parties, COINS // size, BETA, pilot, embedding=size))
+            for size in SIZES
+        }
+        cells = (f"{each.chosen.right[size]:.3f} (ε = {costs[size]})" for size in SIZES)
+        rows.append((name, str(pilot), *cells, str(each.chosen.embedding)))
+    head = ("set", "epochs", *(f"P = {size}, b = {COINS // size}" for size in SIZES), "chosen P")
+    return Table(f"Accuracy of PBM on the validation part, β = {BETA}, best rate", head, tuple(rows))
 
 
 def _mean_text(values: Sequence[float]) -> str:
@@ -280,11 +300,12 @@ def _mean_text(values: Sequence[float]) -> str:
 def _picture(name: str, found: Mapping[Setting, Sequence[Sequence[float]]]) -> Picture:
     lines = []
     for setting, runs in found.items():
-        steps = list(zip(*runs, strict=True))
+        drawn = sorted({*range(0, len(runs[0]), -(-len(runs[0]) // DRAWN)), len(runs[0]) - 1})
+        steps = [[run[epoch] for run in runs] for epoch in drawn]
         spread = tuple(stdev(values) for values in steps) if len(runs) > 1 else ()
         label = f"{_name(setting)} {setting.trials or ''} {setting.beta or ''}".strip()
         heights = tuple(fmean(values) for values in steps)
-        lines.append(Series(label, tuple(map(float, range(1, len(steps) + 1))), heights, spread))
+        lines.append(Series(label, tuple(epoch + 1.0 for epoch in drawn), heights, spread, _style(setting)))
     picture = Picture(
         f"poisson-binomial-{name.lower()}.svg",
         f"{name} in quadrants: test accuracy by epoch, with the spread",
@@ -293,3 +314,10 @@ def _picture(name: str, found: Mapping[Setting, Sequence[Sequence[float]]]) -> P
     axes = Axes("epoch", "test accuracy", whole_x=True)
     picture.path.write_text(svg(Chart(f"{name} in quadrants", axes, tuple(lines))), encoding="utf-8")
     return picture
+
+
+def _style(setting: Setting) -> Style:
+    """A colour for each way to send, a mark for each b, and dashes where β is the smaller."""
+    colour = {"NPQ": "#000000", "PBM": "#1f5fa8", "LDP, matched": "#c05a00"}.get(_name(setting), "#8c8c8c")
+    marks: dict[int, Mark] = {0: "circle", 2: "up", 4: "square", 16: "diamond"}
+    return Style(colour, () if setting.beta in (0.0, BETA) else (4, 2), marks[setting.trials])
