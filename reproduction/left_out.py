@@ -13,7 +13,8 @@ import torch
 
 from colonnade.methods.network.modules import ResNet18
 from reproduction.sections import Part, Section, Table, load, said, timed
-from reproduction.split_training import BATCH, EMBEDDING
+from reproduction.split_networks import EMBEDDING
+from reproduction.split_training import BATCH
 
 TITLE = "How long the rest would take"
 
@@ -40,7 +41,7 @@ def _section() -> Section:
 What is left out above because of the machine, with the time that it would take on one processor of it. Each is in
 proportion to what was run of the same and how long that took, in the sections above: people, epochs, settings and runs
 each count once, and columns under encryption. Where others used the machine meanwhile, it is an upper figure. ResNet-18
-was timed for a quarter of a batch. `python -m reproduction --full` runs the grid on phishing and the small networks,
+was timed for a quarter of a batch. `python -m reproduction --full` runs the grid on phishing,
 `python -m reproduction.every_digit` the digits; they go on where they stopped.
 """
     table = Table("Not run, and how long it would take", ("what", "one processor"), rows)
@@ -85,15 +86,6 @@ def _listed() -> dict[str, Ahead]:
                 300 * (5 + 10) / (40 * 5 + 20 * 10),
             ),
         ),
-        "every image of MNIST": Ahead(
-            "PBM-VFL: eight settings on all 60,000 digits of MNIST in quadrants, a small network, 30 epochs, two runs",
-            partial(_images, 60_000 * 30 * 8 * 2),
-        ),
-        "images of CIFAR-10 at hand": Ahead(
-            "PBM-VFL, Figure 2: eight settings on the 10,000 training images of CIFAR-10 at hand, a small network, "
-            "100 epochs, two runs",
-            partial(_images, 10_000 * 100 * 8 * 2),
-        ),
         "ResNet-18 on CIFAR-10": Ahead(
             "PBM-VFL, Table 1 and Figure 2: one setting as published, ResNet-18, 50,000 images, 600 epochs",
             partial(_deep, 50_000 * 600),
@@ -120,12 +112,6 @@ def _encrypted(uses: int, *, columns: int = 24) -> float:
         if found:
             run[int(found[1]) * int(found[2])] = seconds
     return uses * sum(run.values()) / sum(run) * columns / 24
-
-
-def _images(uses: int) -> float:
-    """Seconds of a small network on so many images in quadrants: 6,000 of two sets took 8 epochs of 6 settings."""
-    section = _of("poisson_binomial", "Images in quadrants")
-    return uses * section.seconds / (6_000 * (3 + 5) * 6)
 
 
 def _deep(uses: int) -> float:

@@ -30,10 +30,11 @@ from reproduction.poisson_binomial_data import (
     phishing,
     phishing_tables,
 )
-from reproduction.poisson_binomial_images import IMAGES_TITLE, images_section
+from reproduction.poisson_binomial_images import IMAGES_TITLE, SETTINGS, Images, images_section
 from reproduction.poisson_binomial_phishing import phishing_section
 from reproduction.sections import EFFORT, Part, Section, Table, timed
-from reproduction.split_training import BATCH, EMBEDDING, RATE, Data, Setting, Trainer
+from reproduction.split_networks import EMBEDDING
+from reproduction.split_training import BATCH, RATE, Data, Recipe, Setting, Trainer
 
 matplotlib.use("Agg")
 # Table 2: (b, β) → epochs to 80 % training accuracy on Activity with five clients, and gigabytes.
@@ -48,19 +49,15 @@ PRINTED_NPQ = ("10", "0.38")
 
 @dataclass(frozen=True)
 class Size:
-    """How much is trained: epochs on phishing by parties, images to train on, and the seeds of the runs."""
+    """How much is trained on phishing: epochs by parties, and the seeds of the runs."""
 
     epochs: Mapping[int, int]
     seeds: tuple[int, ...]
-    digits: int
-    images: int
-    image_epochs: Mapping[str, int]
-    image_seeds: tuple[int, ...]
 
 
-SMALLER = Size({5: 40, 10: 20}, (0,), 6_000, 6_000, {"MNIST": 3, "CIFAR-10": 5}, (0,))
-PUBLISHED = Size({5: 100, 10: 100}, (0, 1, 2), 60_000, 10_000, {"MNIST": 30, "CIFAR-10": 100}, (0, 1))
-"""As published, or as much as is at hand: hours, which go on where they stopped."""
+SMALLER = Size({5: 40, 10: 20}, (0,))
+PUBLISHED = Size({5: 100, 10: 100}, (0, 1, 2))
+"""As published: hours, which go on where they stopped."""
 
 
 def study(data: Path, quick: bool) -> list[Part]:
@@ -76,7 +73,9 @@ def study(data: Path, quick: bool) -> list[Part]:
             Part(
                 IMAGES_TITLE,
                 lambda: images_section(
-                    {"made up": made_up_images()}, epochs={"made up": 2}, seeds=(0, 1), kept=None
+                    {"made up": Images(made_up_images(), SETTINGS["MNIST"], pilot=1, most=2)},
+                    seeds=(0, 1),
+                    kept=None,
                 ),
             ),
             Part(tool_title, lambda: _which_tool(made_up_tables(), epsilons=(8.0,))),
@@ -96,10 +95,12 @@ def study(data: Path, quick: bool) -> list[Part]:
         Part(
             IMAGES_TITLE,
             lambda: images_section(
-                {"MNIST": mnist(data, size.digits), "CIFAR-10": cifar(data, size.images)},
-                epochs=size.image_epochs,
-                seeds=size.image_seeds,
-                kept=Path("build/images.json"),
+                {
+                    "MNIST": Images(mnist(data), SETTINGS["MNIST"], pilot=3, most=25),
+                    "CIFAR-10": Images(cifar(data), SETTINGS["CIFAR-10"], pilot=12, most=25, longer=2),
+                },
+                seeds=(0, 1),
+                kept=Path("build/images"),
             ),
         ),
         Part("Theorem 6.4", lambda: _convergence(phishing(data, 5), steps=400)),
@@ -190,7 +191,7 @@ most {epochs} epochs.
 
 
 def _epochs_to_target(data: Data, setting: Setting, most: int) -> int | None:
-    trainer = Trainer(data, setting, momentum=0.9)
+    trainer = Trainer(data, setting, recipe=Recipe(momentum=0.9))
     for epoch in range(most):
         trainer.seed = epoch
         if trainer.epochs(1).train[0] >= 0.8:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,23 +44,31 @@ def activity(folder: Path) -> Data:
     return _split(rows.astype(np.float32), file["activity"].astype(np.int64) - 1, 5, classes=6)
 
 
-def mnist(folder: Path, most: int) -> Data:
-    """So many digits to train and 2,000 to test, as quadrants."""
+def mnist(folder: Path) -> Data:
+    """All digits, as quadrants."""
     file = np.load(folder / "mnist.npz", allow_pickle=False)
-    some = public_permutation(len(file["y_train"]), 1)[:most]
-    return _quadrants(
-        file["x_train"][some][..., None],
-        file["y_train"][some],
-        file["x_test"][:2000][..., None],
-        file["y_test"][:2000],
-    )
+    order = public_permutation(len(file["y_train"]), 1)
+    train, test = file["x_train"][order][..., None], file["x_test"][..., None]
+    return _quadrants(train, file["y_train"][order], test, file["y_test"])
 
 
-def cifar(folder: Path, most: int) -> Data:
-    """So many images of the first training batch and 2,000 test images, as quadrants."""
+def cifar(folder: Path) -> Data:
+    """The images of the first training batch and all test images, as quadrants."""
     train = np.load(folder / "cifar10_train_batch1.npz", allow_pickle=False)
     test = np.load(folder / "cifar10_test.npz", allow_pickle=False)
-    return _quadrants(train["x"][:most], train["y"][:most], test["x"][:2000], test["y"][:2000])
+    return _quadrants(train["x"], train["y"], test["x"], test["y"])
+
+
+def without_test(data: Data) -> Data:
+    """Training rows alone, the last sixth of them in the place of test rows: what a choice may look at."""
+    cut = len(data.train_codes) * 5 // 6
+    return replace(
+        data,
+        train=data.train[:, :cut],
+        train_codes=data.train_codes[:cut],
+        test=data.train[:, cut:],
+        test_codes=data.train_codes[cut:],
+    )
 
 
 def _quadrants(
@@ -83,7 +92,6 @@ def _quadrants(
         cut(test),
         test_codes.astype(np.int64),
         10,
-        (train.shape[3], half, half),
     )
 
 

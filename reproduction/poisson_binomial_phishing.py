@@ -12,7 +12,8 @@ from colonnade.privacy.guarantee import epsilon_text
 from reproduction.poisson_binomial_costs import stated_epsilon, true_epsilon
 from reproduction.sections import FIGURES, Picture, Section, Table, spread_text, timed
 from reproduction.split_grid import SEEN, grid_of_runs
-from reproduction.split_training import EMBEDDING, RATE, Curve, Data, Setting
+from reproduction.split_networks import EMBEDDING
+from reproduction.split_training import RATE, Curve, Data, Setting
 
 TRIALS, BETAS = (8, 16, 64, 128), (0.1, 0.15, 0.2, 0.25)
 LOCAL_TRIALS = 16

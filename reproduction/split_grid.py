@@ -1,4 +1,4 @@
-"""Many runs of PBM-VFL's algorithm side by side: `split_training.Trainer` for a list of settings and seeds at once.
+"""Many runs of PBM-VFL's algorithm side by side: `split_training.Trainer` for a list of settings at once.
 
 A run is the same as it would be alone, but for its noise; together they take a fifth of the time.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -21,7 +22,7 @@ from torch import nn
 from colonnade.methods.network.fusion import targets_of
 from colonnade.methods.network.parts import loss_of
 from colonnade.randomness import SystemRandomness, public_permutation
-from reproduction.split_training import BATCH, EMBEDDING, RATE, Curve, Data, DenseParties, Setting
+from reproduction.split_training import BATCH, Curve, Data, Recipe, Setting, codes_of
 
 # Compiled functions are untyped to those who check types.
 njit: Any = importlib.import_module("numba").njit
@@ -29,6 +30,7 @@ SEEN = 2000
 """So many training rows are looked at after every epoch."""
 BITS = 16
 """Probabilities are multiples of 2⁻¹⁶ here. Nothing is released, so the law need not be the library's exact one."""
+Look = tuple[float, float, float, float]
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
@@ -87,123 +89,134 @@ def summed_counts(
 
 
 class Runs:
-    """Dense networks of two classes, for every setting and every seed; the settings send in one kind of way."""
+    """A run of every setting from one seed: the same first weights, and the same batches."""
 
-    def __init__(self, data: Data, settings: Sequence[Setting], seeds: Sequence[int]) -> None:
-        if data.classes != 2 or data.image is not None:
-            raise ValueError("runs side by side are for dense networks and two classes")
-        if len({each.kind for each in settings}) != 1:
-            raise ValueError("runs side by side send in one kind of way")
-        self.data, self.settings, self.seeds = data, tuple(settings), tuple(seeds)
-        self.parties, _, numbers = data.train.shape
-        self.models = len(self.settings) * len(self.seeds)
-        self.networks = DenseParties(self.models * self.parties, numbers)
-        self.weight = nn.Parameter(torch.empty(self.models, EMBEDDING, 1))
-        self.bias = nn.Parameter(torch.empty(self.models, 1, 1))
-        self._begin(numbers)
-        self.loss = loss_of(2)
-        self.targets = torch.tensor(targets_of(data.train_codes, 2), dtype=torch.float32)
-        every = [*self.networks.parameters(), self.weight, self.bias]
-        self.optimiser = torch.optim.SGD(every, lr=RATE)
+    def __init__(
+        self, data: Data, settings: Sequence[Setting], *, seed: int, recipe: Recipe | None = None
+    ) -> None:
+        recipe = recipe or Recipe()
+        self.data, self.settings, self.seed = data, tuple(settings), seed
+        self.parties, self.embedding = data.train.shape[0], recipe.embedding
+        self.networks = data.networks(recipe, copies=len(self.settings))
+        self.weight = nn.Parameter(torch.empty(len(self.settings), recipe.embedding, data.outputs))
+        self.bias = nn.Parameter(torch.empty(len(self.settings), 1, data.outputs))
+        self._begin(recipe)
+        self.loss = loss_of(data.classes)
+        self.targets = torch.tensor(targets_of(data.train_codes, data.classes), dtype=torch.float32)
+        # A setting's rate stands before its loss, because all of them take their steps together.
+        self.optimiser = torch.optim.SGD(
+            [*self.networks.parameters(), self.weight, self.bias],
+            lr=1.0,
+            momentum=recipe.momentum,
+            fused=True,
+        )
+        self.rates = torch.tensor([setting.rate for setting in self.settings])
         self._state = SystemRandomness().words(1)
 
-    def _begin(self, numbers: int) -> None:
-        """Every seed's first weights, the same for all settings, as `Trainer` draws them."""
-        firsts, fusions = [], []
-        for seed in self.seeds:
-            torch.manual_seed(seed)
-            firsts.append(DenseParties(self.parties, numbers))
-            fusions.append(nn.Linear(EMBEDDING, 1))
-        times = len(self.settings)
+    def _begin(self, recipe: Recipe) -> None:
+        """The seed's first weights, the same for all settings, as `Trainer` draws them."""
+        torch.manual_seed(self.seed)
+        first, fusion = self.data.networks(recipe), nn.Linear(recipe.embedding, self.data.outputs)
         with torch.no_grad():
-            mine = list(self.networks.parameters())
-            for place, parameter in enumerate(mine):
-                stacked = torch.cat([list(first.parameters())[place] for first in firsts])
-                parameter.copy_(stacked.repeat(times, 1, 1))
-            self.weight.copy_(torch.stack([each.weight.T for each in fusions]).repeat(times, 1, 1))
-            self.bias.copy_(torch.stack([each.bias[None] for each in fusions]).repeat(times, 1, 1))
+            for mine, theirs in zip(self.networks.parameters(), first.parameters(), strict=True):
+                mine.copy_(theirs.repeat(len(self.settings), 1, 1))
+            self.weight.copy_(fusion.weight.T.expand_as(self.weight))
+            self.bias.copy_(fusion.bias.expand_as(self.bias))
 
     def noisy(self, embedded: torch.Tensor) -> torch.Tensor:
-        """What the servers make of (models, parties, rows, P): the estimates of their sums."""
-        kind = self.settings[0].kind
-        if kind == "npq":
-            return embedded.sum(dim=1)
-        if kind == "ldp":
-            drawn = torch.randn(embedded.shape) * self._each(
-                [s.deviation(self.parties) for s in self.settings]
+        """What the servers make of (settings, parties, rows, P): the estimates of their sums."""
+        sums = embedded.sum(dim=1)
+        local, counted = (
+            [place for place, setting in enumerate(self.settings) if setting.kind == kind]
+            for kind in ("ldp", "pbm")
+        )
+        if local:
+            # A sum of the parties' Gaussian parts is one Gaussian.
+            scale = self.parties**0.5 * _each(
+                [self.settings[place].deviation(self.parties) for place in local]
             )
-            return (embedded + drawn).sum(dim=1)
-        betas = self._each([setting.beta for setting in self.settings])
-        trials = self._each([setting.trials for setting in self.settings])[:, 0]
-        shares = ((0.5 + betas * embedded) * (1 << BITS)).round().int().numpy()
-        each = trials.flatten().long().numpy()
-        counts = torch.from_numpy(summed_counts(shares, each, self._state)).float()
-        return (counts - self.parties * trials / 2) / (betas[:, 0] * trials)
-
-    def _each(self, values: Sequence[float]) -> torch.Tensor:
-        """One number for each setting, for all its seeds."""
-        return torch.tensor(values).repeat_interleave(len(self.seeds)).reshape(-1, 1, 1, 1).float()
+            sums[local] += torch.randn(len(local), *sums.shape[1:]) * scale
+        if counted:
+            betas = _each([self.settings[place].beta for place in counted])
+            trials = _each([self.settings[place].trials for place in counted])
+            shares = ((0.5 + betas[:, None] * embedded[counted]) * (1 << BITS)).round().int().numpy()
+            counts = summed_counts(shares, trials.flatten().long().numpy(), self._state)
+            sums[counted] = (torch.from_numpy(counts) - self.parties * trials / 2) / (betas * trials)
+        return sums
 
     def step(self, rows: torch.Tensor) -> None:
-        """One batch of each run, as in Algorithm 2; (seeds, rows) says who is in them."""
-        taken = self.data.train[:, rows].permute(1, 0, 2, 3).flatten(0, 1)
-        embedded = self.networks(taken.repeat(len(self.settings), 1, 1))
-        shape = (self.models, self.parties, rows.shape[1], EMBEDDING)
+        """One batch of every run, as in Algorithm 2."""
+        embedded = self.networks(self.data.train[:, rows])
+        shape = (len(self.settings), self.parties, len(rows), self.embedding)
         sums = self.noisy(embedded.detach().reshape(shape)).requires_grad_()
         self.optimiser.zero_grad()
         scores = torch.baddbmm(self.bias, sums, self.weight)
-        targets = self.targets[rows].repeat(len(self.settings), 1, 1)
-        lost: Any = self.loss(scores, targets.reshape(scores.shape)).mean(dim=(1, 2)).sum()
-        lost.backward()
+        targets = self.targets[rows].reshape(len(rows), -1).repeat(len(self.settings), 1)
+        lost: Any = self.loss(scores.flatten(0, 1), targets).reshape(scores.shape[:2]).mean(dim=1)
+        (self.rates @ lost).backward()
         found: Any = sums.grad
         torch.autograd.backward(embedded, found[:, None].expand(shape).reshape(embedded.shape))
         self.optimiser.step()
 
-    def epochs(self, count: int) -> dict[Setting, list[Curve]]:
-        """Train for so many epochs and look after each, at exact sums: a curve for every seed of a setting."""
-        total = self.data.train.shape[1]
+    def epochs(self, count: int) -> dict[Setting, Curve]:
+        """Train for so many epochs and look after each, at exact sums."""
         looks = []
-        for epoch in range(count):
-            orders = torch.stack(
-                [torch.from_numpy(public_permutation(total, seed + 1000 * epoch + 1)) for seed in self.seeds]
-            )
-            for start in range(0, total, BATCH):
-                self.step(orders[:, start : start + BATCH])
+        for number in range(count):
+            self.epoch(number)
             looks.append(self.look())
-        curves = [
-            Curve(*(tuple(look[model][place] for look in looks) for place in range(4)))
-            for model in range(self.models)
-        ]
-        width = len(self.seeds)
         return {
-            setting: curves[number * width : (number + 1) * width]
-            for number, setting in enumerate(self.settings)
+            setting: Curve(*(tuple(look[place][value] for look in looks) for value in range(4)))
+            for place, setting in enumerate(self.settings)
         }
 
-    def look(self) -> list[tuple[float, float, float, float]]:
-        """Of every run: accuracy on some training rows and on all test rows, average precision there and here."""
+    def epoch(self, number: int) -> None:
+        """Train for one epoch, this many after the first."""
+        total = self.data.train.shape[1]
+        order = torch.from_numpy(public_permutation(total, self.seed + 1000 * number + 1))
+        for start in range(0, total, BATCH):
+            self.step(order[start : start + BATCH])
+
+    def right(self) -> list[float]:
+        """Of every run: accuracy on all test rows, at exact sums."""
+        return [
+            float((codes_of(each) == self.data.test_codes).mean()) for each in self.scores(self.data.test)
+        ]
+
+    def look(self) -> list[Look]:
+        """Of every run: accuracy on some training rows and on all test rows, average precision there and here.
+
+        Average precision is looked at where there are two classes.
+        """
         train, test = self.scores(self.data.train[:, :SEEN]), self.scores(self.data.test)
         mine, others = self.data.train_codes[:SEEN], self.data.test_codes
         return [
             (
-                float(((seen > 0) == mine).mean()),
-                float(((unseen > 0) == others).mean()),
-                float(average_precision_score(others, unseen)),
-                float(average_precision_score(mine, seen)),
+                float((codes_of(seen) == mine).mean()),
+                float((codes_of(unseen) == others).mean()),
+                self._precision(unseen, others),
+                self._precision(seen, mine),
             )
             for seen, unseen in zip(train, test, strict=True)
         ]
 
+    def _precision(self, scores: NDArray[np.float32], codes: NDArray[np.int64]) -> float:
+        return float(average_precision_score(codes, scores[:, 0])) if self.data.classes == 2 else math.nan
+
     def scores(self, rows: torch.Tensor) -> NDArray[np.float32]:
-        """(models, rows) at exact sums, some rows at a time."""
+        """(settings, rows, scores) at exact sums, some rows at a time."""
         pieces = []
         with torch.no_grad():
             for start in range(0, rows.shape[1], 500):
-                embedded = self.networks(rows[:, start : start + 500].repeat(self.models, 1, 1))
-                sums = embedded.reshape(self.models, self.parties, -1, EMBEDDING).sum(dim=1)
-                pieces.append(torch.baddbmm(self.bias, sums, self.weight)[:, :, 0])
+                embedded = self.networks(rows[:, start : start + 500])
+                sums = embedded.reshape(len(self.settings), self.parties, -1, self.embedding).sum(dim=1)
+                pieces.append(torch.baddbmm(self.bias, sums, self.weight))
         found: NDArray[np.float32] = torch.cat(pieces, dim=1).numpy()
         return found
+
+
+def _each(values: Sequence[float]) -> torch.Tensor:
+    """One number for each run, before rows and coordinates."""
+    return torch.tensor(values).float().reshape(-1, 1, 1)
 
 
 def grid_of_runs(
@@ -221,8 +234,7 @@ def grid_of_runs(
             if path and path.exists():
                 curves = [Curve(*map(tuple, each)) for each in json.loads(path.read_text())]
             else:
-                trained = Runs(data, together, (seed,)).epochs(epochs)
-                curves = [trained[setting][0] for setting in together]
+                curves = list(Runs(data, together, seed=seed).epochs(epochs).values())
                 if path:
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_text(json.dumps([astuple(curve) for curve in curves]))

@@ -1,7 +1,7 @@
 """PBM-VFL's algorithm in one place: the arithmetic of `colonnade.methods.network.protocol` without channels and masks.
 
 For grids of settings on public data: a secure sum shows exactly the sum, so that leaving its masks out changes no
-number. All parties' networks have one shape and are evaluated together.
+number.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from colonnade.methods.network.parts import loss_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.paper.pbm_vfl import local_variance
 from colonnade.randomness import SystemRandomness, public_permutation
+from reproduction.split_networks import EMBEDDING, DenseParties
 
-EMBEDDING, BATCH, RATE = 16, 100, 0.01
+BATCH, RATE = 100, 0.01
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class Setting:
     """One way to send embeddings: "npq" as they are, "pbm" quantised and summed, "ldp" with Gaussian noise each.
 
     The local noise has the paper's variance, or, `matched`, the one that costs as much as the Poisson binomial sum.
+    `rate` is how far a step goes.
     """
 
     kind: str
     trials: int = 0
     beta: float = 0.0
     matched: bool = False
+    rate: float = RATE
 
     def deviation(self, parties: int) -> float:
         """The standard deviation of the local noise of one party."""
@@ -44,47 +47,13 @@ class Setting:
         return math.sqrt(local_variance(contributors=parties, trials=self.trials, beta=self.beta).value)
 
 
-class DenseParties(nn.Module):
-    """Three dense layers for each of M parties, side by side; narrower parties are padded with zeros."""
+@dataclass(frozen=True)
+class Recipe:
+    """What runs side by side share: the momentum of steps, P, and the width of dense layers."""
 
-    def __init__(self, parties: int, numbers: int, *, width: int = 32) -> None:
-        super().__init__()
-        sizes = [(numbers, width), (width, width), (width, EMBEDDING)]
-        self.weights = nn.ParameterList(
-            nn.Parameter((torch.rand(parties, a, b) * 2 - 1) / math.sqrt(a)) for a, b in sizes
-        )
-        self.biases = nn.ParameterList(
-            nn.Parameter((torch.rand(parties, 1, b) * 2 - 1) / math.sqrt(a)) for a, b in sizes
-        )
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """(parties, rows, numbers) → (parties, rows, P)."""
-        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            rows = torch.baddbmm(bias, rows, weight)
-            rows = torch.relu(rows) if place < 2 else torch.tanh(rows)
-        return rows
-
-
-class ImageParties(nn.Module):
-    """A small convolutional network for each of M parties, side by side, as grouped convolutions."""
-
-    def __init__(self, parties: int, image: tuple[int, int, int], *, channels: int = 8) -> None:
-        super().__init__()
-        self.parties, self.image = parties, image
-        self.first = nn.Conv2d(parties * image[0], parties * channels, 3, padding=1, groups=parties)
-        self.second = nn.Conv2d(parties * channels, parties * 2 * channels, 3, padding=1, groups=parties)
-        inner = 2 * channels * (image[1] // 4) * (image[2] // 4)
-        self.weight = nn.Parameter((torch.rand(parties, inner, EMBEDDING) * 2 - 1) / math.sqrt(inner))
-        self.bias = nn.Parameter(torch.zeros(parties, 1, EMBEDDING))
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """(parties, rows, pixels) → (parties, rows, P)."""
-        count = rows.shape[1]
-        stacked = rows.reshape(self.parties, count, *self.image).permute(1, 0, 2, 3, 4).flatten(1, 2)
-        maps = nn.functional.max_pool2d(torch.relu(self.first(stacked)), 2)
-        maps = nn.functional.max_pool2d(torch.relu(self.second(maps)), 2)
-        flat = maps.reshape(count, self.parties, -1).permute(1, 0, 2)
-        return torch.tanh(torch.baddbmm(self.bias, flat, self.weight))
+    momentum: float = 0.0
+    embedding: int = EMBEDDING
+    width: int = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +65,16 @@ class Data:
     test: torch.Tensor
     test_codes: NDArray[np.int64]
     classes: int
-    image: tuple[int, int, int] | None = None
+
+    def networks(self, recipe: Recipe, *, copies: int = 1) -> DenseParties:
+        """Fresh networks for these rows."""
+        parties, _, numbers = self.train.shape
+        return DenseParties(parties, numbers, width=recipe.width, embedding=recipe.embedding, copies=copies)
+
+    @property
+    def outputs(self) -> int:
+        """How many scores a row has."""
+        return self.classes if self.classes > 2 else 1
 
 
 @dataclass(frozen=True)
@@ -122,20 +100,17 @@ class Curve:
 class Trainer:
     """Parties' networks, a linear fusion, plain gradient steps: one run."""
 
-    def __init__(self, data: Data, setting: Setting, *, seed: int = 0, momentum: float = 0.0) -> None:
+    def __init__(self, data: Data, setting: Setting, *, seed: int = 0, recipe: Recipe | None = None) -> None:
         torch.manual_seed(seed)
+        recipe = recipe or Recipe()
         self.data, self.setting, self.seed = data, setting, seed
-        parties, _, numbers = data.train.shape
-        self.parties = parties
-        self.networks: nn.Module = (
-            DenseParties(parties, numbers) if data.image is None else ImageParties(parties, data.image)
-        )
-        outputs = data.classes if data.classes > 2 else 1
-        self.fusion = nn.Linear(EMBEDDING, outputs)
+        self.parties = data.train.shape[0]
+        self.networks = data.networks(recipe)
+        self.fusion = nn.Linear(recipe.embedding, data.outputs)
         self.loss = loss_of(data.classes)
         self.targets = torch.tensor(targets_of(data.train_codes, data.classes), dtype=torch.float32)
         every = [*self.networks.parameters(), *self.fusion.parameters()]
-        self.optimiser = torch.optim.SGD(every, lr=RATE, momentum=momentum)
+        self.optimiser = torch.optim.SGD(every, lr=setting.rate, momentum=recipe.momentum)
         self.noise = (
             PoissonBinomialNoise(setting.trials, Fraction(str(setting.beta)), Fraction(1))
             if setting.kind == "pbm"
@@ -182,7 +157,7 @@ class Trainer:
             train = self.scores(self.data.train[:, :2000])
             test = self.scores(self.data.test)
         right = [
-            float((self._codes(scores) == codes[: len(scores)]).mean())
+            float((codes_of(scores) == codes[: len(scores)]).mean())
             for scores, codes in ((train, self.data.train_codes), (test, self.data.test_codes))
         ]
         precision = (
@@ -201,5 +176,7 @@ class Trainer:
         out: NDArray[np.float32] = torch.cat(pieces).detach().numpy()
         return out
 
-    def _codes(self, scores: NDArray[np.float32]) -> NDArray[np.int64]:
-        return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+def codes_of(scores: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The class that scores speak for: the largest, or the second of two where the only one is above zero."""
+    return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)

@@ -269,6 +269,44 @@ def test_the_page_of_scale_is_what_its_runs_say() -> None:
     assert bend((10, 100, 1000, 10000), (1010, 1100, 2000, 11000))[1] == pytest.approx([1000])
 
 
+@pytest.mark.parametrize("classes", [2, 10])
+def test_a_run_side_by_side_with_others_is_what_it_is_alone(classes: int) -> None:
+    from reproduction.poisson_binomial_data import made_up, made_up_images
+    from reproduction.split_grid import Runs
+    from reproduction.split_training import Recipe, Setting, Trainer
+
+    data, recipe = made_up() if classes == 2 else made_up_images(), Recipe(0.9, 8, 24)
+    together = Setting("npq", rate=0.1), Setting("ldp", 16, 0.15), Setting("npq", rate=0.03)
+    runs = Runs(data, together, seed=3, recipe=recipe)
+    curves = runs.epochs(3)
+    for place in (0, 2):
+        alone = Trainer(data, together[place], seed=3, recipe=recipe)
+        assert alone.epochs(3).test == curves[together[place]].test
+        assert runs.scores(data.test)[place] == pytest.approx(alone.scores(data.test), abs=1e-5)
+    noisy = runs.scores(data.test)[1]
+    assert np.abs(noisy - Trainer(data, together[1], seed=3, recipe=recipe).scores(data.test)).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_noise_side_by_side_has_the_law_of_one_alone() -> None:
+    import torch
+
+    from reproduction.poisson_binomial_data import made_up_images
+    from reproduction.split_grid import Runs
+    from reproduction.split_training import Setting, Trainer
+
+    data = made_up_images()
+    ways = Setting("pbm", 4, 0.1), Setting("ldp", 16, 0.15), Setting("pbm", 128, 0.25), Setting("npq")
+    runs = Runs(data, ways, seed=0)
+    embedded = torch.linspace(-1, 1, 16).expand(4, 4, 20_000, 16)
+    for setting, found in zip(ways, runs.noisy(embedded), strict=True):
+        alone = Trainer(data, setting).noisy(embedded[0])
+        # Six deviations of a mean, and of a variance, of 20,000 draws each.
+        spread = alone.std(dim=0)
+        assert ((found - alone).mean(dim=0).abs() <= 6 * spread * (2 / 20_000) ** 0.5 + 1e-6).all()
+        assert found.std(dim=0).square() == pytest.approx(spread.square(), rel=0.09, abs=1e-9)
+
+
 def test_every_picture_of_the_page_is_there() -> None:
     from reproduction.sections import load
     from reproduction.studies import STUDIES
