@@ -35,7 +35,8 @@ def linear_coefficients(z: np.ndarray, ordered: bool) -> np.ndarray:
     """Of a record, or of one in each row."""
     width = z.shape[-1]
     first, second = np.indices((width, width)).reshape(2, -1) if ordered else np.triu_indices(width)
-    return z[..., first] * z[..., second]
+    products: np.ndarray = z[..., first] * z[..., second]
+    return products
 
 
 def _worst(changes: np.ndarray, norm: int) -> float:
