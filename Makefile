@@ -4,7 +4,7 @@ BENCHMARKS := field_kernels moments noise gram functional paillier encrypted int
 # These want public data sets.
 STUDIES := utility margin judge tables calibration
 
-.PHONY: demo demo-federation docs test coverage check format bench reproduce wheelhouse sbom clean
+.PHONY: demo demo-federation docs test test-the-rest coverage check format bench reproduce wheelhouse sbom clean
 
 demo: .venv/core
 	$(BIN)/colonnade demo
@@ -19,14 +19,22 @@ docs: .venv/ready
 	$(BIN)/python docs/site/check.py build/site
 	$(BIN)/codespell .
 
-# Each process takes its tests in order, so that what a file prepares is prepared once, and then the other's last.
+# Each process takes its tests in order, so that what a file prepares is prepared once, and then the other's last. Two
+# processes have two cores: a second thread of either would only spin on the other's.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+ACCOUNTING := tests/privacy tests/vectors tests/noise src/colonnade/privacy src/colonnade/noise
+
 test: .venv/ready
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(PYTEST)
+
+# All but what `make coverage` runs: with it, every test once.
+test-the-rest: .venv/ready
+	$(PYTEST) $(addprefix --ignore=,$(ACCOUNTING))
 
 # Every branch of the two rooms that guarantees rest on, by their tests and examples. Rooms are named by path, so
 # that coverage need not import them to find them.
 coverage: .venv/ready
-	$(BIN)/pytest -n 2 -m "not slow" tests/privacy tests/vectors tests/noise src/colonnade/privacy src/colonnade/noise \
+	$(PYTEST) $(ACCOUNTING) \
 		--cov=src/colonnade/privacy --cov=src/colonnade/noise --cov-branch --cov-fail-under=100 \
 		--cov-report=term-missing:skip-covered
 

@@ -27,6 +27,7 @@ from colonnade.models.discriminant import COUNT_DEVIATIONS, binary_rule, multicl
 from colonnade.models.least_squares import least_squares
 from colonnade.models.release import MomentRelease
 from colonnade.models.spectral import default_floor, noise_edge
+from colonnade.numbers.threads import few_threads
 from colonnade.randomness import KeyedRandomness, Randomness
 
 Array = NDArray[np.float64]
@@ -210,8 +211,10 @@ def noise_uncertainty(
     if not 0.0 < rate < 1.0 or (draws is not None and draws < rate * (draws + 1)):
         raise ValueError(f"{draws} draws are too few for a rate of {rate}, which is a probability below 1")
     try:
-        # Of several labels the first; others as `release.for_label` has them.
-        return _estimate(release.for_label(), rule, rate, draws, watch)
+        # Of several labels the first; others as `release.for_label` has them. Hundreds of small matrices are decomposed
+        # one after another, each number of them many times.
+        with few_threads(16 * release.columns**2):
+            return _estimate(release.for_label(), rule, rate, draws, watch)
     except _Skipped:
         return None
 
