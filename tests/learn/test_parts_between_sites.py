@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import two_houses
 from certificates import Root
 from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, MOMENTS, PARTIES, in_process, job_text
+from two_houses import MEMBERS, MOMENTS, PARTIES, give_bank_two_labels, in_process, job_text
 
 from colonnade.federation.cuts import kept_cut
 from colonnade.ledger import Ledger
@@ -26,12 +27,17 @@ def kits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Kit]:
 
 def test_members_cut_alike_and_charge_the_training_part(kits: dict[str, Kit], tmp_path: Path) -> None:
     everybody = in_process(MOMENTS).runs[0].plan.rows
+    # Of two labels the model of the first is judged.
+    give_bank_two_labels(tmp_path)
     text = f"held_out = 0.2\n{job_text(MOMENTS, epsilon=4.0)}"
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     told = [outcome.get("reason") for outcome in outcomes.values()]
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, told
     rows = {outcome["rows"] for outcome in outcomes.values()}
     assert len(rows) == 1 and 0.5 * everybody < rows.pop() < everybody
+    for member in PARTIES:
+        facts = json.loads((kits[member].run_folder("j1") / "facts.json").read_text())
+        assert facts["judged"] and [one["model"] for one in facts["labels"]] == ["model.json", "model-2.json"]
     keys, parts = set(), []
     for party in PARTIES:
         (path,) = tmp_path.rglob(f"{party}*.ledger")

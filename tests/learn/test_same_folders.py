@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from certificates import Root
 from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, PARTIES, ROWS, SEED, job_text, policy_text, write_party
+from two_houses import (
+    MEMBERS,
+    PARTIES,
+    ROWS,
+    SEED,
+    give_bank_two_labels,
+    job_text,
+    policy_text,
+    write_party,
+)
 
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files
@@ -41,11 +50,18 @@ def text_of(method: str, options: str) -> str:
     return job_text(kind, epsilon=2.0).replace('"classification"', f'"{task}"')
 
 
-def one_process(folder: Path, text: str) -> Path:
+def two_labels(method: str, options: str) -> bool:
+    """Whether a case is run with two labels: the one method that takes them, where it does."""
+    return method == "moments" and not options
+
+
+def one_process(folder: Path, text: str, *, several: bool) -> Path:
     """The run's folder of the same job with the same randomness, all parties in this process."""
     folder.mkdir()
     for party in PARTIES:
         write_party(folder, party)
+    if several:
+        give_bank_two_labels(folder)
     (folder / "job.toml").write_text(text)
     job = Job.load(folder / "job.toml")
     federation = federation_of(job, party_files(job))
@@ -99,6 +115,9 @@ def shape(page: str) -> str:
 @pytest.mark.parametrize(("method", "options"), CASES)
 def test_a_site_keeps_what_one_process_keeps(method: str, options: str, tmp_path: Path) -> None:
     kits, text = houses(tmp_path, ROOT), text_of(method, options)
+    several = two_labels(method, options)
+    if several:
+        give_bank_two_labels(tmp_path)
     for party in PARTIES:
         chosen = "".join(f'{item.split(" =")[0]} = "any"\n' for item in options.split(", ") if item)
         allowed = f"[options.{method}]\n{chosen}" if chosen else ""
@@ -108,7 +127,8 @@ def test_a_site_keeps_what_one_process_keeps(method: str, options: str, tmp_path
     assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(
         MEMBERS, ""
     )
-    here = one_process(tmp_path / "here", text)
+    here = one_process(tmp_path / "here", text, several=several)
+    assert (here / "model-2.json").exists() == several
     for member in MEMBERS:
         site = kits[member].run_folder("j1")
         theirs = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}

@@ -88,6 +88,18 @@ def write_party(folder: Path, party: str, *, budget: float = 500.0) -> dict[str,
     return {"party": str(folder / f"{party}.toml"), "policy": str(folder / f"{party}.policy.toml")}
 
 
+def give_bank_two_labels(folder: Path) -> None:
+    """A second label, a number, in the files that `write_party` wrote for the bank."""
+    path, schema = folder / "bank.csv", folder / "bank.schema.toml"
+    head, *lines = path.read_text().splitlines()
+    # What the bank's first column says, so that there is something to learn.
+    path.write_text("\n".join([f"{head},loss", *(f"{line},{line.split(',')[1]}" for line in lines)]))
+    first = 'labels.risk = {kind = "classes", classes = ["low", "high"]}\n'
+    second = 'labels.loss = {kind = "real", low = 0, high = 1}\n'
+    columns = [line for line in schema.read_text().splitlines() if not line.startswith("label")]
+    schema.write_text("\n".join([*columns, first + second]))
+
+
 def score_text(model: str, *, epsilon: str = "", receiver: str = "bank", timeout: int = 60) -> str:
     """A job for scores by the model of a job."""
     noise = f"epsilon = {epsilon}\ndelta = 1e-5\n" if epsilon else ""

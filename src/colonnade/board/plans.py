@@ -97,7 +97,7 @@ def form_facts(place: Place, fields: dict[str, str]) -> Facts:
                 "known_from": one.known_from,
                 "own": one.file is not None,
                 "chosen": not named or f"party:{party}" in fields,
-                "label": "" if one.schema.label is None else one.schema.label.column,
+                "label": " and ".join(label.column for label in one.schema.labels),
                 "columns": [
                     {
                         **column,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, LABEL
 from colonnade.cli.runs.report import write_page
 from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import say, say_json, width
@@ -33,12 +33,13 @@ def describe(
     columns: list[str] = typer.Option(
         [], "--columns", "-c", metavar="NAME", help="Only this column and others so named; repeat."
     ),
+    label: str | None = LABEL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Say what a run's release says of its columns, one and two at a time, at no cost."""
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameTaken(f"--output: {output} exists already. Name another file.")
-    release = release_of(run)
+    release = release_of(run).for_label(label)
     if columns:
         release = release.select(columns)
     from colonnade.report.describing import description_facts, description_page, description_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, LABEL
 from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import progress, say, say_json
 
@@ -32,6 +32,7 @@ def synthesize(
         [], "--columns", "-c", metavar="NAME", help="Only this column and others so named; repeat."
     ),
     seed: int | None = typer.Option(None, "--seed", metavar="N", help="Draw the same people again."),
+    label: str | None = LABEL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Write a table of invented people that agrees with a run's release, at no cost."""
@@ -39,7 +40,7 @@ def synthesize(
 
     checked_rows(rows)
     checked_target(output)
-    release = release_of(run)
+    release = release_of(run).for_label(label)
     if columns:
         release = release.select(columns)
     with progress(not as_json) as advance:

@@ -55,7 +55,8 @@ LAWS = {
 def expected_loss(plan: Plan) -> dict[str, Any] | None:
     """What noise will cost this plan in accuracy, from `low` to `high`, and with how many people it would be a point.
 
-    None where the study says nothing: other methods, other tasks, more than two classes, matrices by class.
+    None where the study says nothing: other methods, other tasks, more than two classes, matrices by class, and several
+    labels, whose sums carry more noise than those of the study.
     """
     if isinstance(plan, MarginPlan):
         law, noise = LAWS["margin"], plan.deviation
@@ -63,7 +64,7 @@ def expected_loss(plan: Plan) -> dict[str, Any] | None:
         law, noise = LAWS["moments"], noise_of(plan)
     else:
         return None
-    if plan.label.width != 2:
+    if plan.label.width != 2 or (isinstance(plan, MomentsPlan) and plan.several):
         return None
     columns = sum(encoder.width for encoder in plan.encoders.values())
     lost = law.lost(noise / plan.rows, columns)

@@ -188,6 +188,9 @@ def coding_advice(plan: Plan) -> str:
         return "Every column is in bins or categories: tables of invented people can be made of this release."
     seen = plan.rows / noise_of(plan)
     told = f"{_named(poor)} coded as numbers, of which no table can be made."
+    if plan.several:
+        # The rule was found for sums of a label that is alone.
+        return told
     if seen < BINS_PAY:
         return (
             f"{told} Numbers carry less noise than bins here: {plan.rows} people are {seen:.0f} times the noise, and "

@@ -112,7 +112,13 @@ def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
         people, rows = noise["people"], facts["rows"]
         share = f"{people / rows:.2g} of the {rows} who take part"
         sentence += f" {people:,.0f} people could move it as far at most, {share}."
-    return ["", "Noise", *wrapped([sentence], columns)]
+    labels = noise.get("labels", ())
+    said = [
+        f"One release is for {len(labels)} labels ({', '.join(labels)}), at the ε of one: sums of a label carry "
+        f"{len(labels) ** 0.5:.2g} times the noise that they would have if it were alone, and counts {len(labels)} "
+        "times; what is said of columns carries the same."
+    ]
+    return ["", "Noise", *wrapped([sentence, *(said if labels else [])], columns)]
 
 
 def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
