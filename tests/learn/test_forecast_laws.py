@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from colonnade.federation.job import Job
 from colonnade.forecast import before_run as before
 from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.cost import Cost, weighted
+from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.forecast.pilots import Axis, product
+from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 
 DIGITS = 0.01
@@ -170,3 +173,51 @@ def test_a_long_run_is_never_foretold_to_be_quicker_than_a_part_of_it() -> None:
     short, longer = Cost(seconds=1.0, memory=5.0), Cost(seconds=0.9, memory=4.0)
     assert weighted([(-8.0, short), (9.0, longer)]).seconds == 1.0
     assert weighted([(-8.0, short), (9.0, longer)]).memory == 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class OnAClock(Rehearsals):
+    """Rehearsals whose runs take what they are said to take: so much, and so much for each person.
+
+    The first of all compiles for 20 seconds, tracing slows by half, and the `busy` run of each plan takes eight times
+    as long, as on a machine that others use.
+    """
+
+    fixed: float = 0.3
+    each: float = 1e-5
+    busy: int | None = None
+    ran: list[tuple[int, bool]] = field(default_factory=list)
+
+    def perform(
+        self, method: Method, asked: Any, plan: Any, *, traced: bool = False, trial: int = 0
+    ) -> tuple[Cost, Any]:
+        seconds = self.fixed + self.each * plan.rows
+        if not self.ran:
+            seconds += 20.0
+        elif self.ran.count((plan.rows, traced)) == self.busy:
+            seconds *= 8
+        self.ran.append((plan.rows, traced))
+        return Cost({}, {}, seconds * (1.5 if traced else 1.0), 1e6 if traced else 0.0), None
+
+
+def on_a_clock(rows: int, **how: Any) -> tuple[float, OnAClock]:
+    made = tables([2, 2], 50)
+    schemas = {table.party: table.public() for table in made}
+    asked, plan, _ = planned("moments", made, rows, options={})
+    rehearsals = OnAClock(schemas, **how)
+    return rehearsals.rehearse(untyped(METHODS["moments"]), asked, plan).cost.seconds, rehearsals
+
+
+@pytest.mark.parametrize("rows", [1000, 10**6, 10**7, 10**8])
+def test_what_is_done_once_and_what_tracing_takes_is_not_multiplied_by_rows(rows: int) -> None:
+    foretold, rehearsals = on_a_clock(rows)
+    assert foretold == pytest.approx(0.3 + 1e-5 * rows)
+    assert any(traced for _, traced in rehearsals.ran), "tracing must be in it for this to show anything"
+
+
+@pytest.mark.parametrize("fixed", [0.0, 0.3, 3.0])
+def test_one_disturbed_run_of_a_pilot_does_not_decide_about_a_long_run(fixed: float) -> None:
+    # The opening is the first run by the shortest plan: what is disturbed is the first of each that counts.
+    for busy in (0, 1):
+        foretold, _ = on_a_clock(10**7, fixed=fixed, busy=busy, effort=60.0)
+        assert 0.5 <= foretold / (fixed + 1e-5 * 10**7) <= 2.0

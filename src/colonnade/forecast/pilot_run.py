@@ -15,8 +15,8 @@ from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation, Run
 from colonnade.forecast.clock import Clock
-from colonnade.forecast.cost import Cost, weighted
-from colonnade.forecast.pilots import MOST_CELLS, Pilot
+from colonnade.forecast.cost import Cost
+from colonnade.forecast.pilots import MOST_CELLS, Pilot, longest, summed
 from colonnade.forecast.synthetic import Invented
 from colonnade.methods.method import Found, Method, TrainedModel, TrainingSpec
 from colonnade.models.fitting import NoiseWarning
@@ -27,9 +27,10 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program
 
 TESTED = 4000
-# How often a quick plan is run at first, on other people each time; and a pilot that is too short to be timed well.
+# How often a quick plan is run at first, on other people each time; and a pilot that is too short to be timed well by
+# one run, or that stands for so long a run that timing it again is little beside it.
 DRAWS = TRIES = 2
-SHORT = 0.3
+SHORT, TIMED_BY_ONE, LITTLE = 0.3, 1.0, 1 / 32
 # No ledger is asked about anybody here.
 _UNLIMITED = (1e9, 0.5)
 
@@ -105,7 +106,7 @@ class Rehearsals:
     methods are compared on pairs of runs that differ in nothing else, and one plan always has one answer.
 
     `effort` is how many seconds the whole of a plan may take; `draws` how often it is then run at first; `tries` how
-    often a pilot too short to be timed well; `weighed` says whether memory is measured too, which makes one of the runs
+    often a pilot that is to be timed well; `weighed` says whether memory is measured too, which makes one of the runs
     slow. `told` hears after each run how many seconds the rest of this plan's may take.
     """
 
@@ -127,33 +128,28 @@ class Rehearsals:
     def rehearse(self, method: Method, asked: TrainingSpec, plan: Plan) -> Rehearsed:
         """What the plan costs: all of it where that is quick, otherwise by pilots."""
         listed = sorted(method.pilots(plan), key=lambda pilot: pilot.share)
-        # Tables of noise and compiled code are made by whatever comes first, whose seconds count for little else.
+        # Tables of noise and compiled code are made by whatever comes first, whose seconds count for nothing else.
         opening, learnt = self.perform(method, asked, listed[0].plan)
         split = isinstance(learnt, TrainedModel) and learnt.split
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
-            # Tables and compiled code hardly lengthen a run that takes longer than a whole one may.
-            served = (opening, learnt) if listed[0].plan == plan and opening.seconds > self.effort else None
             # Tracing slows what it measures, and a pilot holds as much as the whole.
-            traced = (
-                self._memory(method, asked, listed, [opening] * len(listed), plan.rows)
-                if len(listed) > 1
-                else 0
-            )
-            return replace(self._whole(method, asked, plan, memory=traced, served=served), split=split)
+            traced = self._memory(method, asked, listed, plan.rows) if len(listed) > 1 else 0.0
+            return replace(self._whole(method, asked, plan, memory=traced), split=split)
         self.told(self.effort)
-        # Tracing adds little to the seconds of a run that is long, which then serves for memory too.
-        long = opening.seconds >= SHORT
-        costs = [opening if long else self.perform(method, asked, listed[0].plan)[0]]
-        for pilot in listed[1:]:
-            costs.append(self.perform(method, asked, pilot.plan, traced=long and self.weighed)[0])
-        cost = weighted([(pilot.weight, found) for pilot, found in zip(listed, costs, strict=True)])
-        memory = self._memory(method, asked, listed, costs, plan.rows)
+        # Weights magnify whatever is in one pilot's seconds and not in another's: what came first, which made tables
+        # and compiled code, and what is traced, which tracing slows, are no measure of time.
+        costs = [self.perform(method, asked, pilot.plan)[0] for pilot in listed]
+        cost = summed(listed, costs)
+        memory = self._memory(method, asked, listed, plan.rows)
         if cost.seconds <= self.effort and plan.rows <= self.most:
             return replace(self._whole(method, asked, plan, memory=memory), split=split)
-        timed = zip(listed, costs, strict=True)
-        cost = weighted([(pilot.weight, self._timed(method, asked, pilot, once)) for pilot, once in timed])
-        return Rehearsed(replace(cost, memory=memory), whole=False, split=split)
+        again = max(TIMED_BY_ONE, min(self.effort, LITTLE * longest(listed, costs)))
+        timed = [
+            self._timed(method, asked, pilot, once) if longest(listed, costs, pilot.share) < again else once
+            for pilot, once in zip(listed, costs, strict=True)
+        ]
+        return Rehearsed(replace(summed(listed, timed), memory=memory), whole=False, split=split)
 
     def perform(
         self, method: Method, asked: TrainingSpec, plan: Plan, *, traced: bool = False, trial: int = 0
@@ -192,16 +188,8 @@ class Rehearsals:
             return None
         return score if asked.task == "regression" else 1.0 - score
 
-    def _whole(
-        self,
-        method: Method,
-        asked: TrainingSpec,
-        plan: Plan,
-        *,
-        memory: float = 0.0,
-        served: tuple[Cost, Found] | None = None,
-    ) -> Rehearsed:
-        first = served or self.perform(method, asked, plan)
+    def _whole(self, method: Method, asked: TrainingSpec, plan: Plan, *, memory: float = 0.0) -> Rehearsed:
+        first = self.perform(method, asked, plan)
         runs, seconds = [first], [first[0].seconds]
         if self.weighed and not memory:
             long = first[0].seconds >= SHORT
@@ -218,22 +206,16 @@ class Rehearsals:
 
     def _timed(self, method: Method, asked: TrainingSpec, pilot: Pilot, once: Cost) -> Cost:
         """The weights magnify what disturbs a short run; the quickest of some is disturbed least."""
-        if once.seconds >= SHORT:
-            return once
         more = [self.perform(method, asked, pilot.plan)[0] for _ in range(self.tries - 1)]
         return replace(once, seconds=min(each.seconds for each in (once, *more)))
 
-    def _memory(
-        self, method: Method, asked: TrainingSpec, listed: Sequence[Pilot], costs: Sequence[Cost], rows: int
-    ) -> float:
+    def _memory(self, method: Method, asked: TrainingSpec, listed: Sequence[Pilot], rows: int) -> float:
         """The most memory: a straight line in rows, through the shortest pilots with the fewest and the most."""
         if not self.weighed:
             return 0.0
 
         def traced(place: int) -> float:
-            return (
-                costs[place].memory or self.perform(method, asked, listed[place].plan, traced=True)[0].memory
-            )
+            return self.perform(method, asked, listed[place].plan, traced=True)[0].memory
 
         places = range(len(listed))
         fewest = min(places, key=lambda place: (listed[place].plan.rows, listed[place].share))

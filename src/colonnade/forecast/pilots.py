@@ -11,9 +11,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from colonnade.forecast.cost import Cost, weighted
 from colonnade.protocols.plans import Plan
 
 P = TypeVar("P", bound=Any)
@@ -69,6 +70,29 @@ def product(axes: Sequence[Axis], at: Callable[..., P]) -> tuple[Pilot, ...]:
         )
         pilots.append(Pilot(at(*numbers), math.prod(weight for _, weight in chosen), share))
     return tuple(pilots)
+
+
+def summed(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> Cost:
+    """What the whole costs by the costs of its pilots, in no more seconds than it can take at most.
+
+    >>> pilots = product([Axis(200, 2, 6)], int)
+    >>> quiet, busy = ([Cost(seconds=3.0), Cost(seconds=seconds)] for seconds in (7.0, 31.0))
+    >>> round(summed(pilots, quiet).seconds), round(summed(pilots, busy).seconds)
+    (201, 300)
+    """
+    cost = weighted([(pilot.weight, found) for pilot, found in zip(pilots, costs, strict=True)])
+    return replace(cost, seconds=min(cost.seconds, longest(pilots, costs)))
+
+
+def longest(pilots: Sequence[Pilot], costs: Sequence[Cost], share: float = 1.0) -> float:
+    """How many seconds a run with so large a share of the work takes at most, by any of the pilots.
+
+    Nothing that a run does takes less than no time: a longer one takes at most in proportion to its share, a shorter
+    one no longer. If one pilot was disturbed, the others say how far it can be right.
+    """
+    return min(
+        found.seconds * max(1.0, share / pilot.share) for pilot, found in zip(pilots, costs, strict=True)
+    )
 
 
 def kept(plan: P, shorter: P, *names: str) -> P:
