@@ -86,8 +86,8 @@ def study(data: Path, quick: bool) -> list[Part]:
             phishing_title,
             lambda: phishing_section(
                 {parties: phishing(data, parties) for parties in (5, 10)},
-                epochs=size.epochs,
-                seeds=size.seeds,
+                epochs=PUBLISHED.epochs,
+                seeds=PUBLISHED.seeds,
                 kept=Path("build/phishing"),
             ),
         ),
