@@ -4,7 +4,7 @@ BENCHMARKS := field_kernels moments noise gram functional paillier encrypted int
 # These want public data sets.
 STUDIES := utility margin judge tables calibration
 
-.PHONY: demo demo-federation docs test test-the-rest coverage check format bench reproduce wheelhouse sbom clean
+.PHONY: demo demo-federation docs test coverage check format bench reproduce wheelhouse sbom clean
 
 demo: .venv/core
 	$(BIN)/colonnade demo
@@ -26,10 +26,6 @@ ACCOUNTING := tests/privacy tests/vectors tests/noise src/colonnade/privacy src/
 
 test: .venv/ready
 	$(PYTEST)
-
-# All but what `make coverage` runs: with it, every test once.
-test-the-rest: .venv/ready
-	$(PYTEST) $(addprefix --ignore=,$(ACCOUNTING))
 
 # Every branch of the two rooms that guarantees rest on, by their tests and examples. Rooms are named by path, so
 # that coverage need not import them to find them.
