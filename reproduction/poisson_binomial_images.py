@@ -88,7 +88,7 @@ class Bench:
     """Runs of one set, each kept as soon as it is there, with the seconds of a processor that it took."""
 
     def __init__(self, name: str, pieces: Pieces) -> None:
-        self.name, self.pieces, self.seconds = name, pieces, 0.0
+        self.name, self.pieces, self.took = name, pieces, dict[str, float]()
 
     def curves(
         self, data: Data, settings: Sequence[Setting], *, epochs: int, embedding: int, seed: int
@@ -96,7 +96,7 @@ class Bench:
         """Accuracy on the rows of `data` that are not trained on, by epoch, for every setting."""
         key = f"{self.name}, {data.train.shape[1]}, {epochs}, P = {embedding}, {seed}: {list(settings)}"
         made = self.pieces.get(key, partial(_trained, data, settings, epochs, embedding, seed))
-        self.seconds += made["seconds"]
+        self.took[key] = made["seconds"]
         curves: list[list[float]] = made["curves"]
         return curves
 
@@ -119,7 +119,7 @@ def images_section(sets: Mapping[str, Images], *, seeds: Sequence[int], kept: Pa
     found = {name: _found(benches[name], study, seeds) for name, study in sets.items()}
     tables = (*(_table(name, sets[name].data, each) for name, each in found.items()), _choices(sets, found))
     pictures = tuple(_picture(name, each.curves) for name, each in found.items()) if kept else ()
-    seconds = {name: round(bench.seconds, 1) for name, bench in benches.items()}
+    seconds = {name: round(sum(bench.took.values()), 1) for name, bench in benches.items()}
     text = _text(sets, found, runs=len(seeds))
     return Section(
         IMAGES_TITLE, text, tables, pictures, sum(seconds.values()), facts={"processor seconds": seconds}
