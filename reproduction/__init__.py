@@ -11,3 +11,9 @@ and studies of our own, with a page each.
 Quoted numbers are those printed in a paper's text or tables; no curve is estimated. What cannot be run, because data
 or a setting is not available, is said.
 """
+
+import os
+
+# One thread of linear algebra: threads that wait for each other on a busy machine took ten times the processor time of
+# what they computed.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
