@@ -21,7 +21,8 @@ from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
 from colonnade.report.numbers import left_text, size_text
-from colonnade.report.text import budget_lines, run_text, table_lines
+from colonnade.report.plain import table_lines
+from colonnade.report.text import budget_lines, run_text
 
 
 class Tags(HTMLParser):

@@ -14,7 +14,8 @@ from tables_people import people, release_with
 
 from colonnade.report.describing import description_facts, description_text
 from colonnade.report.judged import judgement_facts
-from colonnade.report.text import judged_lines, table_lines
+from colonnade.report.plain import table_lines
+from colonnade.report.text import judged_lines
 from colonnade.scoring.judgement import judge_rows
 
 

@@ -92,7 +92,8 @@ def evaluate(
         say_json(facts)
         return
     from colonnade.report.judged import judged_note
-    from colonnade.report.text import judged_lines, wrapped
+    from colonnade.report.plain import wrapped
+    from colonnade.report.text import judged_lines
 
     for line in judged_lines(facts, width()):
         say(line)

@@ -164,7 +164,7 @@ def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
 
 
 def _say(found: Scores, output: Path | None, *, training: bool) -> None:
-    from colonnade.report.text import table_lines, wrapped
+    from colonnade.report.plain import table_lines, wrapped
     from colonnade.scoring.score import score_rows
 
     for line in table_lines(score_rows(found)[: SHOWN + 1], width()):
@@ -185,7 +185,7 @@ def _say(found: Scores, output: Path | None, *, training: bool) -> None:
 
 
 def _say_left_out(found: Scores) -> None:
-    from colonnade.report.text import table_lines
+    from colonnade.report.plain import table_lines
 
     if not found.left_out:
         return

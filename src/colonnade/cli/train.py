@@ -50,7 +50,8 @@ def train(
     if as_json:
         say_json(facts)
         return
-    from colonnade.report.text import run_text, wrapped
+    from colonnade.report.plain import wrapped
+    from colonnade.report.text import run_text
 
     # What the run brought comes first.
     besides = []

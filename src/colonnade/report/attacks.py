@@ -10,8 +10,7 @@ from colonnade.attacks.campaign import Finding
 from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 from colonnade.report.facts import Facts
-from colonnade.report.plain import lines_text
-from colonnade.report.text import table_lines, wrapped
+from colonnade.report.plain import lines_text, table_lines, wrapped
 
 DEFENCES = {"none": "without a defence", "sound": "with noise before encryption"}
 

@@ -11,8 +11,7 @@ from markupsafe import Markup, escape
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.privacy.words import observer_text
 from colonnade.report.facts import Facts
-from colonnade.report.plain import lines_text
-from colonnade.report.text import wrapped
+from colonnade.report.plain import lines_text, wrapped
 
 MEANING = (
     "A lower bound near 0 proves nothing: it says that these observers, with these statistics and so few trials, saw "

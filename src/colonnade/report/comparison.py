@@ -14,9 +14,8 @@ from colonnade.report.compared import compared_text
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import render
 from colonnade.report.numbers import size_text, spent_text
-from colonnade.report.plain import lines_text
+from colonnade.report.plain import lines_text, table_lines, wrapped
 from colonnade.report.recommending import recommendation, shown_epsilon
-from colonnade.report.text import table_lines, wrapped
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")

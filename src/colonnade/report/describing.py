@@ -16,7 +16,7 @@ from colonnade.report.charts import Axes, Chart, Series, svg
 from colonnade.report.facts import Facts
 from colonnade.report.html import render
 from colonnade.report.pictures import effect_picture, effect_scale
-from colonnade.report.text import table_lines, wrapped
+from colonnade.report.plain import table_lines, wrapped
 
 SHOWN_PAIRS = 12
 READ = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Sequence
 
 from colonnade.privacy.guarantee import delta_text
@@ -13,13 +12,11 @@ from colonnade.report.facts import Facts
 from colonnade.report.judged import beside_text, confusion_rows, figure_rows, judged_note
 from colonnade.report.labels import label_rows
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
-from colonnade.report.plain import lines_text, one_line
+from colonnade.report.plain import lines_text, one_line, table_lines, wrapped
 from colonnade.report.verdict import verdict_line
 
 TEXT_ROWS = 5
 TEXT_COLUMNS = 8
-# A cell of a table is not wrapped to less.
-_NARROWEST = 12
 NONE_STANDS_OUT = (
     "No single column stands out of the noise. Together they can still predict: what is said of one column depends on "
     "telling it apart from the others, and that is what the noise hides first."
@@ -322,81 +319,3 @@ def exact_text(party: str, item: Facts) -> str:
         f"Besides, {party}'s part of the exact scores of {people} of {item['dataset']!r} went to {item['receiver']}: "
         "no ε covers them."
     )
-
-
-def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, heads: bool = True) -> list[str]:
-    """Rows in columns, indented; wider than `width`, long cells are wrapped, and where that is not enough rows stack.
-
-    `heads` is whether the first row names the columns, whose names then stand before stacked cells.
-
-    >>> table_lines([("a", "bb"), ("ccc", "d")])
-    ['  a    bb', '  ccc  d']
-    >>> table_lines([("who", "what"), ("bank", "a long sentence of many words about something")], width=40)
-    ['  who   what', '  bank  a long sentence of many words', '        about something']
-    >>> table_lines([("one", "two", "three"), ("a" * 15, "b" * 15, "c" * 15)], width=40)
-    ['  aaaaaaaaaaaaaaa', '    two: bbbbbbbbbbbbbbb', '    three: ccccccccccccccc']
-    >>> table_lines([("a" * 25, "b" * 25)], width=40, heads=False)
-    ['  aaaaaaaaaaaaaaaaaaaaaaaaa', '    bbbbbbbbbbbbbbbbbbbbbbbbb']
-    """
-    if not rows:
-        return []
-    rows = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    least = [min(size, max(_NARROWEST, *_longest_words(rows, at))) for at, size in enumerate(widths)]
-    while width is not None and sum(widths) + 2 * len(widths) > max(width, _NARROWEST):
-        excess = [size - small for size, small in zip(widths, least, strict=True)]
-        if not any(excess):
-            return _stacked(rows if heads else [[""] * len(widths), *rows], width)
-        widths[max(range(len(widths)), key=lambda at: (excess[at] > 0, widths[at]))] -= 1
-    lines = []
-    for row in rows:
-        cells = [
-            textwrap.wrap(cell, size, break_on_hyphens=False) or [""] if size else [""]
-            for cell, size in zip(row, widths, strict=True)
-        ]
-        for place in range(max(map(len, cells))):
-            parts = [cell[place] if place < len(cell) else "" for cell in cells]
-            lines.append("  " + "  ".join(map(str.ljust, parts, widths)).rstrip())
-    return lines
-
-
-def _longest_words(rows: Sequence[Sequence[str]], at: int) -> tuple[int, ...]:
-    return tuple(max(map(len, row[at].split()), default=0) for row in rows)
-
-
-def _stacked(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Each row as a block: its first cell, then every other one after the name of its column."""
-    heads, *rest = rows
-    lines = []
-    for first, *cells in rest:
-        named = zip(heads[1:], cells, strict=True)
-        lines += wrapped([first], width)
-        lines += wrapped(
-            (f"{head}: {cell}" if head else cell for head, cell in named if cell), width, indent="    "
-        )
-    return lines
-
-
-def wrapped(
-    sentences: Iterable[str], width: int | None, *, bullet: str = "", indent: str = "  "
-) -> list[str]:
-    """Sentences as indented lines, at most `width` wide; one line each without a width.
-
-    >>> wrapped(["One.", "Two."], None, bullet="- ")
-    ['  - One.', '  - Two.']
-    """
-    indent += bullet
-    sentences = map(one_line, sentences)
-    if width is None:
-        return [indent + sentence for sentence in sentences]
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(
-            sentence,
-            width=max(width, 40),
-            initial_indent=indent,
-            subsequent_indent=" " * len(indent),
-            break_on_hyphens=False,
-        )
-    ]

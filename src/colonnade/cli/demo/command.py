@@ -74,7 +74,8 @@ def demo(
         many = {CENSUS: made[DemoSize.many]} if DemoSize.many in made else {}
         say_json({**made.get(DemoSize.few, {}), **many})
         return
-    from colonnade.report.text import run_text, wrapped
+    from colonnade.report.plain import wrapped
+    from colonnade.report.text import run_text
     from colonnade.report.verdict import verdict_line
 
     wide = width()

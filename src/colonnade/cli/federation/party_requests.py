@@ -138,7 +138,7 @@ def _facts(request: Request) -> dict[str, Any]:
 
 def _say(request: Request, kit: Path) -> None:
     from colonnade.report.numbers import left_text
-    from colonnade.report.text import table_lines
+    from colonnade.report.plain import table_lines
 
     times = f"asked {request.asked[:16].replace('T', ' ')} UTC"
     until = f", until {request.until[:16].replace('T', ' ')}" if request.state == "waiting" else ""

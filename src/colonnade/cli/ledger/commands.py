@@ -137,7 +137,8 @@ def _say_totals(facts: dict[str, Any]) -> None:
     from colonnade.privacy.words import observers_text, unit_text
     from colonnade.report.accounts import merged
     from colonnade.report.numbers import left_text
-    from colonnade.report.text import budget_lines, table_lines, wrapped
+    from colonnade.report.plain import table_lines, wrapped
+    from colonnade.report.text import budget_lines
 
     say("\nBudgets")
     for line in budget_lines([facts], width()):

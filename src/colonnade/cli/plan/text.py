@@ -7,8 +7,8 @@ from typing import Any
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.privacy.words import observer_text
 from colonnade.report.numbers import duration_text, size_text, spent_text
-from colonnade.report.plain import lines_text
-from colonnade.report.text import guarantee_lines, table_lines, wrapped
+from colonnade.report.plain import lines_text, table_lines, wrapped
+from colonnade.report.text import guarantee_lines
 
 HEAD = ("method", "error", "ε ≤", "sent", "rounds", "time", "memory", "budgets")
 _WAYS = {

@@ -64,7 +64,7 @@ def runs(
         made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
         say(f"There are no runs in {folder}; {made}.")
         return
-    from colonnade.report.text import table_lines
+    from colonnade.report.plain import table_lines
 
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in found]
     for text in table_lines([tuple(found[0]), *rows], width()):
