@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from time import process_time
 import torch
 
 from colonnade.methods.network.modules import ResNet18
+from reproduction.message_encryption import TITLE as ENCRYPTED
 from reproduction.sections import Part, Section, Table, load, said, timed
 from reproduction.split_networks import EMBEDDING
 from reproduction.split_training import BATCH
@@ -41,8 +41,7 @@ def _section() -> Section:
 What is left out above because of the machine, with the time that it would take on one processor of it. Each is in
 proportion to what was run of the same and how long that took, in the sections above: people, epochs, settings and runs
 each count once, and columns under encryption. Where others used the machine meanwhile, it is an upper figure. ResNet-18
-was timed for a quarter of a batch. `python -m reproduction --full` runs the grid on phishing,
-`python -m reproduction.every_digit` the digits; they go on where they stopped.
+was timed for a quarter of a batch. `python -m reproduction.every_digit` runs the digits, and goes on where it stopped.
 """
     table = Table("Not run, and how long it would take", ("what", "one processor"), rows)
     return Section(TITLE, text, (table,), (), watch.seconds, facts={"seconds": found})
@@ -50,41 +49,17 @@ was timed for a quarter of a batch. `python -m reproduction --full` runs the gri
 
 def _listed() -> dict[str, Ahead]:
     encrypted = {
-        f"encryption, {epochs} epochs": Ahead(
-            f"HDP-VFL, Figure 3: training under encryption, 10,000 people, {epochs} epochs",
-            partial(_encrypted, 10_000 * epochs),
-        )
-        for epochs in (4, 10)
-    } | {
-        f"encryption, {people} people": Ahead(
-            f"HDP-VFL, Figure 3: training under encryption, {people:,} people, one epoch",
-            partial(_encrypted, people),
-        )
-        for people in (40_000, 100_000)
-    }
-    encrypted |= {
         f"encryption, {name}": Ahead(
             f"HDP-VFL, Figures 1 and 4: training under encryption on {name}, 10 epochs, 10 runs",
-            partial(_encrypted, 100 * people, columns=columns),
+            partial(_encrypted, name),
         )
-        for name, columns, people in (("Breast", 30, 455), ("Credit", 23, 24_000), ("Adult", 46, 36_178))
+        for name in ("Credit", "Adult")
     }
     return encrypted | {
         "every digit": Ahead(
             "Vertical logistic regression, Figure 3: one epoch of all 12,665 digits 0 and 1 under ciphertexts, without "
             "a defence and with the sound one, read by the attacker",
             partial(_kept, "vertical_logistic", "MNIST 0/1: attacks on recorded ciphertexts", 12_665 / 1024),
-        ),
-        "phishing grid": Ahead(
-            "PBM-VFL, Figures 4 and 6 and Table 3: the whole grid on phishing with 5 and with 10 parties, 100 epochs "
-            "and three runs of each",
-            # 40 epochs with five and 20 with ten were run, once.
-            partial(
-                _kept,
-                "poisson_binomial",
-                "Phishing, five and ten parties",
-                300 * (5 + 10) / (40 * 5 + 20 * 10),
-            ),
         ),
         "ResNet-18 on CIFAR-10": Ahead(
             "PBM-VFL, Table 1 and Figure 2: one setting as published, ResNet-18, 50,000 images, 600 epochs",
@@ -103,15 +78,9 @@ def _kept(study: str, title: str, times: float) -> float:
     return times * _of(study, title).seconds
 
 
-def _encrypted(uses: int, *, columns: int = 24) -> float:
-    """Seconds under encryption for so many people times epochs; 24 columns were run."""
-    facts: Mapping[str, float] = _of("private_messages", "Figure 3: seconds").facts
-    run: dict[int, float] = {}
-    for key, seconds in facts.items():
-        found = re.fullmatch(r"encrypted (\d+) (\d+)", key)
-        if found:
-            run[int(found[1]) * int(found[2])] = seconds
-    return uses * sum(run.values()) / sum(run) * columns / 24
+def _encrypted(name: str) -> float:
+    """What the section on encryption foretells of a set."""
+    return float(_of("private_messages", ENCRYPTED).facts[f"{name}, seconds foretold"])
 
 
 def _deep(uses: int) -> float:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,7 @@ from reproduction.poisson_binomial_data import (
 )
 from reproduction.poisson_binomial_images import IMAGES_TITLE, SETTINGS, Images, images_section
 from reproduction.poisson_binomial_phishing import phishing_section
-from reproduction.sections import EFFORT, Part, Section, Table, timed
+from reproduction.sections import Part, Section, Table, timed
 from reproduction.split_networks import EMBEDDING
 from reproduction.split_training import BATCH, RATE, Data, Recipe, Setting, Trainer
 
@@ -47,24 +45,10 @@ PRINTED_TABLE_2 = {
 PRINTED_NPQ = ("10", "0.38")
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much is trained on phishing: epochs by parties, and the seeds of the runs."""
-
-    epochs: Mapping[int, int]
-    seeds: tuple[int, ...]
-
-
-SMALLER = Size({5: 40, 10: 20}, (0,))
-PUBLISHED = Size({5: 100, 10: 100}, (0, 1, 2))
-"""As published: hours, which go on where they stopped."""
-
-
 def study(data: Path, quick: bool) -> list[Part]:
     """All sections of this paper."""
     torch.set_num_threads(1)
     phishing_title, tool_title = "Phishing, five and ten parties", "Which tool to take"
-    size = PUBLISHED if EFFORT.full else SMALLER
     if quick:
         return [
             Part(
@@ -86,8 +70,8 @@ def study(data: Path, quick: bool) -> list[Part]:
             phishing_title,
             lambda: phishing_section(
                 {parties: phishing(data, parties) for parties in (5, 10)},
-                epochs=PUBLISHED.epochs,
-                seeds=PUBLISHED.seeds,
+                epochs={5: 100, 10: 100},
+                seeds=(0, 1, 2),
                 kept=Path("build/phishing"),
             ),
         ),

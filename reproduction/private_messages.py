@@ -16,6 +16,8 @@ from colonnade.methods.table import METHODS
 from colonnade.report.comparison import comparison_facts, comparison_picture
 from reproduction.message_costs import BATCH, poisson_regression, running_time
 from reproduction.message_data import hetero, made_up, made_up_counts, visits
+from reproduction.message_encryption import TITLE as ENCRYPTED
+from reproduction.message_encryption import under_encryption
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, spread_text, timed
 from reproduction.vertical import vertical
 
@@ -61,6 +63,14 @@ def study(data: Path, quick: bool) -> list[Part]:
             ),
         ),
         Part(
+            ENCRYPTED,
+            lambda: under_encryption(
+                {name: people(name) for name in sets},
+                runs=runs,
+                kept=None if quick else Path("build/under-encryption.json"),
+            ),
+        ),
+        Part(
             "Figure 2: epochs and radius",
             lambda: _hyper_parameters(people("Breast"), epsilons=(1.0,) if quick else PRINTED, runs=runs),
         ),
@@ -71,6 +81,7 @@ def study(data: Path, quick: bool) -> list[Part]:
                 sizes=(200,) if quick else (10_000, 20_000, 40_000, 100_000),
                 epochs=(1,) if quick else (1, 2, 4, 10),
                 encrypted_most=0 if quick else 100_000,
+                kept=None if quick else Path("build/running-time.json"),
             ),
         ),
         Part(
