@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from learn_releases import Shoppers
 
-from colonnade import LinearRegression, LogisticRegression, MomentRelease, Schema, Table
+from colonnade import PCA, LinearRegression, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.label import LabelBlock
 from colonnade.errors import LabelMismatch, Misdeclared, SchemaError, UnknownKey
 from colonnade.federation.federation import Federation
@@ -147,6 +147,11 @@ def test_a_release_of_several_labels_is_kept_whole_and_one_of_a_single_label_as_
         Exception, match="written in version 4 of the format, and this Colonnade reads up to 3"
     ):
         MomentRelease.load(tmp_path / "whole")
+
+
+def test_principal_components_are_those_of_any_view(release: MomentRelease) -> None:
+    whole, first = PCA(n_components=2).fit(release), PCA(n_components=2).fit(release.for_label())
+    assert whole.components_ == pytest.approx(first.components_)
 
 
 def test_labels_of_unequal_weight_are_no_release(release: MomentRelease) -> None:
