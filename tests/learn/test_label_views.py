@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from learn_releases import Shoppers
 
-from colonnade import LinearRegression, LogisticRegression, MomentRelease, Schema, Table
+from colonnade import PCA, LinearRegression, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.label import LabelBlock
 from colonnade.errors import LabelMismatch, Misdeclared, SchemaError, UnknownKey
 from colonnade.federation.federation import Federation
@@ -155,6 +155,11 @@ def test_a_release_kept_from_before_is_read_as_it_was_then() -> None:
     assert moments.counts == pytest.approx([84.5246585831858, 114.5414160749443])
     assert moments.count_noise == pytest.approx(1.4145157355343727)
     assert kept.for_label() is kept and kept.label_names == ("buys",)
+
+
+def test_principal_components_are_those_of_any_view(release: MomentRelease) -> None:
+    whole, first = PCA(n_components=2).fit(release), PCA(n_components=2).fit(release.for_label())
+    assert whole.components_ == pytest.approx(first.components_)
 
 
 def test_labels_of_unequal_weight_are_no_release(release: MomentRelease) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 from dp_accounting import dp_event, rdp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from privacy_strategies import additive, events
 
@@ -289,9 +289,24 @@ def test_the_normal_curve_is_the_formula_at_fifty_digits(mu: float, epsilon: flo
         exact -= mp.exp(epsilon) * mp.ncdf(-mp.mpf(mu) / 2 - mp.mpf(epsilon) / mu)
         ours = gaussian_delta(mu, epsilon)
         if exact > mp.mpf("1e-300"):
-            assert abs(ours - exact) <= 1e-9 * exact
+            assert exact <= ours <= (1 + 1e-8) * exact
         else:
             assert exact < ours < 1e-299
+
+
+@given(st.floats(-9, 3), st.floats(-1, 37))
+@example(-6.0, -1.0)
+@example(-9.0, 0.0)
+@example(3.0, 37.0)
+def test_the_normal_curve_is_nowhere_below_the_formula(digits: float, place: float) -> None:
+    mu = 10**digits
+    # Below 0 a part of the way to where the first tail is one half, above it so many deviations beyond.
+    epsilon = mu * mu / 2 * (1 + place) if place < 0 else mu * mu / 2 + mu * place
+    with mp.workprec(300):
+        beyond = mp.mpf(epsilon) / mu
+        exact = mp.ncdf(mp.mpf(mu) / 2 - beyond) - mp.exp(epsilon) * mp.ncdf(-mp.mpf(mu) / 2 - beyond)
+        lost = 1e-10 + 2.0**-40 / mu
+        assert exact <= gaussian_delta(mu, epsilon) <= min(mp.mpf(1), exact * (1 + lost))
 
 
 @given(st.floats(0.01, 50), st.floats(-14, -0.5))

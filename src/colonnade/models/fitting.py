@@ -67,7 +67,8 @@ def obtain(
     What would not be a linear model of this loss, the task's own if it is empty, or of this label, the first if none is
     named, is refused before anything is run.
     """
-    labels = declared_labels(source)
+    # Principal components are of features, whatever else there is to learn.
+    labels = () if task == "pca" else declared_labels(source)
     if label is not None or len(labels) > 1:
         _check_label(task, label, labels)
     if isinstance(source, TrainedModel):

@@ -16,11 +16,14 @@ from collections.abc import Callable
 from colonnade.privacy.special import scaled_erfc
 
 _LAST_BITS = 2.0**-51
+_SCALED_BITS = 2.0**-48  # two scaled tails, each within 2⁻⁵⁰, and what their arguments were rounded by
 _SMALLEST = 5e-324  # a tail below every double is still not zero
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """δ at this ε for a μ-GDP release.
+    """δ at this ε for a μ-GDP release, not below it: what doubles lose is added.
+
+    `lower` is that of some ε′ within 2⁻⁵²·max(ε, μ²) of ε, and δ falls by at most e^ε Φ(−μ/2 − ε/μ) a unit of ε.
 
     >>> round(gaussian_delta(0.268051, 1.0), 8)
     1e-05
@@ -33,10 +36,13 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     common = math.exp(-lower * lower / 2)
     # e^ε φ(upper) = φ(lower): with the common factor outside, nothing overflows and the difference keeps its digits.
     second = scaled_erfc((lower + mu) / math.sqrt(2))
+    moved = _LAST_BITS * (epsilon + mu * mu) * second
     if lower < 0:
-        return 0.5 * (math.erfc(lower / math.sqrt(2)) - common * second)
+        rest = math.erfc(lower / math.sqrt(2)) + _SCALED_BITS
+        return min(1.0, 0.5 * (rest - common * (second - moved)))
     first = scaled_erfc(lower / math.sqrt(2))
-    return max(0.5 * common * (first - second + _LAST_BITS * first), _SMALLEST)
+    common *= 1.0 + _LAST_BITS * (2.0 + lower * lower)
+    return 0.5 * common * (first - second + _SCALED_BITS * first + moved) + 2 * _SMALLEST
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
