@@ -37,7 +37,8 @@ def test_a_ledger_of_format_4_is_read_and_takes_decisions(
     ledger = Ledger.open(path)
     assert ledger.receipt().head == "90a745f026b1927ca2e026f93c71c196464d9dc05256392c23629457200c1a9a"
     (before,) = ledger.totals()
-    assert (before.part, before.epsilon) == ("training", pytest.approx(0.43441638009089256, rel=1e-14))
+    assert before.part == "training"
+    assert before.epsilon == pytest.approx(0.43441638009089256, rel=1e-14)
     assert not ledger.decisions()
     assert format_of(path) == 4
     for _ in range(2):
