@@ -68,11 +68,11 @@ def in_process_seconds(folder: Path) -> float:
         "import sys, time\n"
         "from colonnade.federation.job import Job\n"
         "from colonnade.federation.party_file import federation_of, party_files\n"
-        "from colonnade.federation.train import found_for\n"
+        "from colonnade.federation.train import result_for\n"
         "job = Job.load(sys.argv[1])\n"
         "federation = federation_of(job, party_files(job))\n"
         "began = time.perf_counter()\n"
-        "found_for(job, federation)\n"
+        "result_for(job, federation)\n"
         "print(time.perf_counter() - began)\n"
     )
     done = subprocess.run(

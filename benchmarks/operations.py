@@ -46,7 +46,7 @@ from two_houses import MEMBERS, PARTIES, job_text, split
 
 from colonnade.errors import ColonnadeError
 from colonnade.runtime.presence import Presence
-from colonnade.runtime.processes import family
+from colonnade.runtime.processes import kit_processes
 
 IDLE = 200
 LONG = split(600)
@@ -87,10 +87,10 @@ def duplicate(running: Live) -> float:
 
 def kill_whole(running: Live, member: str) -> None:
     """End everything of a member at once, and start it again."""
-    for process in family(running.kits[member]):
+    for process in kit_processes(running.kits[member]):
         with suppress(Exception):
             process.kill()
-    running.until(lambda: not family(running.kits[member]))
+    running.until(lambda: not kit_processes(running.kits[member]))
     running.start(member)
 
 

@@ -33,7 +33,7 @@ from colonnade.federation.federation import Federation
 from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.forecast import forecast
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.alignment import Alignment
@@ -117,7 +117,7 @@ def compared(shape: Shape, repeats: int) -> dict[str, Any]:
         rows=shape.rows,
         held=dict.fromkeys(schemas, shape.rows + shape.alone),
     )
-    rehearsals = Rehearsals(schemas, effort=0.0, weighed=False)
+    rehearsals = PilotRuns(schemas, effort=0.0, weighed=False)
     predicted = forecast(rehearsals, method, asked, plan, matching=matching, simulated=False).cost
     spent = time.perf_counter() - began
     seconds, wall = [], []

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation, released
 from colonnade.methods.margin.ideal import descended
-from colonnade.methods.margin.method import learnt as margin_learnt
+from colonnade.methods.margin.method import linear_model as margin_learnt
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows
 from colonnade.methods.method import TrainedModel, TrainingSpec

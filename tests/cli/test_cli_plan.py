@@ -14,14 +14,14 @@ from colonnade.cli.plan import text as plan_words
 from colonnade.cli.plan.command import _named as named
 from colonnade.cli.plan.text import plan_text
 from colonnade.federation.job import Job
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.table import METHODS, methods_for
 
 USAGE, INPUT, PLAN = 2, 3, 4
-REHEARSE = Rehearsals.rehearse
+REHEARSE = PilotRuns.rehearse
 
 
 def plan(project: Project, *options: str) -> int:
@@ -202,7 +202,7 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     )
     rehearsed: list[str] = []
     monkeypatch.setattr(
-        Rehearsals,
+        PilotRuns,
         "rehearse",
         lambda self, method, asked, plan: (
             untyped(rehearsed).append(method.name) or REHEARSE(self, method, asked, plan)

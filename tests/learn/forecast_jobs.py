@@ -13,7 +13,7 @@ from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.forecast.cost import Cost
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.plans import Plan, Task
@@ -60,7 +60,7 @@ def planned(
 
 def foretold(method: str, asked: TrainingSpec, plan: Plan, made: list[Table]) -> Cost:
     """The forecast from pilots alone."""
-    rehearsals = Rehearsals(
+    rehearsals = PilotRuns(
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
     )
     return rehearsals.rehearse(untyped(METHODS[method]), asked, plan).cost

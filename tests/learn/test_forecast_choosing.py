@@ -22,7 +22,7 @@ from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, forecast
 from colonnade.forecast.machine import Machine, NetworkLink
 from colonnade.forecast.pairs import MOST_TRIALS, ONE_PAIR, best_of, difference, race
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.plan_job import Answer
 from colonnade.forecast.recommend import AS_MUCH, Candidate, choose
 from colonnade.forecast.synthetic import Invented
@@ -237,7 +237,7 @@ def test_a_plan_has_one_answer() -> None:
     asked, plan, _ = planned("moments", made, 600, options={})
     schemas = {table.party: table.public() for table in made}
     one, again = (
-        forecast(Rehearsals(schemas, weighed=False), untyped(METHODS["moments"]), asked, plan)
+        forecast(PilotRuns(schemas, weighed=False), untyped(METHODS["moments"]), asked, plan)
         for _ in range(2)
     )
     assert one.expected == again.expected and one.expected is not None and len(one.expected.errors) == 2
@@ -306,14 +306,14 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
 
 def test_a_method_too_long_to_run_is_simulated_by_its_twin_or_on_fewer_people() -> None:
     made = tables([2, 2], 1500)
-    rehearsals = Rehearsals(
+    rehearsals = PilotRuns(
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
     )
     asked, plan, _ = planned("slr", made, 1500, options={"epochs": 4.0})
     found = forecast(rehearsals, untyped(METHODS["slr"]), asked, plan)
     assert not found.whole and found.expected is None and "--effort" in found.unknown
     asked, plan, _ = planned("intermediate", made, 1500, options={})
-    quick = Rehearsals(rehearsals.schemas, effort=60.0, tries=1, draws=2, weighed=False)
+    quick = PilotRuns(rehearsals.schemas, effort=60.0, tries=1, draws=2, weighed=False)
     found = forecast(quick, untyped(METHODS["intermediate"]), asked, plan)
     assert found.whole and found.expected is not None and found.expected.rows == 1500
     assert 0 <= found.expected.error <= 1 and found.to_data()["expected"]["draws"] == 2

@@ -17,7 +17,7 @@ from colonnade.federation.job import Job
 from colonnade.forecast import before_run as before
 from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.cost import Cost, weighted
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.pilots import Axis, product
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
@@ -176,7 +176,7 @@ def test_a_long_run_is_never_foretold_to_be_quicker_than_a_part_of_it() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class OnAClock(Rehearsals):
+class OnAClock(PilotRuns):
     """Rehearsals whose runs take what they are said to take: so much, and so much for each person.
 
     The first of all compiles for 20 seconds, tracing slows by half, and the `busy` run of each plan takes eight times

@@ -12,7 +12,7 @@ from colonnade.data.table import Table
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
-from colonnade.federation.train import found_for
+from colonnade.federation.train import result_for
 from colonnade.scoring import network_judged
 from colonnade.scoring.judged_training import judge_trained, worth_training
 from colonnade.scoring.network_judged import NetworkJudged
@@ -82,7 +82,7 @@ def test_no_total_grows_and_figures_are_those_of_the_scores(
             for total in ledger.totals()
         }
 
-    found = found_for(asked, made)
+    found = result_for(asked, made)
     before = totals()
     judged = judge_trained(asked, made, found, made.runs[-1])
     assert isinstance(judged, NetworkJudged) and judged.judgement is not None, judged
@@ -103,5 +103,5 @@ def test_coalitions_for_which_no_score_is_stated_are_refused_before_anything_is_
     asked = job("abc", "two", f'{SMALL}coalitions = [["a", "b"]]\n')
     made.asks = worth_training(asked)
     with pytest.raises(PlanError, match=r"no statement covers .* coalitions .* Nothing was charged"):
-        found_for(asked, made)
+        result_for(asked, made)
     assert not any(ledger.totals() for ledger in made.ledgers.values())

@@ -145,9 +145,9 @@ def test_solving_takes_the_noise_of_the_sums_out() -> None:
     labels = (exact @ np.array([0.5, -0.2]))[:, None]
     noisy = exact + generator.normal(size=exact.shape) * 2.0
     model = FusionModel(nn.Linear(2, 1), labels, classes=0)
-    solve_on_sums(model, noisy, learnt=np.arange(20000), held_out=np.arange(0), variance=4.0)
+    solve_on_sums(model, noisy, train=np.arange(20000), held_out=np.arange(0), variance=4.0)
     assert np.allclose(model.weights.parameters["weight"].numpy(), [[0.5, -0.2]], atol=0.1)
-    solve_on_sums(model, noisy, learnt=np.arange(20000), held_out=np.arange(0), variance=0.0)
+    solve_on_sums(model, noisy, train=np.arange(20000), held_out=np.arange(0), variance=0.0)
     assert (
         abs(float(model.weights.parameters["weight"][0, 0])) < 0.2
     )  # a control: left in, the noise shrinks it

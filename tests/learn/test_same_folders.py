@@ -24,7 +24,7 @@ from two_houses import (
 
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files
-from colonnade.federation.train import found_for
+from colonnade.federation.train import result_for
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.models.files.membership import TrainingMembership
@@ -66,7 +66,7 @@ def one_process(folder: Path, text: str, *, several: bool) -> Path:
     job = Job.load(folder / "job.toml")
     federation = federation_of(job, party_files(job))
     federation._noise_seed, federation.logged = SEED, True
-    found = found_for(job, federation)
+    found = result_for(job, federation)
     run = folder / "run"
     run.mkdir()
     write_run(run, job, federation.runs[-1], federation, found)

@@ -10,7 +10,7 @@ import pytest
 from ledger_samples import ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerNewer
-from colonnade.federation.preflight import read_book
+from colonnade.federation.preflight import ledger_state
 from colonnade.ledger import Decision, Ledger, layout
 from colonnade.ledger.chain import write
 from colonnade.ledger.prospect import prospects
@@ -72,7 +72,7 @@ def test_a_decision_of_nobody_about_nothing_is_not_an_entry(
 
 def test_what_a_release_would_leave_is_what_it_leaves(tmp_path: Path) -> None:
     ledger, _ = ledger_with_history(tmp_path / "bank.ledger")
-    (foretold,) = prospects(read_book(ledger), release("next"), "adult")
+    (foretold,) = prospects(ledger_state(ledger), release("next"), "adult")
     (before,) = ledger.totals()
     ledger.charge(release("next"), "adult")
     (after,) = ledger.totals()

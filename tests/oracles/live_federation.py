@@ -22,7 +22,15 @@ from colonnade.errors import RemoteProtocolError
 from colonnade.federation.own_files import OUTCOME
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import Administration, wait_for_server
-from colonnade.runtime.processes import CONSOLE, LONGEST_NAME, SPARE, Begin, connected, family, process_group
+from colonnade.runtime.processes import (
+    CONSOLE,
+    LONGEST_NAME,
+    SPARE,
+    Begin,
+    connected,
+    kit_processes,
+    process_group,
+)
 from colonnade.runtime.provision import all_kits
 
 # Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
@@ -135,7 +143,7 @@ class Live:
 
     def _called(self, member: str, name: str) -> list[int]:
         found = []
-        for process in family(self.kits[member]):
+        for process in kit_processes(self.kits[member]):
             # It may end while it is looked at.
             with contextlib.suppress(psutil.Error):
                 if process.name() == name[:LONGEST_NAME]:

@@ -8,7 +8,7 @@ import numpy as np
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
-from colonnade.federation.train import learnt_facts
+from colonnade.federation.train import model_facts
 from colonnade.report.facts import Facts, run_facts
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'name'"
@@ -37,7 +37,9 @@ def made(*, seed: int | None = None, column: str = "age", name: str = "Risk") ->
     # Pages of a release have the most to say: eigenvalues, intervals, classes.
     model = LogisticRegression(epsilon=1.0, method="moments").fit(federation)
     run = federation.runs[-1]
-    return run_facts(run, federation, name=name, learnt=learnt_facts(model, untyped(run.release))), federation
+    return run_facts(
+        run, federation, name=name, model_facts=model_facts(model, untyped(run.release))
+    ), federation
 
 
 @cache

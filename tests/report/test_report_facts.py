@@ -156,7 +156,9 @@ def test_many_coefficients_are_cut_to_the_largest() -> None:
 def test_a_run_without_a_model_still_has_its_page() -> None:
     facts, _ = private_run()
     failed = Trained({}, None, (), None)
-    page = Tags(run_page({**facts, "learnt": failed.learnt, "notes": ["No model was learnt: <why>"]})).text
+    page = Tags(
+        run_page({**facts, "learnt": failed.model_facts, "notes": ["No model was learnt: <why>"]})
+    ).text
     assert "No model was learnt: <why>" in page and "What was learnt" not in page
 
 
@@ -202,7 +204,7 @@ def test_an_estimate_that_was_skipped_is_a_note_and_everything_else_is_there() -
     learnt = {
         key: whole["learnt"][key] for key in ("features", "owners", "rows", "coefficients", "intercept")
     }
-    facts = run_facts(run, federation, name="Risk", learnt=learnt, watch=Watch(interrupted=lambda: True))
+    facts = run_facts(run, federation, name="Risk", model_facts=learnt, watch=Watch(interrupted=lambda: True))
     assert "intervals" in whole["learnt"] and "intervals" not in facts["learnt"]
     assert facts["notes"] == [note for note in facts["notes"] if "it was interrupted" in note] != []
     assert facts["learnt"]["by_column"] and facts["guarantees"] == whole["guarantees"]

@@ -17,7 +17,7 @@ from typed import there, untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.federation.records import plain
-from colonnade.federation.train import learnt_facts
+from colonnade.federation.train import model_facts
 from colonnade.models.fitting import obtain
 from colonnade.models.uncertainty import noise_uncertainty
 from colonnade.report.facts import Facts, collusion_text, ledger_facts, run_facts
@@ -64,7 +64,7 @@ def regression_run() -> tuple[Facts, Federation]:
     model = LinearRegression(epsilon=1.0).fit(federation)
     run = federation.runs[-1]
     return run_facts(
-        run, federation, name="Pay", learnt=learnt_facts(model, untyped(run.release))
+        run, federation, name="Pay", model_facts=model_facts(model, untyped(run.release))
     ), federation
 
 
@@ -109,7 +109,7 @@ def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
     _, federation = private_run()
     run = federation.runs[-1]
     model = LogisticRegression(ridge=50.0).fit(untyped(run.release))
-    facts = run_facts(run, federation, name="Ridge", learnt=learnt_facts(model, untyped(run.release)))
+    facts = run_facts(run, federation, name="Ridge", model_facts=model_facts(model, untyped(run.release)))
     assert "intervals" not in facts["learnt"]
     assert "within noise" not in run_text(facts) and 'class="effect faint"' not in run_page(facts)
     assert all(
@@ -125,7 +125,9 @@ def test_components_have_a_page_without_intervals() -> None:
     _, federation = private_run()
     run = federation.runs[-1]
     model = PCA(n_components=2).fit(untyped(run.release))
-    facts = run_facts(run, federation, name="Directions", learnt=learnt_facts(model, untyped(run.release)))
+    facts = run_facts(
+        run, federation, name="Directions", model_facts=model_facts(model, untyped(run.release))
+    )
     assert "by_column" not in facts["learnt"]
     page = Tags(run_page(reread(facts))).text
     assert "component 1" in page and "What was learnt" in page
@@ -155,7 +157,7 @@ def test_a_model_that_steps_found_has_its_page_without_a_release() -> None:
         federation, task="classification", epsilon=0.5, delta=1e-5, method="margin", options={"steps": 2}
     )
     model, run = LogisticRegression().fit(found), federation.runs[-1]
-    facts = reread(run_facts(run, federation, name="Steps", learnt=learnt_facts(model, found)))
+    facts = reread(run_facts(run, federation, name="Steps", model_facts=model_facts(model, found)))
     assert facts["method"] == "noisy margin descent" and facts["noise"] is None and facts["spectrum"] is None
     assert facts["learnt"]["coefficients"] == model.coef_.tolist() and "intervals" not in facts["learnt"]
     text = Tags(run_page(facts)).text
@@ -167,7 +169,7 @@ def test_budgets_before_a_second_run_are_those_after_the_first() -> None:
     first, federation = made()
     model = LogisticRegression(epsilon=0.5, method="moments").fit(federation)
     run = federation.runs[-1]
-    second = run_facts(run, federation, name="Again", learnt=learnt_facts(model, untyped(run.release)))
+    second = run_facts(run, federation, name="Again", model_facts=model_facts(model, untyped(run.release)))
     for party in ("bank", "shop"):
         totals, before = second["ledgers"][party]["totals"], second["before"][party]
         assert [item["epsilon_before"] for item in first["before"][party]] == [0.0] * len(totals)
@@ -216,7 +218,7 @@ def test_what_stays_at_home_is_on_the_partys_own_page_and_nowhere_else() -> None
         own["seconds"] == pytest.approx(sum(step["seconds"] for step in own["steps"])) and own["seconds"] > 0
     )
     other = party_pages(run, federation, name="Risk")["shop"]
-    shared = json.dumps(plain(run_facts(run, federation, name="Risk", learnt=facts["learnt"])))
+    shared = json.dumps(plain(run_facts(run, federation, name="Risk", model_facts=facts["learnt"])))
     assert "137 of 300" not in other and '"clipped' not in shared and '"seconds"' not in shared
     assert run.aligned["bank"].table.clipping.counts == {"age": 137}
 

@@ -25,7 +25,7 @@ from proxies import Proxy, proxied
 from two_houses import MEMBERS, PARTIES, SEED, in_process, job_text, split
 
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.processes import family
+from colonnade.runtime.processes import kit_processes
 
 RUNS = 6
 STEPS = split(150)
@@ -36,14 +36,14 @@ def do(deed: str, victim: str, running: Live, proxy: Proxy, job_id: str) -> None
     if deed == "kill the job":
         os.kill(running.job_process(victim, job_id), signal.SIGKILL)
     elif deed == "kill the site":
-        for process in family(running.kits[victim]):
+        for process in kit_processes(running.kits[victim]):
             process.kill()
     elif deed == "cut":
         proxy.cut()
 
 
 def _is_gone(kit: Kit) -> bool:
-    return not family(kit)
+    return not kit_processes(kit)
 
 
 def revive(running: Live) -> None:
@@ -102,14 +102,14 @@ def test_a_server_that_is_killed_whole_stops_the_job_by_name_and_may_come_back(t
     with live(tmp_path) as running:
         job_id = running.submit(job_text(split(4000)))
         running.at_step("bank", job_id, "scores 20")
-        for process in family(running.kits["server"]):
+        for process in kit_processes(running.kits["server"]):
             process.kill()
         for party in PARTIES:
             running.until(partial(running.has_ended, party, job_id))
             outcome = running.outcome(party, job_id)
             assert outcome is not None and outcome["state"] == "failed"
             assert "server" in outcome["reason"] and "step '" in outcome["reason"], outcome
-        running.until(lambda: not family(running.kits["server"]))
+        running.until(lambda: not kit_processes(running.kits["server"]))
         running.start("server")
         with running.session_again():
             running.until(lambda: set(running.session.parties()) >= set(PARTIES))

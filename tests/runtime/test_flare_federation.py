@@ -49,7 +49,7 @@ from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import MAY, Kit
 from colonnade.runtime.operations import Administration, wait_for_server, write_job
 from colonnade.runtime.presence import Presence
-from colonnade.runtime.processes import family, process_group
+from colonnade.runtime.processes import kit_processes, process_group
 from colonnade.runtime.provision import (
     CertificateRequest,
     add_administrator,
@@ -285,9 +285,9 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
             exclude(ours, "shop")
             running.until(sent_away)
             running.until(lambda: running.session.parties() == ["bank"])
-            for process in family(kits["shop"]):
+            for process in kit_processes(kits["shop"]):
                 process.kill()
-            running.until(lambda: not family(kits["shop"]))
+            running.until(lambda: not kit_processes(kits["shop"]))
             process = begin(kits["shop"])
             running.until(lambda: process.poll() is not None)
             assert sent_away() and running.session.parties() == ["bank"]
@@ -419,13 +419,13 @@ def test_margin_descent_goes_on_after_a_kill_to_the_weights_of_one_process(tmp_p
 def test_a_whole_site_that_is_killed_stops_the_job_and_may_come_back(running: Live) -> None:
     job_id = running.submit(job_text(LONGER))
     running.at_step("bank", job_id, "scores 20")
-    for process in family(running.kits["shop"]):
+    for process in kit_processes(running.kits["shop"]):
         process.kill()
     assert running.wait(job_id) != "FINISHED:COMPLETED"
     running.until(lambda: running.outcome("bank", job_id) is not None)
     outcome = running.outcome("bank", job_id)
     assert outcome is not None and "shop" in outcome["reason"]
-    running.until(lambda: not family(running.kits["shop"]))
+    running.until(lambda: not kit_processes(running.kits["shop"]))
     running.start("shop")
     again = running.submit(job_text(LONGER), resumes=job_id)
     assert running.wait(again) == "FINISHED:COMPLETED"

@@ -18,7 +18,14 @@ from kits import make_kit
 from colonnade.errors import InputError
 from colonnade.runtime import processes
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.processes import check_startable, command_for, connected, end, family, process_group
+from colonnade.runtime.processes import (
+    check_startable,
+    command_for,
+    connected,
+    end,
+    kit_processes,
+    process_group,
+)
 
 # A stand-in for FLARE: deaf to TERM, with a job's process in a session of its own that is deaf to it too.
 STAND_IN = """
@@ -48,22 +55,22 @@ def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kit]:
     monkeypatch.setattr(processes, "command_for", lambda kit: command)
     monkeypatch.setattr(processes, "_GRACE_SECONDS", 0.5)
     yield made
-    for process in family(made):
+    for process in kit_processes(made):
         process.kill()
 
 
 def grown(kit: Kit) -> bool:
     """Whether the member and its job run."""
-    return len(family(kit)) == 2 and connected(kit)
+    return len(kit_processes(kit)) == 2 and connected(kit)
 
 
 def test_a_member_ends_with_the_processes_of_its_jobs(kit: Kit) -> None:
     with process_group() as begin:
         process = begin(kit)
         until(lambda: grown(kit))
-        assert len({os.getsid(member.pid) for member in family(kit)}) == 2
+        assert len({os.getsid(member.pid) for member in kit_processes(kit)}) == 2
     assert process.poll() == -signal.SIGKILL
-    assert not family(kit)
+    assert not kit_processes(kit)
 
 
 def test_the_process_of_a_job_that_outlived_its_member_is_found(kit: Kit) -> None:
@@ -71,11 +78,11 @@ def test_the_process_of_a_job_that_outlived_its_member_is_found(kit: Kit) -> Non
     until(lambda: grown(kit))
     process.kill()
     process.wait()
-    (orphan,) = family(kit)
+    (orphan,) = kit_processes(kit)
     with pytest.raises(InputError, match=rf"runs already \(process {orphan.pid}\)"):
         processes.start(kit)
     end([kit], [process])
-    assert not family(kit)
+    assert not kit_processes(kit)
     assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
 
 
@@ -89,7 +96,7 @@ def test_a_signal_ends_everybody_and_handlers_are_put_back(kit: Kit, how: signal
             until(lambda: grown(kit))
             os.kill(os.getpid(), how)
             until(lambda: False)
-        assert not family(kit)
+        assert not kit_processes(kit)
         assert signal.getsignal(how) is signal.default_int_handler
     finally:
         signal.signal(how, told)

@@ -199,10 +199,10 @@ class Campaign:
         if attacker != transcript.plan.active:
             labels = recover_labels(view, labels).guesses
         truth = transcript.holdings[target].features[:, 0]
-        found = recover_column(
+        recovered = recover_column(
             foreign_scores(view, labels), rows=transcript.plan.rows, step=transcript.plan.step_size
         )
-        signed = found * (np.sign(np.nansum(found * truth)) or 1.0)
+        signed = recovered * (np.sign(np.nansum(recovered * truth)) or 1.0)
         yield _finding(
             "the only column", transcript, attacker, target=target, success=value_success(signed, truth)
         )
@@ -215,7 +215,7 @@ class Campaign:
         long = replace(request, batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
         transcript, _ = recorded(tables, long, progress=self.progress)
         scores = foreign_scores(transcript.view(attacker), transcript.labels)
-        found = recover_inner_products(
+        recovered = recover_inner_products(
             scores,
             rows=len(few),
             step=transcript.plan.step_size,
@@ -223,7 +223,7 @@ class Campaign:
         )
         features = transcript.holdings[target].features
         upper = np.triu_indices(len(few))
-        success = value_success(found[upper], (features @ features.T)[upper], tolerance=0.05)
+        success = value_success(recovered[upper], (features @ features.T)[upper], tolerance=0.05)
         note = f"{len(few)} people, {_MANY_EPOCHS} epochs; entries within a twentieth of their spread"
         yield _finding(
             "inner products of records", transcript, attacker, target=target, success=success, note=note

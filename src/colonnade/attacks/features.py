@@ -35,14 +35,14 @@ class ForeignScores:
 def foreign_scores(view: PartyView, labels: Array) -> tuple[ForeignScores, ...]:
     """What the others' columns contribute to every score, for an attacker who has the labels, its own or
     recovered."""
-    found = []
+    scores = []
     for look, told in zip(view.looks, view.diary.scores, strict=True):
         if told.size:
-            found.append(ForeignScores(look.rows, told, look.coefficients))
+            scores.append(ForeignScores(look.rows, told, look.coefficients))
         else:
             others = look.coefficients - look.own_scores + 2.0 * labels[look.rows]
-            found.append(ForeignScores(look.rows, others, look.coefficients / view.scale))
-    return tuple(found)
+            scores.append(ForeignScores(look.rows, others, look.coefficients / view.scale))
+    return tuple(scores)
 
 
 def recover_column(scores: tuple[ForeignScores, ...], *, rows: int, step: float) -> Array:
@@ -120,5 +120,5 @@ def recover_inner_products(
                 moved.append(score - before)
             last[row] = (score, walked.copy())
         walked[batch.rows] -= step * batch.coefficients
-    found, *_ = np.linalg.lstsq(np.array(equations), np.array(moved), rcond=None)
-    return np.asarray(found[pairs])
+    products, *_ = np.linalg.lstsq(np.array(equations), np.array(moved), rcond=None)
+    return np.asarray(products[pairs])

@@ -77,8 +77,8 @@ def labels_without_other_columns(view: PartyView, integers: Integers) -> Array:
     guesses = np.zeros(view.plan.rows)
     for look, sums in zip(view.looks, view.diary.sums, strict=True):
         if look.determined:
-            found = (look.own_scores - look.coefficients) / 2.0
-            guesses[look.rows] = np.where(guesses[look.rows] == 0, np.sign(found), guesses[look.rows])
+            labels = (look.own_scores - look.coefficients) / 2.0
+            guesses[look.rows] = np.where(guesses[look.rows] == 0, np.sign(labels), guesses[look.rows])
         elif len(look.rows) <= MOST_ENUMERATED:
             told = (view.features[look.rows].T @ look.own_scores - sums) / 2.0
             target = np.rint(told * view.plan.request.gamma).astype(np.int64)
@@ -102,8 +102,8 @@ def signs_that_sum_to(vectors: Integers, target: Integers) -> Array:
     agreed: Array | None = None
     for place, total in enumerate(right_signs @ right):
         for other in wanted.get(total.tobytes(), ()):
-            found = np.concatenate([left_signs[other], right_signs[place]]).astype(np.float64)
-            agreed = found if agreed is None else np.where(agreed == found, agreed, 0.0)
+            signs = np.concatenate([left_signs[other], right_signs[place]]).astype(np.float64)
+            agreed = signs if agreed is None else np.where(agreed == signs, agreed, 0.0)
     return np.zeros(count) if agreed is None else agreed
 
 

@@ -40,10 +40,10 @@ class Transcript:
     @property
     def labels(self) -> Array:
         """The true labels, ±1."""
-        found = self.holdings[self.plan.active].labels
-        if found is None:
+        labels = self.holdings[self.plan.active].labels
+        if labels is None:
             raise ValueError("the active party brought no labels")
-        return found
+        return labels
 
     @property
     def largest_starting_score(self) -> float:
@@ -87,17 +87,17 @@ def recorded(
     """The protocol itself, every message of it; `attacker` asks something else than was agreed, if `asks` says so."""
     group = owners_alone(tables)
     question = asks(planned(tables, request), attacker) if asks is not None and attacker is not None else None
-    desks = {}
+    inputs = {}
     for member in group.members:
         ledger = Ledger.in_memory(member)
         if member in tables:
             ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
-        desks[member] = PartyInputs(ledger, tables.get(member), dataset=member)
+        inputs[member] = PartyInputs(ledger, tables.get(member), dataset=member)
 
     async def program(party: Party, table: Table | None) -> Descended:
         return await encrypted_session(party, table, request, question if party.name == attacker else None)
 
-    outcome = run_here(program, group, desks, timeout=600.0, record=True, progress=progress)
+    outcome = run_here(program, group, inputs, timeout=600.0, record=True, progress=progress)
     results: dict[str, Descended] = {owner: outcome.results[owner] for owner in group.owners}
     plan = results[group.owners[0]].plan
     diaries = {owner: result.diary for owner, result in results.items() if result.diary is not None}
@@ -115,14 +115,14 @@ def arbiters(tables: Mapping[str, Table], request: EncryptedRequest) -> tuple[Tr
 def messages_by_epoch(plan: EncryptedPlan, ideal: IdealDescent, owner: str) -> list[Array]:
     """An owner's messages in the clear, an array an epoch in the order of the records, in natural units."""
     steps = plan.schedule.steps_per_epoch
-    found = []
+    messages = []
     for epoch in range(plan.schedule.epochs):
         message = np.zeros(plan.rows)
         sent = ideal.messages[owner][epoch * steps : (epoch + 1) * steps]
         for rows, numbers in zip(plan.batches(epoch), sent, strict=True):
             message[rows] = numbers / (1 << plan.fraction_bits)
-        found.append(message)
-    return found
+        messages.append(message)
+    return messages
 
 
 def _holdings(tables: Mapping[str, Table], plan: EncryptedPlan) -> dict[str, OwnerState]:

@@ -57,12 +57,12 @@ class PartyView:
             told = self.diary.scores[number]
             if told.size and self.labels is not None:
                 # This owner reads the others' scores and computes the coefficients itself.
-                found = coefficients(self.plan.request.approximation, own + told, self.labels[rows])
+                values = coefficients(self.plan.request.approximation, own + told, self.labels[rows])
                 determined = True
             else:
                 solved, _, rank, _ = np.linalg.lstsq(mine.T, sums, rcond=None)
-                found, determined = np.asarray(solved, dtype=np.float64), int(rank) == len(rows)
-            yield Look(number // self.plan.schedule.steps_per_epoch, rows, found, own, determined)
+                values, determined = np.asarray(solved, dtype=np.float64), int(rank) == len(rows)
+            yield Look(number // self.plan.schedule.steps_per_epoch, rows, values, own, determined)
 
     @property
     def determined(self) -> float:

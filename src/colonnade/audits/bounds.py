@@ -56,8 +56,8 @@ def counted_bound(
     >>> counted_bound(50, 50, trials=(100, 100))
     0.0
     """
-    found = _counted(np.array([hits]), np.array([misses]), trials, delta=delta, confidence=confidence)
-    return float(found[0])
+    bounds = _counted(np.array([hits]), np.array([misses]), trials, delta=delta, confidence=confidence)
+    return float(bounds[0])
 
 
 def _counted(
@@ -172,8 +172,8 @@ def canary_bound(
         each = max(1, min(round(share * len(values) / 2), len(values) // 2))
         order = np.argsort(values, kind="stable")
         right = int(np.count_nonzero(truth[order[-each:]])) + int(np.count_nonzero(~truth[order[:each]]))
-        found = one_run_bound(right, 2 * each, canaries=len(values), delta=delta, confidence=sure)
-        return found, right, 2 * each
+        bound = one_run_bound(right, 2 * each, canaries=len(values), delta=delta, confidence=sure)
+        return bound, right, 2 * each
 
     strict = 1 - (1 - confidence) / len(_SHARES)
     share = max(_SHARES, key=lambda share: judged(parts[0], share, strict)[0])

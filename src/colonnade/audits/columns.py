@@ -39,7 +39,7 @@ def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment
         return float(np.linalg.norm(local_row(plan, second) - local_row(plan, first)))
 
     near = as_far_as(distance, low, high, limit=limit)
-    found = []
+    experiments = []
     for stated in plan.guarantees:
         claim = Claim.of(stated)
         if isinstance(stated.observer, PartyView):
@@ -48,7 +48,7 @@ def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment
         else:
             second = near
         server = claim.observer == Server().name
-        found.append(
+        experiments.append(
             Experiment(
                 "canaries" if server else "neighbours",
                 (claim,),
@@ -62,7 +62,7 @@ def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment
                 independent=True,
             )
         )
-    return found
+    return experiments
 
 
 def _of_coins(first: People, second: People) -> Callable[[Bits], People]:
@@ -112,7 +112,7 @@ def _dealt_order(plan: LocalPlan, published: Array) -> Array:
 def one_shot_experiments(plan: NoisyColumnsPlan, request: Request[Any]) -> list[Experiment]:
     """The active party, and with more owners than two all but one of them together, with every noisy row."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    found = []
+    experiments = []
     for stated in plan.guarantees:
         claim = Claim.of(stated)
         changed = (
@@ -121,7 +121,7 @@ def one_shot_experiments(plan: NoisyColumnsPlan, request: Request[Any]) -> list[
             else [owner for owner in plan.passive if claim.unit == f"own-part:{owner}"]
         )
         second = mixed(low, high, changed)
-        found.append(
+        experiments.append(
             Experiment(
                 "canaries",
                 (claim,),
@@ -133,7 +133,7 @@ def one_shot_experiments(plan: NoisyColumnsPlan, request: Request[Any]) -> list[
                 independent=True,
             )
         )
-    return found
+    return experiments
 
 
 def _one_shot_statistic(

@@ -41,7 +41,7 @@ class Drawn:
 def opened_draws(plan: OpenedPlan) -> list[Drawn]:
     """Every observer of an opened sum, with the noise that each owner's own code draws for it."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    found = []
+    draws = []
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
             watching = stated.observer.party
@@ -50,14 +50,14 @@ def opened_draws(plan: OpenedPlan) -> list[Drawn]:
         else:
             others = list(plan.group.owners)
             change = row_of(plan, high)
-        found.append(
+        draws.append(
             Drawn(
                 Claim.of(stated),
                 _draws(plan, len(others), change),
                 "draws of the noise that is unknown to it",
             )
         )
-    return found
+    return draws
 
 
 def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, Randomness], Array]:

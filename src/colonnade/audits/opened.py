@@ -44,14 +44,14 @@ def opened_experiments(
     public = (claims[Server().name], claims[Reader().name])
     draws = SeededRandomness("canaries of an audit")
     canaries = [anybody(schemas, draws) for _ in range(CANARIES)]
-    found = [
+    experiments = [
         _sum_experiment(plan, request, public, base=base, canaries=[high]),
         _sum_experiment(plan, request, public, base=base, canaries=canaries),
     ]
     for owner in plan.group.owners:
         others = [other for other in plan.group.owners if other != owner]
         first, second = (together([base, record]) for record in (low, mixed(low, high, others)))
-        found.append(
+        experiments.append(
             Experiment(
                 "neighbours",
                 (claims[PartyView(owner).name],),
@@ -62,7 +62,7 @@ def opened_experiments(
                 "what was opened less its own noise, along the change of the others' part",
             )
         )
-    return found
+    return experiments
 
 
 def _sum_experiment(

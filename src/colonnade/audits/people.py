@@ -135,36 +135,36 @@ def as_far_as(
     Columns of the second are taken one after another while the record stays within the limit; of the column that
     would go beyond, a number is moved as far as it can.
     """
-    found = first
+    moved = first
     for owner, block in second.items():
         for name, values in block.columns.items():
-            found = _moved(distance, first, found, owner, name, values, limit)
-        if block.label is not None and distance(first, _with(found, owner, None, block.label)) <= limit:
-            found = _with(found, owner, None, block.label)
-    return found
+            moved = _moved(distance, first, moved, owner, name, values, limit)
+        if block.label is not None and distance(first, _with(moved, owner, None, block.label)) <= limit:
+            moved = _with(moved, owner, None, block.label)
+    return moved
 
 
 def _moved(
     distance: Callable[[People, People], float],
     first: People,
-    found: People,
+    so_far: People,
     owner: str,
     name: str,
     values: NDArray[np.generic],
     limit: float,
 ) -> People:
-    whole = _with(found, owner, name, values)
+    whole = _with(so_far, owner, name, values)
     if distance(first, whole) <= limit:
         return whole
-    here = found[owner].columns[name]
+    here = so_far[owner].columns[name]
     if values.dtype.kind != "f":
-        return found
+        return so_far
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        part = _with(found, owner, name, here + middle * (values - here))
+        part = _with(so_far, owner, name, here + middle * (values - here))
         low, high = (middle, high) if distance(first, part) <= limit else (low, middle)
-    return _with(found, owner, name, here + low * (values - here))
+    return _with(so_far, owner, name, here + low * (values - here))
 
 
 def _with(people: People, owner: str, name: str | None, values: NDArray[np.generic]) -> People:

@@ -74,17 +74,17 @@ class Sessions:
     def run(self, request: Request[Any], people: People) -> Session:
         """One session on these people."""
         randomness = {member: RecordedRandomness(self.randomness(member)) for member in self.group.dealers}
-        desks = {}
+        inputs = {}
         for member in self.group.members:
             ledger = Ledger.in_memory(member)
             if member in self.group.owners:
                 ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
                 schema = next(schema for schema in self.schemas if schema.party == member)
                 table = table_of(schema.with_ids(), member, people[member], randomness[member].mark)
-                desks[member] = PartyInputs(ledger, table, dataset=member, randomness=randomness[member])
+                inputs[member] = PartyInputs(ledger, table, dataset=member, randomness=randomness[member])
             else:
                 own = randomness.get(member) or self.randomness(member)
-                desks[member] = PartyInputs(ledger, dataset=member, randomness=own)
-        outcome = run_here(self.program, self.group, desks, request, timeout=self.timeout, record=True)
+                inputs[member] = PartyInputs(ledger, dataset=member, randomness=own)
+        outcome = run_here(self.program, self.group, inputs, request, timeout=self.timeout, record=True)
         self.count += 1
         return Session(outcome.results[self.group.owners[0]].plan, outcome, people, randomness)

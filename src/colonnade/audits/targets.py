@@ -111,11 +111,11 @@ def _target(
 
 
 def _opened(wanted: Wanted) -> Target:
-    # Checks of rows draw coins of their own between the last row and the noise, and change nothing that is opened.
+    # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
     request = _request(wanted.method, replace(wanted.asked, verify="none"))
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
-    found = _target(wanted, opened_experiments(plan, request, wanted.rest), 400, SAME_NOISE)
-    return replace(found, drawn=tuple(opened_draws(plan)))
+    target = _target(wanted, opened_experiments(plan, request, wanted.rest), 400, SAME_NOISE)
+    return replace(target, drawn=tuple(opened_draws(plan)))
 
 
 def _local(wanted: Wanted) -> Target:
@@ -160,8 +160,8 @@ def _margin(wanted: Wanted) -> Target:
         raise TypeError(f"margin asks for margins, not {type(request).__name__}")
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
     experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
-    found = _target(wanted, experiments, 24, SAME_NOISE)
-    return replace(found, drawn=tuple(margin_draws(plan)))
+    target = _target(wanted, experiments, 24, SAME_NOISE)
+    return replace(target, drawn=tuple(margin_draws(plan)))
 
 
 def _encrypted(wanted: Wanted) -> Target:

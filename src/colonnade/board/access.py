@@ -101,11 +101,11 @@ class Access:
         """The session of a cookie; None if there is none, or it has ended."""
         with self._lock:
             digest = self._digest(cookie)
-            found = self._sessions.get(digest)
-            if found is not None and found.ends <= self._clock():
+            session = self._sessions.get(digest)
+            if session is not None and session.ends <= self._clock():
                 del self._sessions[digest]
                 return None
-            return found
+            return session
 
     def named(self, person: Person) -> Session:
         """The session of somebody whom a proxy names with every request."""

@@ -73,14 +73,14 @@ class Acts:
                 lines = file.read().decode("utf-8", "replace").splitlines()[-SHOWN:]
         except OSError:
             return []
-        found = []
+        acts = []
         for line in reversed(lines):
             try:
                 act = json.loads(line)
-                found.append({name: str(act[name]) for name in ("time", "by", "role", "act", "of", "found")})
+                acts.append({name: str(act[name]) for name in ("time", "by", "role", "act", "of", "found")})
             except (ValueError, KeyError, TypeError):
                 continue
-        return found
+        return acts
 
 
 @contextmanager

@@ -78,9 +78,9 @@ class Beside:
         folder, file = request.path_params["folder"], request.path_params["file"]
         place = next((path for path in _folders(self._board.place) if path.name == folder), None)
         if place is not None and file == "comparison.csv":
-            found = _comparison(place)
-            if found is not None:
-                return download(csv_text(found["table"]).encode(), f"{folder}.csv")
+            comparison = _comparison(place)
+            if comparison is not None:
+                return download(csv_text(comparison["table"]).encode(), f"{folder}.csv")
         if (
             place is None
             or file not in COMPARED
@@ -115,11 +115,11 @@ def synthesize(board: Board, request: Request, form: Form) -> Response:
 
 
 def _free(name: Path) -> Path:
-    found, number = name, 1
-    while found.exists() or found.is_symlink():
+    path, number = name, 1
+    while path.exists() or path.is_symlink():
         number += 1
-        found = name.with_name(f"{name.name}-{number}")
-    return found
+        path = name.with_name(f"{name.name}-{number}")
+    return path
 
 
 def _chosen(request: Request) -> list[str]:
@@ -169,12 +169,12 @@ def _side(run: RunFolder) -> Facts:
 
 def _folders(place: Place) -> list[Path]:
     """Folders beside runs that are none: comparisons, descriptions, invented people."""
-    found = [place.runs.folder / name for name in place.runs.others()]
+    folders = [place.runs.folder / name for name in place.runs.others()]
     if place.kit is None and place.folder != place.runs.folder:
-        found += [
+        folders += [
             path for path in sorted(place.folder.iterdir()) if path.is_dir() and path != place.runs.folder
         ]
-    return found
+    return folders
 
 
 def _files(place: Place) -> list[Facts]:

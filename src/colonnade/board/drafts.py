@@ -58,8 +58,8 @@ class Draft:
     @property
     def files(self) -> dict[str, PartyFile]:
         """The files of those of its parties that lie here."""
-        found = {party: self.declared[party].file for party in self.job.parties}
-        return {party: file for party, file in found.items() if file is not None}
+        files = {party: self.declared[party].file for party in self.job.parties}
+        return {party: file for party, file in files.items() if file is not None}
 
     @property
     def narrowed(self) -> dict[str, PublicSchema]:
@@ -72,20 +72,20 @@ class Draft:
 def declared_here(place: Place) -> dict[str, Declared]:
     """Whose columns are known here: by party files, by schemas beside them, and by runs that parties took part in."""
     own = place.own_files()
-    found: dict[str, Declared] = {}
+    declared: dict[str, Declared] = {}
     # Of several files of one party the one that goes by its name.
     for one in sorted(own, key=lambda one: one.file is None or one.path.stem != one.file.party):
-        if one.file is not None and one.file.party not in found:
-            found[one.file.party] = _of_file(one.file)
+        if one.file is not None and one.file.party not in declared:
+            declared[one.file.party] = _of_file(one.file)
     for folder in {place.folder, *(one.path.parent for one in own)}:
         for path in sorted(folder.glob(f"*{_SCHEMA}")):
             party = path.name.removesuffix(_SCHEMA)
-            if party not in found and _is_name(party):
-                found[party] = Declared(Schema.load(path).public(party), str(path))
+            if party not in declared and _is_name(party):
+                declared[party] = Declared(Schema.load(path).public(party), str(path))
     if place.kit is not None:
         for party, schema in _met(place, own).items():
-            found.setdefault(party, schema)
-    return found
+            declared.setdefault(party, schema)
+    return declared
 
 
 def _is_name(party: str) -> bool:
@@ -98,7 +98,7 @@ def _of_file(file: PartyFile) -> Declared:
 
 def _met(place: Place, own: list[OwnFile]) -> dict[str, Declared]:
     """Peers as they introduced themselves in the latest runs here."""
-    found: dict[str, Declared] = {}
+    met: dict[str, Declared] = {}
     mine = {one.file.party for one in own if one.file is not None}
     ended = (one for one in place.runs.listed() if not one.open)
     for listed in islice(ended, _LOOKED_AT):
@@ -108,12 +108,12 @@ def _met(place: Place, own: list[OwnFile]) -> dict[str, Declared]:
                 continue
             schemas = read_run(path).facts["plan"]["schemas"]
             for party, described in schemas.items():
-                if party not in found and party not in mine:
+                if party not in met and party not in mine:
                     schema = PublicSchema.from_data(described)
-                    found[party] = Declared(schema, f"the run {listed.name}")
+                    met[party] = Declared(schema, f"the run {listed.name}")
         except (ColonnadeError, KeyError, TypeError, AttributeError):
             continue
-    return found
+    return met
 
 
 def fields_of(place: Place, base: str) -> dict[str, str]:

@@ -121,10 +121,10 @@ def read_cookie(header: str, name: str) -> str | None:
     '2'
     """
     try:
-        found = SimpleCookie(header).get(name)
+        cookie = SimpleCookie(header).get(name)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if cookie is None else cookie.value
 
 
 async def read_form(request: Request) -> Mapping[str, str]:

@@ -112,9 +112,9 @@ class Board:
 
     def requests(self, request: Request) -> Response:
         """Jobs that wait for somebody here, and those that did."""
-        found = [views.request(one) for one in self.place.requests(ended=True)]
-        waiting = [one for one in found if one["asking"].state == "waiting"]
-        ended = [one for one in reversed(found) if one["asking"].state != "waiting"]
+        requests = [views.request(one) for one in self.place.requests(ended=True)]
+        waiting = [one for one in requests if one["asking"].state == "waiting"]
+        ended = [one for one in reversed(requests) if one["asking"].state != "waiting"]
         return self.page(
             request, "requests.html", title="Requests", waiting=waiting, ended=ended[: views.A_PAGE]
         )
@@ -142,10 +142,10 @@ class Board:
     def asked(self, request: Request) -> ApprovalRequest:
         """The request that an address names."""
         job = request.path_params["job"]
-        found = next((one for one in self.place.requests(ended=True) if one.job == job), None)
-        if found is None:
+        asking = next((one for one in self.place.requests(ended=True) if one.job == job), None)
+        if asking is None:
             raise FileMissing(f"no job {job!r} has asked here. The page of requests has those that did.")
-        return found
+        return asking
 
     def runs(self, request: Request) -> Response:
         """The list of runs."""
@@ -197,13 +197,13 @@ class Board:
 
     def ledgers(self, request: Request) -> Response:
         """Every ledger here; of the one that is named or the first, all of it."""
-        found = self.place.ledgers()
+        ledgers = self.place.ledgers()
         key = request.path_params.get("key")
-        shown = next((one for one in found if key in (None, one.key)), None)
+        shown = next((one for one in ledgers if key in (None, one.key)), None)
         if shown is None and key is not None:
             raise FileMissing(f"there is no ledger {key!r} here.")
         facts = {"ledger": None} if shown is None else {"ledger": views.ledger(shown, _number(request))}
-        return self.page(request, "ledger.html", title="Ledger", keys=[one.key for one in found], **facts)
+        return self.page(request, "ledger.html", title="Ledger", keys=[one.key for one in ledgers], **facts)
 
     def ledger_table(self, request: Request) -> Response:
         """The history of a ledger as a table."""
@@ -220,25 +220,25 @@ class Board:
     def named_ledger(self, request: Request) -> LedgerView:
         """The ledger that an address names; what is wrong with it is raised."""
         key = request.path_params["key"]
-        found = next((one for one in self.place.ledgers() if one.key == key), None)
-        if found is None:
+        ledger = next((one for one in self.place.ledgers() if one.key == key), None)
+        if ledger is None:
             raise FileMissing(f"there is no ledger {key!r} here.")
-        if found.error is not None:
-            raise found.error
-        return found
+        if ledger.error is not None:
+            raise ledger.error
+        return ledger
 
     def data(self, request: Request) -> Response:
         """Schemas beside what the files have."""
-        found = [views.data(one) for one in self.place.own_files()]
-        return self.page(request, "data.html", title="Data", files=found)
+        files = [views.data(one) for one in self.place.own_files()]
+        return self.page(request, "data.html", title="Data", files=files)
 
     def named_file(self, request: Request) -> OwnFile:
         """The party file that an address names."""
         key = request.path_params["key"]
-        found = next((one for one in self.place.own_files() if one.path.stem == key), None)
-        if found is None:
+        file = next((one for one in self.place.own_files() if one.path.stem == key), None)
+        if file is None:
             raise FileMissing(f"there is no party file {key!r} here.")
-        return found
+        return file
 
     def log(self, request: Request) -> Response:
         """What was done on this board and by whom."""

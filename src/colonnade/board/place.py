@@ -133,9 +133,9 @@ class Place:
         # Every request that is written or decided changes its folder: without a change nothing new waits.
         if self._asked == (changed, False):
             return ()
-        found = list_requests(self.kit, patience=self.patience)
-        self._asked = (changed, bool(found)) if changed < time.time_ns() - _GRAIN_NS else None
-        return found
+        requests = list_requests(self.kit, patience=self.patience)
+        self._asked = (changed, bool(requests)) if changed < time.time_ns() - _GRAIN_NS else None
+        return requests
 
     def _own(self, path: Path) -> OwnFile:
         try:
@@ -160,19 +160,19 @@ class Place:
 
 
 def _tables(folder: Path, *keys: str) -> list[Path]:
-    found = []
+    tables = []
     for path in sorted(folder.glob("*.toml")):
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             continue
         if all(key in data for key in keys):
-            found.append(path)
-    return found
+            tables.append(path)
+    return tables
 
 
 def _read_ledger(path: Path, party: str, peers: list[Path], patience: float) -> LedgerView:
-    found, witnesses = [], []
+    checked, witnesses = [], []
     try:
         own = opened(path, patience=patience)
         kept = own.receipts()
@@ -189,25 +189,25 @@ def _read_ledger(path: Path, party: str, peers: list[Path], patience: float) -> 
             else:
                 one.verify(held)
         except (ColonnadeError, OSError) as error:
-            found.append(Witness(peer.stem, peer, error=str(error)))
+            checked.append(Witness(peer.stem, peer, error=str(error)))
             continue
         witnesses.append(one)
-        found.append(Witness(one.party, peer, len(one.receipts(party)), len(held)))
+        checked.append(Witness(one.party, peer, len(one.receipts(party)), len(held)))
     try:
         facts, entries, _ = verified(path, witnesses, None, patience=patience)
     except (ColonnadeError, OSError) as error:
         return LedgerView(path, party, {}, error=error)
-    return LedgerView(path, party, facts, entries, witnesses=tuple(found))
+    return LedgerView(path, party, facts, entries, witnesses=tuple(checked))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
     """What changes with every change to a ledger; the time of the change itself cannot be set back."""
-    found = []
+    stamp = []
     for part in (path, path.with_name(f"{path.name}-wal")):
         try:
             facts = part.stat()
         except OSError:
             continue
         if facts.st_size:
-            found += [facts.st_ctime_ns, facts.st_size, facts.st_ino]
-    return tuple(found)
+            stamp += [facts.st_ctime_ns, facts.st_size, facts.st_ino]
+    return tuple(stamp)

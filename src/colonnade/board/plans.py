@@ -67,12 +67,12 @@ class Plans:
     def find(self, key: str) -> Planned:
         """The plan of this number."""
         with self._lock:
-            found = self._made.get(key)
-        if found is None:
+            planned = self._made.get(key)
+        if planned is None:
             raise FileMissing(
                 f"there is no plan {key!r} here any more: plans are kept while the board runs. Make it again."
             )
-        return found
+        return planned
 
     def latest(self) -> list[Planned]:
         """All that are kept, the latest first."""
@@ -162,10 +162,10 @@ def _guarantees(plan: Plan) -> list[Facts]:
 def _costs(party: str, draft: Draft, plan: Plan) -> Facts:
     file = draft.files[party]
     try:
-        found = costs_of(plan, file, held_out=draft.job.held_out)
+        costs = costs_of(plan, file, held_out=draft.job.held_out)
     except ColonnadeError as error:
         return {"party": party, "dataset": file.dataset, "error": str(error), "costs": []}
-    return {"party": party, "dataset": file.dataset, "error": "", "costs": cost_lines(found, party)}
+    return {"party": party, "dataset": file.dataset, "error": "", "costs": cost_lines(costs, party)}
 
 
 def cost_lines(costs: Any, party: str) -> list[Facts]:

@@ -124,7 +124,7 @@ def whole_left(kinds: Mapping[str, tuple[int, float]], expected: Expected | None
     """
     if expected is None:
         return "unknown", "no forecast of it was made here"
-    known = [found for kind, found in kinds.items() if kind in expected.kinds]
+    known = [left for kind, left in kinds.items() if kind in expected.kinds]
     share = min(1.0, sum(size for size, _ in known) / expected.size)
     if share > _NEARLY:
         return "nearly none", "then the model is written, and judged where people are held out"
@@ -172,15 +172,15 @@ async def told(
     silent = 0.0
     while not ending():
         try:
-            found = await asyncio.to_thread(look)
+            facts = await asyncio.to_thread(look)
         except (ColonnadeError, OSError):
-            found = before or {}
-        if found is None:
+            facts = before or {}
+        if facts is None:
             yield "event: ended\ndata: {}\n\n"
             return
-        if found != before:
-            before, silent = found, 0.0
-            yield f"data: {json.dumps(found, ensure_ascii=False)}\n\n"
+        if facts != before:
+            before, silent = facts, 0.0
+            yield f"data: {json.dumps(facts, ensure_ascii=False)}\n\n"
         elif silent >= BEAT_SECONDS:
             silent = 0.0
             yield ": still here\n\n"

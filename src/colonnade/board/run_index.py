@@ -81,12 +81,12 @@ class RunIndex:
         with self._lock:
             self._look()
             going = self._open()
-            found = self._ended.get(name) or next((one for one in going if one.name == name), None)
-        if found is None:
+            listed = self._ended.get(name) or next((one for one in going if one.name == name), None)
+        if listed is None:
             raise FileMissing(
                 f"there is no run {name!r} in {self.folder}. It may have been removed since the page was made."
             )
-        return found
+        return listed
 
     def others(self) -> list[str]:
         """Folders that hold no run: comparisons and tables of invented people among them."""
@@ -97,9 +97,9 @@ class RunIndex:
 
     def read(self, name: str) -> RunFolder:
         """The run as its record has it, or what is known of one that has none."""
-        found = self.find(name)
-        if found.open:
-            return RunFolder(self.folder / name, {"state": found.state})
+        listed = self.find(name)
+        if listed.open:
+            return RunFolder(self.folder / name, {"state": listed.state})
         try:
             return read_or_damaged(self.folder / name)
         except StopIteration:
@@ -139,8 +139,8 @@ class RunIndex:
         if self._seen is not None and self._seen[0] == changed and changed < self._seen[1] - _GRAIN_NS:
             return
         looked = time.time_ns()
-        with scandir(self.folder) as found:
-            folders = [entry.name for entry in found if entry.is_dir()]
+        with scandir(self.folder) as entries:
+            folders = [entry.name for entry in entries if entry.is_dir()]
         names = {name for name in folders if not name.startswith(".")}
         self._drafts = tuple(
             sorted(name for name in folders if name.startswith(".") and name.endswith(".draft"))
@@ -196,8 +196,8 @@ def _touched(folder: Path) -> float:
 def _stamp(folder: Path) -> tuple[int, int] | None:
     for record in _RECORDS:
         try:
-            found = (folder / record).stat()
+            status = (folder / record).stat()
         except OSError:
             continue
-        return found.st_ctime_ns, found.st_size
+        return status.st_ctime_ns, status.st_size
     return None

@@ -30,74 +30,74 @@ DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")
 def run(place: Place, name: str, expected: Expected | None = None) -> Facts:
     """One run: its verdict, what it shows to whom, its files; or where it stopped; or how far it is."""
     listed = place.runs.find(name)
-    found = place.runs.read(name)
+    folder = place.runs.read(name)
     facts: Facts = {
         "run": name,
         "state": listed.state,
-        "path": str(found.path),
+        "path": str(folder.path),
         "command": "",
         "name": name,
         "resume": "",
         "explained": None,
     }
     if listed.open:
-        return facts | _going(place, listed, found, expected)
-    if found.facts.get("state") == "unreadable":
-        return facts | {"kind": "unreadable", "command": f"colonnade show {found.path}"}
-    facts["name"] = str(found.facts.get("job" if found.noted else "name") or name)
-    if found.noted:
+        return facts | _going(place, listed, folder, expected)
+    if folder.facts.get("state") == "unreadable":
+        return facts | {"kind": "unreadable", "command": f"colonnade show {folder.path}"}
+    facts["name"] = str(folder.facts.get("job" if folder.noted else "name") or name)
+    if folder.noted:
         return facts | {
             "kind": "noted",
-            "state": str(found.facts["state"]),
-            "text": noted_text(found),
-            **(_failed(found) if found.failed else {}),
+            "state": str(folder.facts["state"]),
+            "text": noted_text(folder),
+            **(_failed(folder) if folder.failed else {}),
         }
-    if found.failed:
+    if folder.failed:
         return facts | {
             "kind": "failed",
             "state": "failed",
-            "where": where_text(found.facts),
-            "charged": charged_text(found.facts),
-            "spent": charged_for(place, str(found.facts.get("run", ""))),
-            **_failed(found),
+            "where": where_text(folder.facts),
+            "charged": charged_text(folder.facts),
+            "spent": charged_for(place, str(folder.facts.get("run", ""))),
+            **_failed(folder),
         }
-    owners = [party["name"] for party in found.facts["parties"]]
+    owners = [party["name"] for party in folder.facts["parties"]]
     return facts | {
         "kind": "done",
-        "state": found.state,
-        "verdict": verdict(found.facts),
+        "state": folder.state,
+        "verdict": verdict(folder.facts),
         "guarantees": [
             {**item, "about": about_text(item["observer"], item["unit"], owners)}
-            for item in found.facts["guarantees"]
+            for item in folder.facts["guarantees"]
         ],
-        "judged": judged_section(found.facts.get("judged")),
-        "notes": found.facts["notes"],
-        "unsealed": found.unsealed,
-        "downloads": [file for file in DOWNLOADS if (found.path / file).is_file()],
-        "own_pages": sorted(path.stem for path in (found.path / PARTIES).glob("*.html")),
-        **exports(found),
-        "task": found.facts["task"],
-        "rows": found.facts["rows"],
-        "method": found.facts.get("method", ""),
+        "judged": judged_section(folder.facts.get("judged")),
+        "notes": folder.facts["notes"],
+        "unsealed": folder.unsealed,
+        "downloads": [file for file in DOWNLOADS if (folder.path / file).is_file()],
+        "own_pages": sorted(path.stem for path in (folder.path / PARTIES).glob("*.html")),
+        **exports(folder),
+        "task": folder.facts["task"],
+        "rows": folder.facts["rows"],
+        "method": folder.facts.get("method", ""),
     }
 
 
-def exports(found: RunFolder) -> Facts:
+def exports(folder: RunFolder) -> Facts:
     """Whether the run's model may leave as a graph and with a card: its weights were released, and it is linear."""
-    if not (found.path / MODEL).is_file():
+    if not (folder.path / MODEL).is_file():
         return {"released": False}
     try:
-        released(found.path)
+        released(folder.path)
     except ColonnadeError:
         return {"released": False}
     return {"released": True}
 
 
-def _going(place: Place, listed: Listed, found: RunFolder, expected: Expected | None) -> Facts:
+def _going(place: Place, listed: Listed, folder: RunFolder, expected: Expected | None) -> Facts:
     command = ""
     if listed.state == GOES_ON:
         command = f"colonnade job status {listed.name} --kit {place.folder}"
-    progress = read_progress(found.path)
+    progress = read_progress(folder.path)
     return {
         "kind": "going",
         "live": listed.state in (RUNNING, WAITS),
@@ -123,18 +123,18 @@ def charged_for(place: Place, run: str) -> list[Facts]:
 
     Of a ledger that cannot be read it says so.
     """
-    found: list[Facts] = []
+    charged: list[Facts] = []
     for view in place.ledgers() if run else ():
         if view.error:
-            found.append({"party": view.party, "error": str(view.error), "entries": [], "totals": []})
+            charged.append({"party": view.party, "error": str(view.error), "entries": [], "totals": []})
             continue
         charges = [one for one in view.entries if one.kind == "charge" and one.body["release"]["run"] == run]
         datasets = {one.body["dataset"] for one in charges}
         if charges:
             totals = [one for one in merged(view.facts["totals"]) if one["dataset"] in datasets]
             entries = [*map(entry_text, charges)]
-            found.append({"party": view.party, "error": "", "entries": entries, "totals": totals})
-    return found
+            charged.append({"party": view.party, "error": "", "entries": entries, "totals": totals})
+    return charged
 
 
 def spent_text(spent: list[Facts]) -> str:
@@ -154,28 +154,28 @@ def _spent(one: Facts) -> str:
     return f"{count} {'charge' if count == 1 else 'charges'} to {one['party']}"
 
 
-def _failed(found: RunFolder) -> Facts:
+def _failed(folder: RunFolder) -> Facts:
     """What there is to do about a run that failed: what its error means, and the command that goes on with it."""
-    kind = str(found.facts.get("kind") or found.facts.get("stopped", {}).get("kind", ""))
+    kind = str(folder.facts.get("kind") or folder.facts.get("stopped", {}).get("kind", ""))
     known = getattr(errors, kind, None)
     number = known.number if isinstance(known, type) and issubclass(known, ColonnadeError) else ""
     facts = {"explained": sections().get(number), "number": number, "resume": ""}
-    if not (found.noted and found.facts.get("id")):
+    if not (folder.noted and folder.facts.get("id")):
         facts["resume"] = "Run the job again when that is put right; a new run is charged anew."
-        return facts | {"command": f"colonnade show {found.path}"}
-    first = found.facts.get("resumes") or found.facts["id"]
-    if (found.path / JOURNAL).exists() or (found.path.parent / str(first) / JOURNAL).exists():
+        return facts | {"command": f"colonnade show {folder.path}"}
+    first = folder.facts.get("resumes") or folder.facts["id"]
+    if (folder.path / JOURNAL).exists() or (folder.path.parent / str(first) / JOURNAL).exists():
         facts["resume"] = (
             "It can be gone on with where it stopped, and nothing is charged twice. Whoever has the administrator's "
             "kit says:"
         )
-        return facts | {"command": f"colonnade job resume {found.facts['id']} --kit ADMIN-KIT"}
+        return facts | {"command": f"colonnade job resume {folder.facts['id']} --kit ADMIN-KIT"}
     facts["resume"] = "It left no record to go on from. Whoever has the administrator's kit submits it anew:"
     return facts | {"command": "colonnade job submit JOB --kit ADMIN-KIT"}
 
 
 def own_page(place: Place, name: str, party: str) -> Path:
     """Where a run keeps the page that is one party's own."""
-    found = place.runs.read(name).path / PARTIES / f"{party}.html"
+    page = place.runs.read(name).path / PARTIES / f"{party}.html"
     known = sorted(path.stem for path in (place.runs.read(name).path / PARTIES).glob("*.html"))
-    return found if party in known else Path()
+    return page if party in known else Path()

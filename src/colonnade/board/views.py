@@ -58,8 +58,8 @@ def overview(place: Place) -> Facts:
         said["headline"] = "Nothing has been charged yet"
     if broken:
         held = isinstance(broken[0].error, LedgerLocked)
-        found = "is held by another process" if held else "cannot be relied on"
-        said |= {"kept": False, "headline": f"The ledger of {broken[0].party} {found}"}
+        trouble = "is held by another process" if held else "cannot be relied on"
+        said |= {"kept": False, "headline": f"The ledger of {broken[0].party} {trouble}"}
     return {
         "verdict": said,
         "problems": problems,

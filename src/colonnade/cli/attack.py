@@ -105,9 +105,9 @@ def attack(
             declared_public=agreed.parties,
             alignment="equal",
         )
-        found = list(Campaign(tables, request, min(people, rows), advance).findings())
+        findings = list(Campaign(tables, request, min(people, rows), advance).findings())
         facts = attack_facts(
-            found, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
+            findings, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
         )
         with uninterrupted():
             text = json_text(facts)

@@ -113,12 +113,12 @@ def _audit_papers(as_json: bool) -> None:
     from colonnade.randomness import SystemRandomness
     from colonnade.report.audits import papers_text
 
-    found, tried = [], variants()
+    formulas, tried = [], variants()
     with progress(not as_json) as advance:
         for number, variant in enumerate(tried):
             drawn = variant.drawn
             shown = None if drawn is None else drawn.bound(variant.draws, SystemRandomness())
-            found.append(
+            formulas.append(
                 {
                     "paper": variant.paper,
                     "claim": variant.claim,
@@ -133,9 +133,9 @@ def _audit_papers(as_json: bool) -> None:
             )
             advance("formulas", number + 1, len(tried))
     if as_json:
-        say_json({"formulas": found})
+        say_json({"formulas": formulas})
     else:
-        say(papers_text(found, width=width()))
+        say(papers_text(formulas, width=width()))
 
 
 def _run(what: Path) -> RunFolder | None:
@@ -263,7 +263,7 @@ def _facts(
     target = target_of(wanted)
     sessions = target.runs if runs is None else runs
     with progress(not quiet) as advance:
-        found = carry_out(target, runs=sessions, draws=draws, progress=advance)
+        findings = carry_out(target, runs=sessions, draws=draws, progress=advance)
     return {
         "name": name,
         "method": wanted.method,
@@ -274,8 +274,8 @@ def _facts(
         "seconds": time.monotonic() - began,
         "confidence": 0.95,
         "notes": list(target.notes),
-        "findings": [each.to_data() for each in found],
-        "defect": any(each.exceeded and each.claim.proved for each in found),
+        "findings": [each.to_data() for each in findings],
+        "defect": any(each.exceeded and each.claim.proved for each in findings),
     }
 
 

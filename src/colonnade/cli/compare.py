@@ -92,7 +92,7 @@ def compare(
         folder.reserve(1 << 21)
         try:
             with progress(not as_json) as advance, told_of(agreed):
-                found = (
+                comparison = (
                     _on_public(agreed, files, wanted, seeds, field, advance)
                     if public
                     else _on_private(agreed, files, wanted, field, folder.draft, advance)
@@ -102,7 +102,7 @@ def compare(
             raise
         with uninterrupted():
             folder.free_reserve()
-            facts = _write(folder.draft, agreed, found)
+            facts = _write(folder.draft, agreed, comparison)
             finished = folder.finish()
     facts["report"] = str(finished / "comparison.html")
     if as_json:
@@ -117,17 +117,17 @@ compare.__doc__ = f"{compare.__doc__}\n{EXAMPLE}"
 
 
 def _numbers(text: str) -> list[float]:
-    found = []
+    numbers = []
     for piece in text.split(","):
         if not piece.strip():
             continue
         try:
-            found.append(float(piece))
+            numbers.append(float(piece))
         except ValueError:
             raise InputError(
                 f"--epsilons: {piece.strip()!r} is not a number. Write numbers with commas, such as 0.1,1,10."
             ) from None
-    return found
+    return numbers
 
 
 def _confirm(
@@ -217,7 +217,7 @@ def _on_private(
         delta=job.delta,
         accepted_delta=job.accepted_delta,
         gamma=job.gamma,
-        keep=lambda name, found: _keep(folder / MODELS, name, found),
+        keep=lambda name, result: _keep(folder / MODELS, name, result),
         # In one process one user is every party and may read it all; the table goes to others.
         tell=lambda name, error: note(f"{name} gave no model. {error}"),
         progress=advance,
@@ -234,33 +234,33 @@ def _keep_paid(folder: Folder) -> None:
             )
 
 
-def _keep(folder: Path, name: str, found: TrainedModel | MomentRelease) -> None:
+def _keep(folder: Path, name: str, result: TrainedModel | MomentRelease) -> None:
     """What was paid for: a release as it is, or weights by feature; those that stay with parties are not written."""
     from colonnade.methods.method import LinearModel
     from colonnade.models.release import MomentRelease
 
     folder.mkdir(exist_ok=True)
-    if isinstance(found, MomentRelease):
-        found.save(folder / f"{name}.npz")
-    elif isinstance(found, LinearModel) and not found.split:
+    if isinstance(result, MomentRelease):
+        result.save(folder / f"{name}.npz")
+    elif isinstance(result, LinearModel) and not result.split:
         weights = {
-            "features": list(found.frame.feature_names),
-            "coefficients": found.coefficients.tolist(),
-            "intercepts": found.intercepts.tolist(),
-            "guarantees": [str(item) for item in found.privacy],
+            "features": list(result.frame.feature_names),
+            "coefficients": result.coefficients.tolist(),
+            "intercepts": result.intercepts.tolist(),
+            "guarantees": [str(item) for item in result.privacy],
         }
         text = json_text(weights)
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
-def _write(folder: Path, job: Job, found: Comparison) -> dict[str, Any]:
+def _write(folder: Path, job: Job, comparison: Comparison) -> dict[str, Any]:
     """Facts, picture and page into the draft."""
     from colonnade.report.comparison import comparison_facts, comparison_page, comparison_picture
 
-    facts = {**comparison_facts(found, name=job.name), "time": now()}
+    facts = {**comparison_facts(comparison, name=job.name), "time": now()}
     text = json_text(facts)
     (folder / "comparison.json").write_text(text, encoding="utf-8")
     (folder / "comparison.html").write_text(comparison_page(facts), encoding="utf-8")
-    if found.public:
+    if comparison.public:
         (folder / "comparison.svg").write_text(comparison_picture(facts), encoding="utf-8")
     return facts

@@ -47,11 +47,11 @@ def sections() -> dict[str, Section]:
     >>> sections()["E313"].title
     'A declared column is not in the data.'
     """
-    found = {}
+    sections = {}
     for number, text in _SECTION.findall(PAGE.read_text(encoding="utf-8")):
         title = _TITLE.match(text.strip())
-        found[number] = Section(number, title[1] if title else "", text.strip())
-    return found
+        sections[number] = Section(number, title[1] if title else "", text.strip())
+    return sections
 
 
 def page(number: str) -> str:

@@ -86,16 +86,16 @@ def predict(
                 "a JOB in which the parties score together."
             )
         check_columns(rows, id_columns, stored.whole.frame.column_names)
-        found = score_file(stored.whole, rows, id_columns=tuple(id_columns), strict=strict)
+        scores = score_file(stored.whole, rows, id_columns=tuple(id_columns), strict=strict)
     else:
-        found = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
+        scores = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
     if output is not None:
-        _write(output, found)
+        _write(output, scores)
     if as_json:
-        say_json(_facts(found, output))
+        say_json(_facts(scores, output))
         return
     # Whoever scores a file discloses nothing: what training cost is asked for.
-    _say(found, output, training=verbose or rows is None)
+    _say(scores, output, training=verbose or rows is None)
 
 
 predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
@@ -135,63 +135,63 @@ def _between_parties(
         return score_job(stored, federation, epsilon=epsilon, delta=agreed.delta)
 
 
-def _write(path: Path, found: Scores) -> None:
+def _write(path: Path, scores: Scores) -> None:
     from colonnade.federation.whole_files import write_whole
     from colonnade.scoring.score import scores_csv
 
     try:
-        write_whole(path, scores_csv(found), own=True)
+        write_whole(path, scores_csv(scores), own=True)
     except OSError as error:
         raise CannotWrite(f"--output: {path} cannot be written ({error.strerror}).") from None
 
 
-def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
+def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
     from colonnade.scoring.score import score_rows
 
     facts: dict[str, Any] = {
-        "people": len(found.ids),
-        "names": list(found.names),
-        "exact": found.exact,
-        "left_out": [{"id": one, "reason": reason} for one, reason in found.left_out],
-        "statement": found.statement,
-        "privacy": found.privacy,
+        "people": len(scores.ids),
+        "names": list(scores.names),
+        "exact": scores.exact,
+        "left_out": [{"id": one, "reason": reason} for one, reason in scores.left_out],
+        "statement": scores.statement,
+        "privacy": scores.privacy,
         "output": None if output is None else str(output),
     }
     if output is None:
-        heads, *lines = score_rows(found)
+        heads, *lines = score_rows(scores)
         facts["scores"] = [dict(zip(heads, line, strict=True)) for line in lines]
     return facts
 
 
-def _say(found: Scores, output: Path | None, *, training: bool) -> None:
+def _say(scores: Scores, output: Path | None, *, training: bool) -> None:
     from colonnade.report.plain import table_lines, wrapped
     from colonnade.scoring.score import score_rows
 
-    for line in table_lines(score_rows(found)[: SHOWN + 1], width()):
+    for line in table_lines(score_rows(scores)[: SHOWN + 1], width()):
         say(line)
-    if len(found.ids) > SHOWN:
+    if len(scores.ids) > SHOWN:
         say(
-            f"  and {len(found.ids) - SHOWN} more"
+            f"  and {len(scores.ids) - SHOWN} more"
             + ("" if output is not None else "; --output writes them all")
         )
-    _say_left_out(found)
-    if found.exact:
-        say(f"\nEXACT scores of {found.exact} people were disclosed, without noise.")
-    cost = found.privacy.splitlines() if training else ["What training cost is shown with --verbose."]
-    for line in wrapped(["", found.statement, *cost], width()):
+    _say_left_out(scores)
+    if scores.exact:
+        say(f"\nEXACT scores of {scores.exact} people were disclosed, without noise.")
+    cost = scores.privacy.splitlines() if training else ["What training cost is shown with --verbose."]
+    for line in wrapped(["", scores.statement, *cost], width()):
         say(line)
     if output is not None:
         say(f"\nScores: {output}")
 
 
-def _say_left_out(found: Scores) -> None:
+def _say_left_out(scores: Scores) -> None:
     from colonnade.report.plain import table_lines
 
-    if not found.left_out:
+    if not scores.left_out:
         return
-    many = "1 person" if len(found.left_out) == 1 else f"{len(found.left_out)} people"
+    many = "1 person" if len(scores.left_out) == 1 else f"{len(scores.left_out)} people"
     say(f"\n{many} could not be scored")
-    for line in table_lines([("id", "why"), *found.left_out[:SHOWN]], width()):
+    for line in table_lines([("id", "why"), *scores.left_out[:SHOWN]], width()):
         say(line)
-    if len(found.left_out) > SHOWN:
-        say(f"  and {len(found.left_out) - SHOWN} more; --json has them all")
+    if len(scores.left_out) > SHOWN:
+        say(f"  and {len(scores.left_out) - SHOWN} more; --json has them all")

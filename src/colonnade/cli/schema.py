@@ -96,21 +96,21 @@ def _draft(source: Source, output: Path | None, as_json: bool, *, public: bool) 
 def _check(path: Path, source: Source | None, as_json: bool) -> None:
     from colonnade.data.drafting import check_schema
 
-    found = check_schema(path, source)
+    state = check_schema(path, source)
     if as_json:
-        facts = {"schema": found.name, "complete": found.complete, "blank": found.blank}
-        say_json({**facts, "absent": found.absent, "mistake": found.mistake})
-    elif found.complete:
+        facts = {"schema": state.name, "complete": state.complete, "blank": state.blank}
+        say_json({**facts, "absent": state.absent, "mistake": state.mistake})
+    elif state.complete:
         beside = "" if source is None else f" and agrees with the columns of the {source}"
-        say(f"{found.name} is complete{beside}.")
+        say(f"{state.name} is complete{beside}.")
     else:
-        for place in found.blank:
+        for place in state.blank:
             say(f"{place}: left blank.")
-        for line in (*found.absent, *(() if found.mistake is None else (found.mistake,))):
+        for line in (*state.absent, *(() if state.mistake is None else (state.mistake,))):
             say(line)
-        if found.blank:
+        if state.blank:
             say(FILL_IN)
-    if not found.complete:
+    if not state.complete:
         raise typer.Exit(INCOMPLETE)
 
 

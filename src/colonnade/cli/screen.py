@@ -95,7 +95,7 @@ def _coloured(text: str) -> str:
     >>> _coloured("age  within noise")
     'age  \\x1b[2mwithin noise\\x1b[0m'
     """
-    return _MARKED.sub(lambda found: f"\x1b[{_COLOURS[found.lastgroup or '']}m{found[0]}\x1b[0m", text)
+    return _MARKED.sub(lambda match: f"\x1b[{_COLOURS[match.lastgroup or '']}m{match[0]}\x1b[0m", text)
 
 
 def _harmless(character: str) -> bool:

@@ -76,7 +76,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
-    from colonnade.federation.train import RELEASE, found_for
+    from colonnade.federation.train import RELEASE, result_for
     from colonnade.forecast.before_run import forecast_before_run
     from colonnade.forecast.clock import Clock
     from colonnade.forecast.default import left_open, people_of, schemas_of, settle
@@ -106,11 +106,11 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                 if not federation.public:
                     federation.asks = worth_training(job)
                 federation.opened = partial(_keep_paid, folder, job, federation)
-                found = found_for(job, federation)
+                result = result_for(job, federation)
             run = federation.runs[-1]
             with progress(not quiet) as advance:
                 federation.progress = advance
-                judged = judge_trained(job, federation, found, run)
+                judged = judge_trained(job, federation, result, run)
         except BaseException as error:
             stopped = federation.stopped
             begun = "" if stopped is None else stopped.run
@@ -124,7 +124,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                     job,
                     run,
                     federation,
-                    found,
+                    result,
                     made=made,
                     seconds=clock.seconds,
                     watch=Watch(advance, interrupted),
@@ -146,15 +146,15 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
 
 def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) -> None:
     """Write what was opened at once: whatever ends this process later, it is there to be found again."""
-    from colonnade.federation.train import found_at
+    from colonnade.federation.train import result_at
     from colonnade.report.run_folder import keep_paid
 
     # What cannot be written now is tried again at the end, which says why.
     with uninterrupted(), suppress(OSError, CannotWrite):
-        found = found_at(job, run)
-        if found is not None and not isinstance(found, ColonnadeError):
+        result = result_at(job, run)
+        if result is not None and not isinstance(result, ColonnadeError):
             folder.free_reserve()
-            keep_paid(folder.draft, job, run, federation, found)
+            keep_paid(folder.draft, job, run, federation, result)
 
 
 def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException, *, run: str) -> None:

@@ -176,7 +176,9 @@ def compare(
     )
     check_parties(group, tuple(table.public() for table in given), task)
     runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(asked_epsilons)]
-    found: dict[tuple[str, float | None], list[_Run]] = {(entry.name, epsilon): [] for entry, epsilon in runs}
+    outcomes: dict[tuple[str, float | None], list[_Run]] = {
+        (entry.name, epsilon): [] for entry, epsilon in runs
+    }
     constants, trained_on, tested_on = [], 0, 0
     for seed in range(seeds):
         training, testing = split(given, seed=seed, share=test_share)
@@ -198,7 +200,7 @@ def compare(
             asked = TrainingSpec(
                 task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options
             )
-            found[entry.name, epsilon].append(_run(entry, place, asked, held_out))
+            outcomes[entry.name, epsilon].append(_run(entry, place, asked, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
     return Comparison(
         task=task,
@@ -209,7 +211,7 @@ def compare(
         trained_on=trained_on,
         held_out=tested_on,
         constants={name: statistics.fmean(one[name] for one in constants) for name in constants[0]},
-        rows=tuple(_row(entry, epsilon, found[entry.name, epsilon]) for entry, epsilon in runs),
+        rows=tuple(_row(entry, epsilon, outcomes[entry.name, epsilon]) for entry, epsilon in runs),
         left_out=chosen.left_out,
     )
 
@@ -337,33 +339,33 @@ def _run(
     """
     public = federation.public
     start, before = time.perf_counter(), len(federation.runs)
-    learnt: TrainedModel | MomentRelease | None = None
+    trained: TrainedModel | MomentRelease | None = None
     figures: Mapping[str, float] = {}
     failure = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
         try:
-            learnt = entry.method.train(federation, asked)
+            trained = entry.method.train(federation, asked)
             seconds = time.perf_counter() - start
-            keep(learnt)
+            keep(trained)
             if held_out is not None:
-                figures = held_out.figures(learnt)
+                figures = held_out.figures(trained)
         except ColonnadeError as error:
             seconds = time.perf_counter() - start
             failure = str(error) if public else reason_for_peers(error)
             tell(error)
     notes = [str(item.message) for item in caught if issubclass(item.category, NoiseWarning)]
-    if learnt is not None:
-        notes += [] if isinstance(learnt, MomentRelease) else learnt.notes
+    if trained is not None:
+        notes += [] if isinstance(trained, MomentRelease) else trained.notes
     outcomes = [run.outcome if public else run.outcome.shared for run in federation.runs[before:]]
     sent = [outcome.bytes_sent for outcome in outcomes]
     return _Run(
         figures,
         failure,
-        tuple(learnt.privacy) if learnt is not None else (),
+        tuple(trained.privacy) if trained is not None else (),
         seconds if public else None,
         sum(sent) if sent else None,
-        isinstance(learnt, TrainedModel) and learnt.split,
+        isinstance(trained, TrainedModel) and trained.split,
         tuple(notes),
     )
 

@@ -74,7 +74,7 @@ def field_of(
             )
     if named is not None and not named:
         raise InputError(f"the list of methods is empty. Name some of {', '.join(table)}.")
-    found: list[Contender] = []
+    contenders: list[Contender] = []
     left_out: list[tuple[str, str]] = []
     for name in dict.fromkeys(named if named is not None else table):
         method = table[name]
@@ -87,7 +87,7 @@ def field_of(
         if reason:
             left_out.append((name, reason))
             continue
-        found.append(Contender(method, check(method.options, given, name=f"options of {name!r}")))
+        contenders.append(Contender(method, check(method.options, given, name=f"options of {name!r}")))
         choice = paper_choice(method)
         if paper and public and choice is not None:
             form = check(
@@ -95,11 +95,11 @@ def field_of(
                 {**given, choice: "paper"},
                 name=f"options of {name!r}",
             )
-            found.append(Contender(method, form, paper=True))
-    if not found:
+            contenders.append(Contender(method, form, paper=True))
+    if not contenders:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
         raise InputError(f"no method is left to compare. {reasons}")
-    return ComparisonEntries(tuple(found), tuple(left_out))
+    return ComparisonEntries(tuple(contenders), tuple(left_out))
 
 
 def paper_choice(method: AnyMethod) -> str | None:

@@ -68,27 +68,27 @@ class HeldOut:
     tables: Sequence[Table]
     components: int | None = None
 
-    def score(self, learnt: TrainedModel | MomentRelease) -> float:
+    def score(self, trained: TrainedModel | MomentRelease) -> float:
         """How well a model does on these people: accuracy, mean squared error, or captured variance."""
-        return next(iter(self.figures(learnt).values()))
+        return next(iter(self.figures(trained).values()))
 
-    def figures(self, learnt: TrainedModel | MomentRelease) -> dict[str, float]:
+    def figures(self, trained: TrainedModel | MomentRelease) -> dict[str, float]:
         """The score that a task is judged by, and what is read beside it: AUC, or R² and RMSE in the label's units.
 
         Of several classes the AUC is the mean over each class against the rest.
         """
         if self.task == "pca":
-            if not isinstance(learnt, MomentRelease):
+            if not isinstance(trained, MomentRelease):
                 raise TypeError("components are of a release")
-            return {METRICS["pca"]: self._score_components(learnt)}
-        rows = self.features(frame_of(learnt))
-        if isinstance(learnt, TrainedModel):
-            scores = learnt.scores(rows)
+            return {METRICS["pca"]: self._score_components(trained)}
+        rows = self.features(frame_of(trained))
+        if isinstance(trained, TrainedModel):
+            scores = trained.scores(rows)
         elif self.task == "classification":
-            solved = solve(learnt).scores
+            solved = solve(trained).scores
             scores = rows @ solved.coefficients.T + solved.intercepts
         else:
-            scores = LinearRegression().fit(learnt).predict(rows)
+            scores = LinearRegression().fit(trained).predict(rows)
         return self._figures(np.asarray(scores, dtype=np.float64).reshape(len(self.labels), -1))
 
     def constant_figures(self) -> dict[str, float]:
@@ -112,7 +112,7 @@ class HeldOut:
     def _figures(self, scores: Array) -> dict[str, float]:
         if self.task == "regression":
             return self._errors(scores[:, 0])
-        found = {METRICS["classification"]: float(np.mean(class_codes(scores) == self.labels))}
+        figures = {METRICS["classification"]: float(np.mean(class_codes(scores) == self.labels))}
         classes = range(scores.shape[1]) if scores.shape[1] > 1 else (1,)
         present = [number for number in classes if 0 < np.mean(self.labels == number) < 1]
         areas = [
@@ -123,7 +123,7 @@ class HeldOut:
             )
             for number in present
         ]
-        return {**found, "AUC": float(np.mean(areas))} if areas else found
+        return {**figures, "AUC": float(np.mean(areas))} if areas else figures
 
     def _score_components(self, release: MomentRelease) -> float:
         wanted = min(self.components or DEFAULT_COMPONENTS, release.columns)
@@ -138,6 +138,6 @@ class HeldOut:
         label = next(table.schema.label for table in self.tables if table.schema.label is not None)
         low, high = LabelBlock(label).from_unit([-1.0, 1.0])
         square, variance = float(np.mean((predicted - self.labels) ** 2)), float(np.var(self.labels))
-        found = {METRICS["regression"]: square * (2.0 / (high - low)) ** 2}
+        errors = {METRICS["regression"]: square * (2.0 / (high - low)) ** 2}
         explained = {"R²": 1.0 - square / variance} if variance > 0 else {}
-        return {**found, **explained, "RMSE": square**0.5}
+        return {**errors, **explained, "RMSE": square**0.5}

@@ -75,9 +75,9 @@ async def _in_order(ends: Ends) -> None:
 
     async def receiver() -> None:
         for number, (step, frame) in enumerate(sent):
-            found = await ends["shop"].receive("bank", step, _LONG)
-            expect(found == frame, f"frame {number} of 20 as it was sent", _short(found))
-            expect(isinstance(found, bytes | bytearray), "bytes or a bytearray", type(found).__name__)
+            received = await ends["shop"].receive("bank", step, _LONG)
+            expect(received == frame, f"frame {number} of 20 as it was sent", _short(received))
+            expect(isinstance(received, bytes | bytearray), "bytes or a bytearray", type(received).__name__)
 
     await asyncio.gather(sender(), receiver())
     await _nothing(ends["shop"], "bank", "after the last frame")
@@ -87,8 +87,12 @@ async def _both_ways(ends: Ends) -> None:
     async def talk(me: str, other: str) -> None:
         for number in range(8):
             await ends[me].send(other, "talk", f"{me} {number}".encode())
-            found = await ends[me].receive(other, "talk", _LONG)
-            expect(found == f"{other} {number}".encode(), f"{other}'s frame {number} at {me}", _short(found))
+            received = await ends[me].receive(other, "talk", _LONG)
+            expect(
+                received == f"{other} {number}".encode(),
+                f"{other}'s frame {number} at {me}",
+                _short(received),
+            )
 
     await asyncio.gather(talk("bank", "shop"), talk("shop", "bank"))
 
@@ -100,8 +104,8 @@ async def _between_all(ends: Ends) -> None:
                 await ends[me].send(other, "hello", f"{me} to {other}".encode())
         for other in ends:
             if other != me:
-                found = await ends[me].receive(other, "hello", _LONG)
-                expect(found == f"{other} to {me}".encode(), f"{other}'s frame for {me}", _short(found))
+                received = await ends[me].receive(other, "hello", _LONG)
+                expect(received == f"{other} to {me}".encode(), f"{other}'s frame for {me}", _short(received))
 
     await asyncio.gather(*map(member, ends))
 
@@ -111,8 +115,8 @@ async def _large(ends: Ends) -> None:
 
     async def talk(me: str, other: str) -> None:
         await ends[me].send(other, "large", content)
-        found = await ends[me].receive(other, "large", _LONG)
-        expect(found == content, f"{BIG} bytes as they were sent", f"{len(found)} bytes that differ")
+        received = await ends[me].receive(other, "large", _LONG)
+        expect(received == content, f"{BIG} bytes as they were sent", f"{len(received)} bytes that differ")
 
     await asyncio.gather(talk("bank", "shop"), talk("shop", "bank"))
 
@@ -128,8 +132,8 @@ async def _held_back(ends: Ends) -> None:
         await asyncio.wait([sending], timeout=1.0)
         expect(not sending.done(), f"a sender that waits while {MANY} MiB are not taken", "it sent them all")
         for number in range(MANY):
-            found = await ends["shop"].receive("bank", "flood", _LONG)
-            expect(found == bytes([number]) * CHUNK, f"frame {number} as it was sent", _short(found))
+            received = await ends["shop"].receive("bank", "flood", _LONG)
+            expect(received == bytes([number]) * CHUNK, f"frame {number} as it was sent", _short(received))
         await sending
     finally:
         sending.cancel()
@@ -150,8 +154,8 @@ async def _silence(ends: Ends) -> None:
 async def _late(ends: Ends) -> None:
     await _nothing(ends["shop"], "bank", "before anything was sent")
     await ends["bank"].send("shop", "late", b"late")
-    found = await ends["shop"].receive("bank", "late", _LONG)
-    expect(found == b"late", "what came after a timeout", _short(found))
+    received = await ends["shop"].receive("bank", "late", _LONG)
+    expect(received == b"late", "what came after a timeout", _short(received))
 
 
 async def _cancelled(ends: Ends) -> None:
@@ -162,8 +166,8 @@ async def _cancelled(ends: Ends) -> None:
     (ended,) = await asyncio.gather(waiting, return_exceptions=True)
     expect(isinstance(ended, asyncio.CancelledError), "a receive that can be cancelled", ended)
     await ends["bank"].send("shop", "after", b"after")
-    found = await ends["shop"].receive("bank", "after", _LONG)
-    expect(found == b"after", "the frame after a cancelled receive", _short(found))
+    received = await ends["shop"].receive("bank", "after", _LONG)
+    expect(received == b"after", "the frame after a cancelled receive", _short(received))
 
 
 async def _reason(ends: Ends) -> None:
@@ -181,15 +185,15 @@ async def _finished(ends: Ends) -> None:
 async def _last_words(ends: Ends) -> None:
     await ends["bank"].send("shop", "last", b"words")
     ends["bank"].stop(None)
-    found = await ends["shop"].receive("bank", "last", _LONG)
-    expect(found == b"words", "what was sent before stopping", _short(found))
+    received = await ends["shop"].receive("bank", "last", _LONG)
+    expect(received == b"words", "what was sent before stopping", _short(received))
 
 
 async def _others(ends: Ends) -> None:
     ends["bank"].stop("its own reasons")
     await ends["clinic"].send("shop", "on", b"still here")
-    found = await ends["shop"].receive("clinic", "on", _LONG)
-    expect(found == b"still here", "frames of those who did not stop", _short(found))
+    received = await ends["shop"].receive("clinic", "on", _LONG)
+    expect(received == b"still here", "frames of those who did not stop", _short(received))
 
 
 async def _strangers(ends: Ends) -> None:

@@ -113,7 +113,7 @@ def _only_stores(case: _Case) -> None:
 def _parameters(case: _Case) -> None:
     copy = clone(case.fitted)
     expect(copy.get_params() == case.model.get_params(), "a clone with equal parameters", copy.get_params())
-    expect(not _learnt(copy), "a clone that has learnt nothing", sorted(_learnt(copy)))
+    expect(not _fitted_names(copy), "a clone that has learnt nothing", sorted(_fitted_names(copy)))
     name, value = next(iter(copy.get_params().items()))
     expect(copy.set_params(**{name: value}) is copy, "set_params to return the model", "something else")
     expect_refusal(
@@ -308,7 +308,7 @@ def _expect_unpaid(source: Federation) -> None:
         expect(charged == 0, f"nothing charged in {party}'s ledger", f"{charged} charges")
 
 
-def _learnt(model: Any) -> set[str]:
+def _fitted_names(model: Any) -> set[str]:
     return {name for name in vars(model) if name.endswith("_") and not name.endswith("__")}
 
 

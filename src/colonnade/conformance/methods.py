@@ -16,7 +16,7 @@ import numpy as np
 from colonnade.conformance.verdict import expect, expect_refusal, judging
 from colonnade.errors import BudgetExceeded
 from colonnade.federation.federation import Federation, Run
-from colonnade.methods.method import Found, Kernel, LinearModel, Method, TrainedModel, TrainingSpec
+from colonnade.methods.method import Kernel, LinearModel, Method, TrainedModel, TrainingResult, TrainingSpec
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import checked_options
 from colonnade.models.release import MomentRelease
@@ -46,12 +46,12 @@ class _Case:
         return federation.run(self.method.session(self.asked), request)
 
     @cached_property
-    def whole(self) -> Found:
-        found = self.method.model(self.asked, self.run.outcome.results)
-        expect(found is not None, "something that was learnt", "nothing")
-        return found  # type: ignore[return-value]
+    def whole(self) -> TrainingResult:
+        result = self.method.model(self.asked, self.run.outcome.results)
+        expect(result is not None, "something that was learnt", "nothing")
+        return result  # type: ignore[return-value]
 
-    def at(self, member: str) -> Found | None:
+    def at(self, member: str) -> TrainingResult | None:
         """What one member knows."""
         return self.method.model(self.asked, {member: self.run.outcome.results[member]})
 
@@ -127,38 +127,38 @@ def _is_the_same_everywhere(case: _Case) -> None:
     if isinstance(whole, TrainedModel) and whole.split:
         _parts_are_the_whole(whole, members, plan.group.owners)
         return
-    for member, found in members.items():
-        if found is not None:
-            expect(_same(found, whole), f"{member} to have what all have", "something else")
+    for member, result in members.items():
+        if result is not None:
+            expect(_same(result, whole), f"{member} to have what all have", "something else")
     expect(
-        any(found is not None for found in members.values()), "somebody to have what was released", "nobody"
+        any(result is not None for result in members.values()), "somebody to have what was released", "nobody"
     )
 
 
 def _parts_are_the_whole(
-    whole: TrainedModel, members: Mapping[str, Found | None], owners: tuple[str, ...]
+    whole: TrainedModel, members: Mapping[str, TrainingResult | None], owners: tuple[str, ...]
 ) -> None:
-    for member, found in members.items():
+    for member, model in members.items():
         expect(
-            isinstance(found, TrainedModel) and found.split,
+            isinstance(model, TrainedModel) and model.split,
             f"{member}'s part of a model in parts",
-            type(found),
+            type(model),
         )
         expect(
-            isinstance(found, TrainedModel) and found.notes == whole.notes,
+            isinstance(model, TrainedModel) and model.notes == whole.notes,
             "the same notes at everybody",
             member,
         )
     if isinstance(whole, NetworkModel):
-        for member, found in members.items():
-            here = set(found.network.locals) if isinstance(found, NetworkModel) else set()
+        for member, model in members.items():
+            here = set(model.network.locals) if isinstance(model, NetworkModel) else set()
             expect(here <= {member}, f"no network but {member}'s own at {member}", sorted(here))
         return
     if not isinstance(whole, LinearModel):
         return
     if whole.holder is not None:
-        for member, found in members.items():
-            size = found.coefficients.size if isinstance(found, LinearModel) else 0
+        for member, model in members.items():
+            size = model.coefficients.size if isinstance(model, LinearModel) else 0
             wanted = whole.coefficients.size if member == whole.holder else 0
             expect(size == wanted, f"{wanted} weights at {member}", size)
         return
@@ -169,7 +169,7 @@ def _parts_are_the_whole(
     expect(np.array_equal(intercepts, whole.intercepts), "one party's intercept", "another")
 
 
-def _same(one: Found, other: Found) -> bool:
+def _same(one: TrainingResult, other: TrainingResult) -> bool:
     if isinstance(one, MomentRelease) and isinstance(other, MomentRelease):
         return np.array_equal(one.matrix, other.matrix) and one.guarantees == other.guarantees
     if isinstance(one, LinearModel) and isinstance(other, LinearModel):

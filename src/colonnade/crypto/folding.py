@@ -92,11 +92,11 @@ def add_crossed(
     some = weighted[:, :, :, first : first + step]
     here = np.zeros((4 * len(primes), columns, step))
     here[:, :, : some.shape[3]] = some.reshape(len(here), columns, -1)
-    found = np.empty((len(here), GROUPS))
+    products = np.empty((len(here), GROUPS))
     for at, part in zip((0, _HALF), arranged, strict=True):
-        np.matmul(here.reshape(len(here), -1), part.reshape(_HALF, -1).T, out=found[:, at : at + _HALF])
+        np.matmul(here.reshape(len(here), -1), part.reshape(_HALF, -1).T, out=products[:, at : at + _HALF])
     shape = (len(primes), -1)
-    loops().add_reduced(found.reshape(shape), scale, np.array(primes), crossed.reshape(shape))
+    loops().add_reduced(products.reshape(shape), scale, np.array(primes), crossed.reshape(shape))
 
 
 def spread(crossed: Floats, q: int, prime: int) -> Floats:

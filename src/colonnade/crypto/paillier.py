@@ -168,8 +168,8 @@ def rerandomised(ciphertexts: Ciphertexts, randomness: Randomness) -> Ciphertext
         ]
 
     with ThreadPoolExecutor(usable_cores()) as threads:
-        found = threads.map(work, pieces(len(units)))
-        return Ciphertexts(key, tuple(value for part in found for value in part))
+        parts = threads.map(work, pieces(len(units)))
+        return Ciphertexts(key, tuple(value for part in parts for value in part))
 
 
 def _unit(key: PublicKey, randomness: Randomness) -> int:

@@ -246,10 +246,10 @@ def accepts(
         both = reduced(factors[q], prime).reshape(4, 2, -1)
         spread_out = np.repeat(beta[q], claim.columns, axis=1)
         left = field.times(np.ascontiguousarray(both[:, 0]), spread_out)
-        found = field.dot(left, np.ascontiguousarray(both[:, 1]))
+        dots = field.dot(left, np.ascontiguousarray(both[:, 1]))
         value = reduced(field.dot(quotient[q], half[q]) + theirs[q, :, -1], prime)
         lifted = field.times(vanishing[q][:, None], value[:, None])[:, 0]
-        scaled = reduced(found * float(claim.factor % prime), prime)
+        scaled = reduced(dots * float(claim.factor % prime), prime)
         holds &= not reduced(scaled - dealt[q] - lifted, prime).any()
     return holds
 
@@ -278,6 +278,6 @@ def _dealt_at(claim: ProductClaim, dealt: FieldArray, challenge: bytes, point: F
         padded = np.zeros(GROUPS * claim.count)
         padded[: claim.rows] = residues[q, :, 0]
         groups = product(beta[q], padded.reshape(GROUPS, claim.count).T, field.prime)
-        found = field.dot(basis[q, :, 1:].copy(), groups)
-        out[q] = reduced(found * float(claim.secret_weights[side] % field.prime), field.prime)
+        dots = field.dot(basis[q, :, 1:].copy(), groups)
+        out[q] = reduced(dots * float(claim.secret_weights[side] % field.prime), field.prime)
     return out

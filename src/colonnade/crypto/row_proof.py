@@ -156,9 +156,9 @@ def _add_columns(
     for q, field in enumerate(quartics()):
         mine = masks[q].reshape(4, -1)
         inner.reduce(mine.reshape(-1), field.prime)
-        found = field.times(mine, np.tile(beta[q], columns))
-        masked[q] += scale * field.dot(found, mine)
-        weighted[q] = found.reshape(4, columns, count)
+        weighed = field.times(mine, np.tile(beta[q], columns))
+        masked[q] += scale * field.dot(weighed, mine)
+        weighted[q] = weighed.reshape(4, columns, count)
     step = max(1, min(count, AT_A_TIME // columns))
     shape = (_HALF, columns, step)
     plus, minus, left, right = (np.empty(shape) for _ in range(4))

@@ -82,5 +82,5 @@ def __getattr__(name: str) -> object:
     from colonnade.data.table import Table
     from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 
-    found: object = globals()[name]
-    return found
+    value: object = globals()[name]
+    return value

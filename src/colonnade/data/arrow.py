@@ -117,13 +117,13 @@ def batches(producer: Streamable) -> Iterator[Batch]:
     [[1, None]]
     """
     for array, schema in _arrays(producer):
-        found, kinds = array.structure, schema.structure
+        batch, kinds = array.structure, schema.structure
         yield Batch(
             tuple(
-                _column(found.children[place].contents, kinds.children[place].contents, array)
-                for place in range(found.n_children)
+                _column(batch.children[place].contents, kinds.children[place].contents, array)
+                for place in range(batch.n_children)
             ),
-            int(found.length),
+            int(batch.length),
         )
 
 
@@ -168,8 +168,8 @@ def _arrays(producer: Streamable, names: list[str] | None = None) -> Iterator[tu
     schema = _Owned(_Schema())
     _check(stream, stream.contents.get_schema(stream, ctypes.byref(schema.structure)))
     if names is not None:
-        found = schema.structure
-        names += [found.children[place].contents.name.decode() for place in range(found.n_children)]
+        fields = schema.structure
+        names += [fields.children[place].contents.name.decode() for place in range(fields.n_children)]
     while True:
         array = _Owned(_Array())
         _check(stream, stream.contents.get_next(stream, ctypes.byref(array.structure)))
@@ -228,9 +228,9 @@ def _memory(address: int | None, count: int, dtype: Any, owner: object) -> NDArr
         return np.zeros(count, dtype=dtype)
     view = (ctypes.c_char * size).from_address(address)
     view.owner = owner
-    found: NDArray[Any] = np.frombuffer(view, dtype=dtype)
-    found.flags.writeable = False
-    return found
+    values: NDArray[Any] = np.frombuffer(view, dtype=dtype)
+    values.flags.writeable = False
+    return values
 
 
 def _bits(array: Any, number: int, owner: object) -> Mask:
@@ -256,18 +256,18 @@ def _views(array: Any, missing: Mask | None, owner: object) -> Text:
     """Text as views: short ones stand in their view, long ones in one of the buffers that it names."""
     views = _buffer(array, 1, np.dtype((np.void, 16)), owner).tobytes()
     gone = np.zeros(array.length, dtype=bool) if missing is None else missing
-    found: list[str | None] = []
+    texts: list[str | None] = []
     for place, out in enumerate(gone.tolist()):
         view = views[16 * place : 16 * place + 16]
         size = int.from_bytes(view[:4], "little")
         if out:
-            found.append(None)
+            texts.append(None)
         elif size <= 12:
-            found.append(view[4 : 4 + size].decode())
+            texts.append(view[4 : 4 + size].decode())
         else:
             number, start = int.from_bytes(view[8:12], "little"), int.from_bytes(view[12:], "little")
-            found.append(ctypes.string_at(array.buffers[2 + number] + start, size).decode())
-    return Text.of(found)
+            texts.append(ctypes.string_at(array.buffers[2 + number] + start, size).decode())
+    return Text.of(texts)
 
 
 def _looked_up(array: Any, schema: Any, owner: object) -> Values:
@@ -279,9 +279,9 @@ def _looked_up(array: Any, schema: Any, owner: object) -> Values:
     if missing is not None:
         places[missing] = 0
     if isinstance(levels, Text):
-        found = levels.take(places) if len(levels) else Text.of([None] * len(places))
-        gone = _either(found.missing, missing)
-        return Text(found.ends, found.store, gone)
+        texts = levels.take(places) if len(levels) else Text.of([None] * len(places))
+        gone = _either(texts.missing, missing)
+        return Text(texts.ends, texts.store, gone)
     if not isinstance(levels, Plain) or not len(levels):
         return Plain("nothing", np.zeros(len(places)))
     gone = _either(None if levels.missing is None else levels.missing[places], missing)
@@ -300,8 +300,8 @@ def _decimals(array: Any, kind: str, missing: Mask | None, owner: object) -> Tex
     size = (width[0] if width else 128) // 8
     whole = _memory(array.buffers[1], (array.offset + array.length) * size, np.uint8, owner).tobytes()
     gone = np.zeros(array.length, dtype=bool) if missing is None else missing
-    found: list[str | None] = []
+    texts: list[str | None] = []
     for place, out in enumerate(gone.tolist(), start=array.offset):
         number = int.from_bytes(whole[place * size : (place + 1) * size], "little", signed=True)
-        found.append(None if out else str(Decimal(f"{number}E{-scale}")))
-    return Text.of(found)
+        texts.append(None if out else str(Decimal(f"{number}E{-scale}")))
+    return Text.of(texts)

@@ -26,10 +26,10 @@ def checked_edges(where: tuple[str, ...], what: str, edges: tuple[float, ...]) -
     for edge in edges:
         if isinstance(edge, bool) or not isinstance(edge, int | float) or not math.isfinite(edge):
             raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
-    found = tuple(float(edge) for edge in edges)
-    if any(not left < right for left, right in itertools.pairwise(found)):
+    numbers = tuple(float(edge) for edge in edges)
+    if any(not left < right for left, right in itertools.pairwise(numbers)):
         raise Misdeclared(where, f"{what}: edges must rise, each above the one before it.")
-    return found
+    return numbers
 
 
 def even_edges(

@@ -219,15 +219,15 @@ def _from_distinct(
 ) -> _Read:
     """Each distinct text read once; NaN for what is missing, and 0 for what `read` makes nothing of."""
     texts, codes = column.distinct()
-    found = [read(text) for text in texts]
+    numbers_read = [read(text) for text in texts]
     problems = _NO_PROBLEMS
-    if None in found:
+    if None in numbers_read:
         times = np.bincount(codes, minlength=len(texts) + 1)
-        for text, number, count in zip(texts, found, times.tolist(), strict=False):
+        for text, number, count in zip(texts, numbers_read, times.tolist(), strict=False):
             if number is None and count:
                 problems += explain(text).times(count)
     # One place more than there are texts, for those that are missing.
-    numbers = np.array([0.0 if number is None else number for number in found] + [np.nan])
+    numbers = np.array([0.0 if number is None else number for number in numbers_read] + [np.nan])
     return numbers[codes], problems
 
 

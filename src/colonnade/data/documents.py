@@ -116,9 +116,9 @@ class Document:
             ) from None
         except ValueError:
             # TOML has no limit to a number's digits, and Python has one.
-            number, found = _longest_number(text)
+            number, size = _longest_number(text)
             raise NotTOML(
-                f"{name}, line {number}: a whole number has {found} digits, more than anything here can be. Shorten it."
+                f"{name}, line {number}: a whole number has {size} digits, more than anything here can be. Shorten it."
             ) from None
 
     @classmethod
@@ -160,20 +160,20 @@ class Document:
         items: Counter[tuple[str, ...]] = Counter()
         for number, line in enumerate(self.text.split("\n"), start=1):
             if header := _HEADER.match(line):
-                table = found = _keys(header[1])
+                table = keys = _keys(header[1])
                 if line.lstrip().startswith("[["):
                     # The items of a list of tables are counted from 0; the first also stands for the list.
-                    table = (*found, str(items[found]))
-                    items[found] += 1
-                    found = table if table == wanted[: len(table)] else found
+                    table = (*keys, str(items[keys]))
+                    items[keys] += 1
+                    keys = table if table == wanted[: len(table)] else keys
             elif assignment := _ASSIGNMENT.match(line):
-                found = table + _keys(assignment[1])
+                keys = table + _keys(assignment[1])
             else:
                 continue
             # A header such as [columns.age] also is the first place of the table [columns].
-            found = found[: len(wanted)]
-            if len(found) > depth and found == wanted[: len(found)]:
-                best, depth = number, len(found)
+            keys = keys[: len(wanted)]
+            if len(keys) > depth and keys == wanted[: len(keys)]:
+                best, depth = number, len(keys)
         return best
 
     def check(self, form: type[FormT]) -> FormT:
@@ -202,9 +202,9 @@ def check(
     try:
         return form.model_validate(data)
     except ValidationError as wrong:
-        found = wrong.errors(include_url=False)
+        mistakes = wrong.errors(include_url=False)
         # A misspelt key also shows as a missing one; the misspelling is what the reader can find in the file.
-        first = min(found, key=lambda one: one["type"] != "extra_forbidden")
+        first = min(mistakes, key=lambda one: one["type"] != "extra_forbidden")
     path, valid, wanted = _walk(form, first["loc"])
     if first["type"] == "union_tag_not_found":
         first, path, valid = _tag_misspelt(first, path, wanted)
@@ -243,17 +243,17 @@ def without_passwords(text: str) -> str:
     >>> without_passwords("host=db.bank password = 'hunter 2' dbname=core")
     'host=db.bank password = … dbname=core'
     """
-    return _PASSWORD.sub(lambda found: f"{found['key'] or ''}…", text)
+    return _PASSWORD.sub(lambda match: f"{match['key'] or ''}…", text)
 
 
 def _check_size(text: str, name: str) -> None:
     if len(text) > LARGEST:
         raise FormError(_too_large(name, len(text)))
-    for found in _LONG_KEY.finditer(text):
-        if found[0].count(".") > LONGEST_KEY // 10:
-            line = text.count("\n", 0, found.start()) + 1
+    for key in _LONG_KEY.finditer(text):
+        if key[0].count(".") > LONGEST_KEY // 10:
+            line = text.count("\n", 0, key.start()) + 1
             raise FormError(
-                f"{name}, line {line}: a key has {len(found[0])} letters, and {LONGEST_KEY} are the most. Nothing here "
+                f"{name}, line {line}: a key has {len(key[0])} letters, and {LONGEST_KEY} are the most. Nothing here "
                 "has such a key: see whether the file is the one that was meant."
             )
 
@@ -267,18 +267,18 @@ def _too_large(name: str, size: int) -> str:
 
 def _longest_number(text: str) -> tuple[int, int]:
     """Line and digits of the longest number."""
-    found = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
-    return text.count("\n", 0, found.start()) + 1, len(found[0].replace("_", ""))
+    longest = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
+    return text.count("\n", 0, longest.start()) + 1, len(longest[0].replace("_", ""))
 
 
 def _broken(text: str, name: str, wrong: str) -> str:
     """What keeps a text from being TOML, with the line and, if it can be told, the key."""
-    found = _TOML_PLACE.match(wrong)
+    place = _TOML_PLACE.match(wrong)
     lines = text.split("\n")
-    number = int(found["line"]) if found and found["line"] else len(lines)
+    number = int(place["line"]) if place and place["line"] else len(lines)
     assignment = _ASSIGNMENT.match(lines[number - 1])
     field = f", {assignment[1]}" if assignment else ""
-    what = found["what"] if found else wrong
+    what = place["what"] if place else wrong
     if what.startswith(("Cannot overwrite", "Cannot declare", "Cannot mutate")):
         advice = "The key or table stands there a second time: keep one."
     elif what.startswith("Invalid date"):

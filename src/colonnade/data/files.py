@@ -144,11 +144,11 @@ class Header:
         line = _first_record(file)
         for delimiter in _DELIMITERS:
             names = [name.strip() for name in _split(file, line, delimiter)]
-            found = sum(name in names for name in wanted) if wanted else len(names)
-            if found > best[0]:
-                best = (found, names, delimiter)
-        found, names, delimiter = best
-        if found == 0:
+            known = sum(name in names for name in wanted) if wanted else len(names)
+            if known > best[0]:
+                best = (known, names, delimiter)
+        known, names, delimiter = best
+        if known == 0:
             # The first line may be a row: none of it is quoted.
             raise file.wrong(
                 "its first line names none of the declared columns. Is the header missing, or the delimiter "
@@ -302,14 +302,14 @@ def _texts(rows: list[list[str]], wanted: list[int]) -> Batch:
 def _paired(batch: Batch, numerals: list[bool]) -> Batch:
     """The columns that were asked for, each numeral from the two that it was asked for as."""
     given = iter(batch.columns)
-    found: list[Values] = []
+    columns: list[Values] = []
     for written in numerals:
         column = next(given)
         text = next(given) if written else None
         if isinstance(column, Plain) and isinstance(text, Text):
             column = Numerals.of(column.numbers(), text)
-        found.append(column)
-    return Batch(tuple(found), batch.rows)
+        columns.append(column)
+    return Batch(tuple(columns), batch.rows)
 
 
 def _parquet(file: File, wanted: Sequence[str]) -> Relation:

@@ -34,10 +34,10 @@ _Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
 def _dated(value: object) -> object:
     """A date as TOML has it, or as text, which is how JSON has it."""
-    found = moment_of(value) if isinstance(value, str) else value
-    if not isinstance(found, date):
+    moment = moment_of(value) if isinstance(value, str) else value
+    if not isinstance(moment, date):
         raise ValueError("should be a date such as 2000-01-31")
-    return found
+    return moment
 
 
 _Date = Annotated[Any, BeforeValidator(_dated)]
@@ -325,8 +325,10 @@ def by_name(data: Mapping[str, Any]) -> dict[str, Any]:
     >>> by_name({"columns": [{"name": "age", "kind": "numeric"}]})
     {'columns': {'age': {'kind': 'numeric'}}}
     """
-    found = {**data, "columns": _named_list(data.get("columns"), "name", "columns")}
-    return found | ({"labels": _named_list(data["labels"], "column", "labels")} if "labels" in data else {})
+    described = {**data, "columns": _named_list(data.get("columns"), "name", "columns")}
+    return described | (
+        {"labels": _named_list(data["labels"], "column", "labels")} if "labels" in data else {}
+    )
 
 
 def _named_list(given: object, key: str, what: str) -> dict[str, Any]:

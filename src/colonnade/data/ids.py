@@ -113,8 +113,8 @@ def _spelt(given: Plain | Text, spelling: Spelling, where: str) -> Text:
         return _decimals(given.data)
     if isinstance(given, Text) and spelling == AS_WRITTEN and _stays(given):
         return given
-    found = given.texts() if isinstance(given, Text) else [_day(value) for value in given.objects()]
-    spelt = ["" if value is None else spelling.spell(value) for value in found]
+    texts = given.texts() if isinstance(given, Text) else [_day(value) for value in given.objects()]
+    spelt = ["" if value is None else spelling.spell(value) for value in texts]
     return Text.of(spelt if spelling.trim else [one if one.strip() else "" for one in spelt])
 
 

@@ -73,8 +73,8 @@ def fold_names(names: Iterable[str]) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    found = _NUMBERED.fullmatch(name)
-    return (found[1], found[2], found[3]) if found else (name, "", "")
+    match = _NUMBERED.fullmatch(name)
+    return (match[1], match[2], match[3]) if match else (name, "", "")
 
 
 def _follows(before: str, name: str) -> bool:

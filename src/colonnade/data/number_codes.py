@@ -138,11 +138,11 @@ class NumberCode:
 
     def _knots_of(self, column: NumericColumn | DateColumn) -> list[str]:
         """The numbers at which the knots stand, with as many digits as tell them apart."""
-        found = np.linspace(*column.range, self.knots)
+        places = np.linspace(*column.range, self.knots)
         if isinstance(column, NumericColumn) and column.transform == "log1p":
-            found = np.expm1(found)
+            places = np.expm1(places)
         for digits in (6, 17):
-            texts = [f"{at:.{digits}g}" for at in found]
+            texts = [f"{at:.{digits}g}" for at in places]
             if len(set(texts)) == len(texts):
                 return texts
         return [f"knot {number}" for number in range(self.knots)]
@@ -160,14 +160,14 @@ class NumberCode:
     def _along(self, features: Array) -> Array:
         """The nearest place on the path from knot to knot."""
         corners = simplex(self.knots)
-        least, found = np.full(len(features), np.inf), np.zeros(len(features))
+        least, along = np.full(len(features), np.inf), np.zeros(len(features))
         for knot in range(self.knots - 1):
             step = corners[knot + 1] - corners[knot]
             share = np.clip((features - corners[knot]) @ step / (step @ step), 0.0, 1.0)
             away = np.sum((features - corners[knot] - share[:, None] * step) ** 2, axis=1)
-            found = np.where(away < least, knot + share, found)
+            along = np.where(away < least, knot + share, along)
             least = np.minimum(away, least)
-        return found * (2.0 / (self.knots - 1)) - 1.0
+        return along * (2.0 / (self.knots - 1)) - 1.0
 
 
 def code_of_number(column: NumericColumn | DateColumn, mode: Mode) -> NumberCode:

@@ -89,16 +89,16 @@ class Text:
         """As Python's own texts, None for what is missing."""
         content = self.bytes().tobytes()
         ends = (self.ends - self.ends[0]).tolist()
-        found: list[str | None]
+        texts: list[str | None]
         if content.isascii():
             whole = content.decode("ascii")
-            found = [whole[start:end] for start, end in pairwise(ends)]
+            texts = [whole[start:end] for start, end in pairwise(ends)]
         else:
-            found = [content[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends)]
+            texts = [content[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends)]
         if self.missing is not None:
             for place in np.flatnonzero(self.missing):
-                found[place] = None
-        return found
+                texts[place] = None
+        return texts
 
     def distinct(self) -> tuple[list[str], NDArray[np.intp]]:
         """The different texts, and which of them stands where; one more than there are stands for none.
@@ -121,10 +121,10 @@ class Text:
         """
         strange = np.ones(256, dtype=bool)
         strange[list(letters)] = False
-        found = strange[self.bytes()]
-        if not found.any():
+        beyond = strange[self.bytes()]
+        if not beyond.any():
             return np.zeros(len(self), dtype=bool)
-        before = np.concatenate(([0], np.cumsum(found)))
+        before = np.concatenate(([0], np.cumsum(beyond)))
         ends = self.ends - self.ends[0]
         return np.asarray(before[ends[1:]] > before[ends[:-1]])
 
@@ -146,11 +146,11 @@ class Text:
             codes[same] = len(firsts)
             firsts.append(place)
             left -= int(np.count_nonzero(same))
-        found = np.array(firsts, dtype=np.intp)
+        first = np.array(firsts, dtype=np.intp)
         if left:
-            _, found, codes = np.unique(keys, return_index=True, return_inverse=True)
-        alike = (words == words[found][codes]).all() and (lengths == lengths[found][codes]).all()
-        return (codes, found) if alike else self._coded_singly()
+            _, first, codes = np.unique(keys, return_index=True, return_inverse=True)
+        alike = (words == words[first][codes]).all() and (lengths == lengths[first][codes]).all()
+        return (codes, first) if alike else self._coded_singly()
 
     def _words(self, lengths: NDArray[Any], width: int) -> NDArray[np.uint64]:
         """Every text in so many bytes, with zeros after its end, as machine words."""

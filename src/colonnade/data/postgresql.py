@@ -183,8 +183,8 @@ class PostgreSQLRelation:
         written = {str(name).lower() for name, aggregate in functions if not aggregate}
         return Catalogue(aggregates() | takes_many, texts_by_name(views), written)
 
-    def _failed(self, found: psycopg.Error) -> DataError:
-        lost = self._connection.closed or found.sqlstate is None or found.sqlstate[:2] in ("08", "57")
+    def _failed(self, error: psycopg.Error) -> DataError:
+        lost = self._connection.closed or error.sqlstate is None or error.sqlstate[:2] in ("08", "57")
         return self._wrong("the connection to the database was lost. Start again." if lost else QUERY_FAILED)
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:

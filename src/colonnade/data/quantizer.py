@@ -98,7 +98,7 @@ class Quantizer:
     ) -> NDArray[np.int64]:
         """The integers of a block of a table, or of raw values by column, one row each.
 
-        Rounding by "retry" draws its coins from `randomness`; the others need none.
+        Rounding by "retry" draws from `randomness`; the others need none.
         """
         block = self.encoder.block(values)
         integers = np.empty((block.rows, self.width), dtype=np.int64)

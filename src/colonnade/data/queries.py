@@ -83,11 +83,11 @@ def statement(sql: str) -> Tree:
     """
     with Engine().session() as session:
         try:
-            found = session.extract_statements(sql)
-            if not found:
+            statements = session.extract_statements(sql)
+            if not statements:
                 raise QueryRefused("the query is a comment and nothing else. Write one SELECT.")
-            if len(found) > 1:
-                raise QueryRefused(f"the query is {len(found)} statements. Write one SELECT.")
+            if len(statements) > 1:
+                raise QueryRefused(f"the query is {len(statements)} statements. Write one SELECT.")
             ((text,),) = session.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
             parsed = json.loads(text)
         except duckdb.Error as wrong:
@@ -121,12 +121,12 @@ def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, 
 
     `tree` is None where the query could not be parsed.
     """
-    found = taken_together(tree, catalogue)
-    missing = [kind for kind in KINDS if kind in found and kind not in source.combines_rows]
+    combined = taken_together(tree, catalogue)
+    missing = [kind for kind in KINDS if kind in combined and kind not in source.combines_rows]
     if not missing:
         return
-    named = ", ".join(f"{found[kind]} ({kind})" for kind in missing)
-    write = json.dumps([kind for kind in KINDS if kind in found])
+    named = ", ".join(f"{combined[kind]} ({kind})" for kind in missing)
+    write = json.dumps([kind for kind in KINDS if kind in combined])
     raise QueryRefused(
         f"{owned(party, str(source))}: the query takes rows together: {named}. A row may then depend on other people's "
         "rows, and ε is computed for rows that do not. Take it out, or, if you have made sure that a row depends on "
@@ -140,26 +140,26 @@ def taken_together(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
     >>> taken_together(statement("select customer, avg(age) over () from c"), Catalogue(aggregates={"avg"}))
     {'window': 'avg() OVER'}
     """
-    found: dict[str, str] = {}
+    combined: dict[str, str] = {}
     if tree is None:
-        found["unparsed"] = "a text that cannot be parsed here"
+        combined["unparsed"] = "a text that cannot be parsed here"
     waiting, seen = [("", tree)], set()
     while waiting:
         where, part = waiting.pop(0)
         for node in _nodes(part):
             for kind, what in _of_node(node, catalogue):
-                found.setdefault(kind, f"{what}{where}")
+                combined.setdefault(kind, f"{what}{where}")
             for name in _names(node):
                 if name not in catalogue.texts or name in seen:
                     continue
                 seen.add(name)
                 for inside in map(_definition, catalogue.texts[name]):
                     if inside is None:
-                        found.setdefault(
+                        combined.setdefault(
                             "unparsed", f"the definition of {name!r}, which cannot be parsed here"
                         )
                     waiting.append((f" in {name!r}", inside))
-    return found
+    return combined
 
 
 @cache
@@ -182,11 +182,11 @@ def texts_by_name(rows: Iterable[Sequence[Any]]) -> dict[str, list[str]]:
     >>> texts_by_name([("Adults", "select 1"), ("adults", "select 2")])
     {'adults': ['select 1', 'select 2']}
     """
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for name, text in rows:
         if text is not None:
-            found.setdefault(str(name).lower(), []).append(str(text))
-    return found
+            texts.setdefault(str(name).lower(), []).append(str(text))
+    return texts
 
 
 def _of_node(node: Tree, catalogue: Catalogue) -> Iterator[tuple[str, str]]:

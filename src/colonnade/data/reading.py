@@ -196,8 +196,8 @@ class SourceRows:
 
     def _check_same(self, what: str, digest: _Digest) -> None:
         """Every complete reading of a query gives what the first one gave. A file shows itself whether it changed."""
-        found = digest.of_all()
-        if self.is_query and self._readings.setdefault(what, found) != found:
+        read = digest.of_all()
+        if self.is_query and self._readings.setdefault(what, read) != read:
             raise self._wrong(
                 f"two readings of the query gave different {what}: it samples, draws random numbers, or takes the "
                 "first rows of an order that is not fixed. Keep what it gives in a table of its own and select from "

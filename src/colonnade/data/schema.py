@@ -198,8 +198,8 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """The schema in a TOML file, with edges from the public sets that it names."""
         document = Document.load(path)
-        found = _located(lambda: with_public_edges(document.data, Path(path).parent), document)
-        return cls._of(replace(document, data=found))
+        declared = _located(lambda: with_public_edges(document.data, Path(path).parent), document)
+        return cls._of(replace(document, data=declared))
 
     @classmethod
     def draft(cls, frame: Any) -> Draft:
@@ -301,13 +301,13 @@ def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     >>> blanks({"id": "", "columns": {"age": {"kind": "numeric", "low": "", "high": 90}}})
     (('id',), ('columns', 'age', 'low'))
     """
-    found: list[tuple[str, ...]] = []
+    paths: list[tuple[str, ...]] = []
     for key, value in data.items():
         if isinstance(value, Mapping):
-            found += [(key, *path) for path in blanks(value)]
+            paths += [(key, *path) for path in blanks(value)]
         elif value == "" or value == []:
-            found.append((key,))
-    return tuple(found)
+            paths.append((key,))
+    return tuple(paths)
 
 
 def blank_advice(key: str) -> str:

@@ -81,15 +81,15 @@ class SpilledRows:
     def ids(self) -> Iterator[Text]:
         """The ids in order, a piece at a time."""
         for number, parts in enumerate(self._ids):
-            found = []
+            pieces = []
             for start, count, size in parts:
                 content = self._read(start, 8 * count + size)
                 at, lengths = content[: 4 * count].view("<u4"), content[4 * count : 8 * count].view("<u4")
                 ends = np.zeros(count + 1, dtype=np.int64)
                 np.cumsum(lengths, out=ends[1:])
-                found.append((at.astype(np.int64) - number * PIECE_ROWS, Text(ends, content[8 * count :])))
-            order = np.argsort(np.concatenate([at for at, _ in found]))
-            yield Text.joined([text for _, text in found]).take(order)
+                pieces.append((at.astype(np.int64) - number * PIECE_ROWS, Text(ends, content[8 * count :])))
+            order = np.argsort(np.concatenate([at for at, _ in pieces]))
+            yield Text.joined([text for _, text in pieces]).take(order)
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """The rows in order, `size` at a time."""

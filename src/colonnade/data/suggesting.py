@@ -32,8 +32,8 @@ def numbers_of(values: Any, declared: Column = _ANY_NUMBER) -> Array:
     [3.0, 4.5]
     """
     coded = code(values, declared)
-    found = np.asarray(coded.values if coded.raw is None else coded.raw, dtype=np.float64)
-    return found[np.isfinite(found)]
+    numbers = np.asarray(coded.values if coded.raw is None else coded.raw, dtype=np.float64)
+    return numbers[np.isfinite(numbers)]
 
 
 def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -44,10 +44,10 @@ def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
     for batch in relation.batches(names, size=_BATCH):
         for name, values in zip(names, batch.columns, strict=True):
             if kinds[name] in ("numeric", "date"):
-                found = numbers_of(values, _ANY_NUMBER if kinds[name] == "numeric" else _ANY_DATE)
-                if len(found):
+                numbers = numbers_of(values, _ANY_NUMBER if kinds[name] == "numeric" else _ANY_DATE)
+                if len(numbers):
                     low, high = ends.get(name, (math.inf, -math.inf))
-                    ends[name] = min(low, float(found.min())), max(high, float(found.max()))
+                    ends[name] = min(low, float(numbers.min())), max(high, float(numbers.max()))
             elif len(levels[name]) <= MOST_CATEGORIES:
                 levels[name] |= _texts(values)
     made = {}

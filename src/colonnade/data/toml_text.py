@@ -23,20 +23,20 @@ def toml_text(data: Mapping[str, Any]) -> str:
     low = 0.0
     <BLANKLINE>
     """
-    lines = [f"{_key(name)} = {_value(found)}" for name, found in data.items() if not _is_table(found)]
+    lines = [f"{_key(name)} = {_value(item)}" for name, item in data.items() if not _is_table(item)]
     for name, table in data.items():
         if not _is_table(table):
             continue
-        if table and all(_is_table(found) for found in table.values()):
-            for inner, found in table.items():
-                lines += ["", f"[{_key(name)}.{_key(inner)}]", *_lines(found)]
+        if table and all(_is_table(item) for item in table.values()):
+            for inner, item in table.items():
+                lines += ["", f"[{_key(name)}.{_key(inner)}]", *_lines(item)]
         else:
             lines += ["", f"[{_key(name)}]", *_lines(table)]
     return "\n".join(lines) + "\n"
 
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(name)} = {_value(found)}" for name, found in table.items() if found is not None]
+    return [f"{_key(name)} = {_value(value)}" for name, value in table.items() if value is not None]
 
 
 def _is_table(value: Any) -> bool:
@@ -64,7 +64,7 @@ def _value(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_key(name)} = {_value(found)}' for name, found in value.items())}}}"
+        return f"{{{', '.join(f'{_key(name)} = {_value(item)}' for name, item in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     raise ValueError(f"{type(value).__name__} has no form in TOML")

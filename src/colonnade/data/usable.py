@@ -52,18 +52,18 @@ def wrong_rows(values: Values, column: Column) -> list[tuple[int, str]]:
     >>> wrong_rows(Text.of(["1", "two", "3", None]), NumericColumn("age", low=0, high=90))
     [(1, '1 value is text where a number is declared'), (3, '1 value is missing (empty, NULL or NaN)')]
     """
-    found, waiting = [], [(0, len(values))]
+    wrong, waiting = [], [(0, len(values))]
     while waiting:
         start, stop = waiting.pop()
         problems = code(values.part(start, stop), column).problems if start < stop else None
         if not problems:
             continue
         if stop - start == 1:
-            found.append((start, problems.sentence))
+            wrong.append((start, problems.sentence))
         else:
             middle = (start + stop) // 2
             waiting += [(middle, stop), (start, middle)]
-    return found
+    return wrong
 
 
 def _kept(values: NDArray[np.generic], rows: NDArray[np.intp]) -> NDArray[np.generic]:

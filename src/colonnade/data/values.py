@@ -63,11 +63,11 @@ class Plain:
 
     def objects(self) -> list[object]:
         """As Python's own values, None for what is missing."""
-        found = _objects(self, self.data)
+        objects = _objects(self, self.data)
         if self.missing is not None:
             for place in np.flatnonzero(self.missing):
-                found[place] = None
-        return found
+                objects[place] = None
+        return objects
 
     def distinct(self) -> tuple[list[object], NDArray[np.intp]]:
         """The different values, and which of them stands where; one more than there are stands for none.

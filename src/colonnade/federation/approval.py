@@ -25,7 +25,7 @@ from colonnade.data.documents import shown
 from colonnade.errors import InputError, NotApproved
 from colonnade.federation.policy import Policy
 from colonnade.federation.policy_terms import Approvers
-from colonnade.federation.preflight import read_book, release_before
+from colonnade.federation.preflight import ledger_state, release_before
 from colonnade.federation.whole_files import make_folder, write_whole
 from colonnade.ledger import Decision, Ledger, Release
 from colonnade.ledger.ledger import PATIENCE
@@ -100,10 +100,10 @@ def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) 
     read = [_read(path) for path in (kit.path / REQUESTS).glob("*.json")]
     if not read:
         return ()
-    found = [
+    requests = [
         request for request in map(_Decided(kit, patience).of, read) if ended or request.state == "waiting"
     ]
-    return tuple(sorted(found, key=lambda request: request.asked))
+    return tuple(sorted(requests, key=lambda request: request.asked))
 
 
 def approve(
@@ -299,7 +299,7 @@ class Asking:
         releases = [release_before(plan, self.party, self.part) for plan in plans]
         costs: dict[tuple[str, str], Prospect] = {}
         for release in releases:
-            for cost in prospects(read_book(self.ledger), release, self.dataset):
+            for cost in prospects(ledger_state(self.ledger), release, self.dataset):
                 worst = costs.setdefault((cost.observer, cost.unit), cost)
                 dearest, least = max(worst.epsilon, cost.epsilon), min(worst.left, cost.left)
                 costs[cost.observer, cost.unit] = replace(worst, epsilon=dearest, left=least)
@@ -333,7 +333,7 @@ class Asking:
         if self.granted is None:
             return
         allowed = {(cost.observer, cost.unit): cost.epsilon for cost in self.granted.costs}
-        for cost in prospects(read_book(self.ledger), release, self.dataset):
+        for cost in prospects(ledger_state(self.ledger), release, self.dataset):
             if not cost.epsilon <= allowed.get((cost.observer, cost.unit), 0.0):
                 raise NotApproved(
                     f"{self.party}: {release.what} would cost {cost.observer} more than was approved. Nothing was "

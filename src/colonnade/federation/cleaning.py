@@ -28,16 +28,16 @@ def clean(kit: Kit, *, days: float | None = None, only_say: bool = False) -> tup
     if not kept >= 0:
         raise InputError(f"found {kept!r} days; records are kept for 0 or more.")
     before = time.time() - kept * _DAY
-    found = tuple(_old_records(kit, before))
+    records = tuple(_old_records(kit, before))
     requests = tuple(
         path for path in sorted((kit.path / REQUESTS).glob("*.json")) if path.stat().st_mtime < before
     )
     if not only_say:
-        for folder in found:
+        for folder in records:
             destroy(folder)
         for path in requests:
             path.unlink()
-    return (*found, *requests)
+    return (*records, *requests)
 
 
 def _days(kit: Kit) -> float:

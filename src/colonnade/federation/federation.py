@@ -299,7 +299,7 @@ class Federation(NoRows):
         journals: Mapping[str, Journal] | None = None,
     ) -> Outcome:
         journals = journals or {}
-        desks = {
+        inputs = {
             member: PartyInputs(
                 ledger=ResumedLedger(self.ledgers[member])
                 if member in journals and journals[member].resumed
@@ -322,7 +322,7 @@ class Federation(NoRows):
             return run_here(
                 journey.follow(program),
                 self.group,
-                desks,
+                inputs,
                 *agreed,
                 timeout=self.timeout,
                 record=record,

@@ -81,10 +81,10 @@ class Standing:
 def standing_of(folder: Path) -> dict[str, Any]:
     """What a run that goes on noted of where it is; nothing if it noted nothing, or it cannot be read."""
     try:
-        found = json.loads((folder / STANDING).read_text(encoding="utf-8"))
+        facts = json.loads((folder / STANDING).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def waits_for(folder: Path) -> list[str]:
@@ -116,7 +116,7 @@ def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) 
         people.save(own_file(folder, party, PEOPLE))
 
 
-def learnt_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
+def outcome_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
     """What a member notes of what was learnt, which everybody may know; or why no model was."""
-    learnt = {"learnt": facts["learnt"]}
-    return learnt if failure is None else {**learnt, "failure": str(failure)}
+    note = {"learnt": facts["learnt"]}
+    return note if failure is None else {**note, "failure": str(failure)}

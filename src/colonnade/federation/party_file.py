@@ -203,22 +203,22 @@ def party_files(
 ) -> dict[str, PartyFile]:
     """The file of every party of a job, or of those among them: those given, else NAME.toml beside the job."""
     wanted = job.parties if among is None else tuple(among)
-    found: dict[str, PartyFile] = {}
+    files: dict[str, PartyFile] = {}
     for file in map(PartyFile.load, given):
         if file.party not in job.parties:
             raise PartyMismatch(
                 f"{file.path}, party: found {file.party!r}, which is not among the parties of {job.path} "
                 f"({', '.join(job.parties)}). Give the files of those.{nearest(file.party, job.parties)}"
             )
-        if file.party in found:
+        if file.party in files:
             raise PartyMismatch(
-                f"{file.path} and {found[file.party].path} are both of {file.party!r}. Give one of them."
+                f"{file.path} and {files[file.party].path} are both of {file.party!r}. Give one of them."
             )
-        found[file.party] = file
+        files[file.party] = file
     for party in wanted:
-        if party not in found:
-            found[party] = _beside(job, party)
-    return {party: found[party] for party in wanted}
+        if party not in files:
+            files[party] = _beside(job, party)
+    return {party: files[party] for party in wanted}
 
 
 def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:

@@ -337,13 +337,13 @@ class Policy:
                 for stated in release.coalitions:
                     self._check_cost(stated.event, f"a coalition of {stated.owners} owners", limit, release)
             elif observer.startswith("coalition:") and release.lines:
-                found = bound(release, Account("", OthersPart().name, observer), self.delta)
-                if found.unbounded:
+                shown = bound(release, Account("", OthersPart().name, observer), self.delta)
+                if shown.unbounded:
                     raise PolicyRefused(
                         f"{self.name}, epsilon: what {release.what} would show {observer} is bounded by nothing, "
-                        f"because {found.reason}; the most accepted is {limit:g}."
+                        f"because {shown.reason}; the most accepted is {limit:g}."
                     )
-                for event in found.events:
+                for event in shown.events:
                     self._check_cost(event, observer, limit, release)
 
     def _check_cost(self, event: Event, observer: str, limit: float, release: Release) -> None:

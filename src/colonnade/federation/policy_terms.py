@@ -98,10 +98,10 @@ class Alignments:
         if self.days is not None:
             began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=self.days)
             since = began.isoformat(timespec="microseconds")
-        found = sum(one.dataset == dataset and one.time >= since for one in earlier)
-        if found >= self.most:
+        times = sum(one.dataset == dataset and one.time >= since for one in earlier)
+        if times >= self.most:
             raise PolicyRefused(
-                f"{place}: ids of {dataset!r} were compared {found} time{'' if found == 1 else 's'}, and accepted is "
+                f"{place}: ids of {dataset!r} were compared {times} time{'' if times == 1 else 's'}, and accepted is "
                 f"{self}. Wait, or raise it there if your people may be looked up more often."
             )
 
@@ -194,7 +194,7 @@ def options_of(
     given: Mapping[str, Mapping[str, Any]], document: Document
 ) -> tuple[tuple[str, tuple[Accepted, ...]], ...]:
     """What a policy accepts of each method's options, checked against what the methods have."""
-    found = []
+    options = []
     for method, listed in given.items():
         if method not in METHODS:
             raise UnknownChoice(
@@ -211,8 +211,8 @@ def options_of(
                     f"{', '.join(dict.fromkeys(known))}.{nearest(option, known)}"
                 )
             rules.append(_accepted(option, value, document, place))
-        found.append((method, tuple(rules)))
-    return tuple(found)
+        options.append((method, tuple(rules)))
+    return tuple(options)
 
 
 def _accepted(option: str, value: Any, document: Document, place: tuple[str, ...]) -> Accepted:

@@ -47,19 +47,19 @@ def check_budgets(
     """
     for owner in plan.group.owners:
         release = release_before(plan, owner, (parts or {}).get(owner))
-        admit(read_book(ledgers[owner]), release, datasets[owner])
+        admit(ledger_state(ledgers[owner]), release, datasets[owner])
 
 
-def read_book(ledger: Ledger) -> LedgerState:
-    """What a ledger's entries add up to, as a book of its own to ask.
+def ledger_state(ledger: Ledger) -> LedgerState:
+    """What a ledger's entries add up to, as a state of its own to ask.
 
-    >>> read_book(Ledger.in_memory("bank")).party
+    >>> ledger_state(Ledger.in_memory("bank")).party
     'bank'
     """
-    book = LedgerState(f"the ledger of {ledger.party}")
+    state = LedgerState(f"the ledger of {ledger.party}")
     for entry in ledger.entries():
-        book.read(entry)
-    return book
+        state.read(entry)
+    return state
 
 
 def release_before(plan: Plan, owner: str, part: PartSpec | None = None) -> Release:
@@ -70,20 +70,20 @@ def release_before(plan: Plan, owner: str, part: PartSpec | None = None) -> Rele
 
 def by_party(tables: Iterable[Table]) -> dict[str, Table]:
     """The tables of a federation by the parties that hold them, one each."""
-    found: dict[str, Table] = {}
+    parties: dict[str, Table] = {}
     for table in tables if isinstance(tables, Iterable) else (tables,):
         if not isinstance(table, Table):
             raise DataError(
                 f"a federation is of tables, one for each party; found {type(table).__name__}. Make them with "
                 "Table(party, file, schema) or Table.of."
             )
-        if table.party in found:
+        if table.party in parties:
             raise DataError(
                 f"two tables are of the party {table.party!r}, and each party has one. Join them by id, or give the "
                 "other party its own name."
             )
-        found[table.party] = table
-    return found
+        parties[table.party] = table
+    return parties
 
 
 def checked_budget(budget: object) -> tuple[float, float] | None:

@@ -89,10 +89,10 @@ class Proposal:
         """Return if whoever proposed, or confirmed, signed this and may submit jobs; otherwise `NotTrusted`."""
         name = self.proposer if scheme == "proposal" else self.confirmer
         signature = self.proposal if scheme == "proposal" else self.confirmation
-        found = check_vouched(
+        certificate = check_vouched(
             signature, self.digest.encode(), purpose=_PURPOSES[scheme], name=name, trust=trust
         )
-        if role_in(found) not in SUBMITS:
+        if role_in(certificate) not in SUBMITS:
             raise NotTrusted(f"{name!r} may not submit jobs")
 
     def check_two(self) -> None:

@@ -20,15 +20,15 @@ from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
 from colonnade.federation.federation import Run, Site
 from colonnade.federation.job import Job
-from colonnade.federation.own_files import LOG, OUTCOME, STANDING, Standing, learnt_note
+from colonnade.federation.own_files import LOG, OUTCOME, STANDING, Standing, outcome_note
 from colonnade.federation.records import sealed_text
 from colonnade.federation.score_jobs import ScoreJob
-from colonnade.federation.site_inputs import SiteInputs, desk_of
+from colonnade.federation.site_inputs import SiteInputs, inputs_of
 from colonnade.federation.site_judging import judge_at_site
 from colonnade.federation.site_scoring import scoring_of
-from colonnade.federation.train import found_at, keep_opened, protocol_of
+from colonnade.federation.train import keep_opened, protocol_of, result_at
 from colonnade.federation.whole_files import make_folder, open_own, write_whole
-from colonnade.methods.method import Found
+from colonnade.methods.method import TrainingResult
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.journal import Journal, JournalChannel, ReplayRandomness
@@ -56,7 +56,7 @@ class Keep(Protocol):
         job: Job,
         run: Run[Any],
         place: Site,
-        found: Found | ColonnadeError | None,
+        result: TrainingResult | ColonnadeError | None,
         *,
         judged: AnyJudged = None,
     ) -> tuple[dict[str, Any], ColonnadeError | None]:
@@ -150,8 +150,8 @@ async def _run(
     group = job.group()
     journal = recorded = None
     try:
-        desk = desk_of(kit, job, member, job_id, resumes, proposal)
-        work = _work(kit, job, member, keep, desk)
+        inputs = inputs_of(kit, job, member, job_id, resumes, proposal)
+        work = _work(kit, job, member, keep, inputs)
         if isinstance(job, Job):
             record = kit.run_folder(resumes or job_id) / JOURNAL
             journal = Journal.resume(record) if resumes else Journal.begin(record)
@@ -184,15 +184,15 @@ async def _run(
         name=member,
         group=group,
         channel=sealed,
-        ledger=desk.book,
+        ledger=inputs.accountant,
         randomness=_coins(kit, member, journal),
-        dataset=desk.dataset,
-        shown_ids=desk.shown_ids,
-        asks=desk.asks,
-        approves=desk.approves,
+        dataset=inputs.dataset,
+        shown_ids=inputs.shown_ids,
+        asks=inputs.asks,
+        approves=inputs.approves,
         progress=standing,
-        remembers=desk.remembers(job),
-        part=desk.part,
+        remembers=inputs.remembers(job),
+        part=inputs.part,
         timeout=job.timeout,
     )
     standing.run = lambda: party.run
@@ -204,21 +204,23 @@ async def _run(
     ) -> tuple[Run[Any], AnyJudged]:
         result = await work.program(party, table, request)
         ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
-        if desk.judges is None or not isinstance(job, Job):
+        if inputs.judges is None or not isinstance(job, Job):
             return ended, None
         work.paid(folder, ended)
-        part, asks = desk.judges()
-        return ended, await judge_at_site(party, table, job, ended, part=part, book=desk.book, asks=asks)
+        part, asks = inputs.judges()
+        return ended, await judge_at_site(
+            party, table, job, ended, part=part, accountant=inputs.accountant, asks=asks
+        )
 
     ended: Run[Any]
     judged: AnyJudged
     try:
-        ended, judged = await run_as(party, trained_and_judged, desk.table, work.request)
+        ended, judged = await run_as(party, trained_and_judged, inputs.table, work.request)
     except BaseException:
         if journal is not None:
             journal.close()
         raise
-    facts = ended.noted(member) | _kept(work, folder, ended, desk.site(member), judged)
+    facts = ended.noted(member) | _kept(work, folder, ended, inputs.site(member), judged)
     if journal is not None:
         journal.forget()
     return facts
@@ -235,9 +237,9 @@ class _Work:
     paid: Callable[[Path, Run[Any]], None] = lambda _folder, _run: None
 
 
-def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteInputs) -> _Work:
+def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, inputs: SiteInputs) -> _Work:
     if isinstance(job, ScoreJob):
-        known = desk.lists()
+        known = inputs.lists()
         scoring = scoring_of(job, kit.run_folder(job.model), member, known)
         return _Work(
             scoring.request,
@@ -249,14 +251,14 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteInpu
     method.needs()
 
     def keep_run(folder: Path, run: Run[Any], site: Site, judged: AnyJudged) -> dict[str, Any]:
-        return learnt_note(*keep(folder, job, run, site, found_at(job, run), judged=judged))
+        return outcome_note(*keep(folder, job, run, site, result_at(job, run), judged=judged))
 
     def keep_paid(folder: Path, run: Run[Any]) -> None:
-        found = found_at(job, run)
-        if found is not None and not isinstance(found, ColonnadeError):
+        result = result_at(job, run)
+        if result is not None and not isinstance(result, ColonnadeError):
             # What cannot be written now is tried again at the end, which says why.
             with suppress(OSError, ColonnadeError):
-                keep_opened(folder, job, run, found)
+                keep_opened(folder, job, run, result)
 
     request = method.request(job.asked, job.alignment)
     return _Work(request, method.session(job.asked), method.resumable, keep_run, keep_paid)

@@ -1,4 +1,4 @@
-"""What one member of a job between machines brings: its book, its table, and what it asks of a plan before it pays."""
+"""What one member of a job between machines brings: its ledger, table, and what it asks of a plan before it pays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from colonnade.federation.federation import Site, remembering
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.policy import PolicedLedger, Policy
-from colonnade.federation.preflight import read_book, release_before
+from colonnade.federation.preflight import ledger_state, release_before
 from colonnade.federation.proposal import not_signed, note_submission
 from colonnade.federation.score_jobs import ScoreJob
 from colonnade.federation.site_judging import check_readers
@@ -35,12 +35,12 @@ PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
 
 @dataclass(frozen=True, eq=False)
 class SiteInputs:
-    """What this member brings: its book, and, if it owns columns, its table and what it asks of a plan first.
+    """What this member brings: its accountant, and, if it owns columns, its table and what it asks of a plan first.
 
     `judges` says the same of a judgement of what was trained, once that is done.
     """
 
-    book: Accountant
+    accountant: Accountant
     table: Table | None = None
     dataset: str = ""
     shown_ids: int | None = None
@@ -69,7 +69,7 @@ class SiteInputs:
         return Site({member: self.ledger}, {member: self.dataset})
 
 
-def desk_of(
+def inputs_of(
     kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str, proposal: str = ""
 ) -> SiteInputs:
     """What this member brings to a job; what its policy refuses is refused here, before anybody is met.
@@ -85,11 +85,11 @@ def desk_of(
         path = kit.path / f"{member}.ledger"
         own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
         share = job.held_out if isinstance(job, Job) else None
-        book = ResumedLedger(own) if may_be_charged else own
+        accountant = ResumedLedger(own) if may_be_charged else own
         if share is None:
-            return SiteInputs(book)
+            return SiteInputs(accountant)
         held_out = PartSpec(share, "held-out")
-        return SiteInputs(book, part=PartSpec(share, "training"), judges=lambda: (held_out, None))
+        return SiteInputs(accountant, part=PartSpec(share, "training"), judges=lambda: (held_out, None))
     site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
@@ -154,7 +154,7 @@ def desk_of(
                 approves.check(release)
             if not may_be_charged:
                 # A run that goes on may have been charged before, which its ledger will find.
-                admit(read_book(ledger), release, file.dataset)
+                admit(ledger_state(ledger), release, file.dataset)
 
         return ask
 

@@ -10,7 +10,7 @@ from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, PlanError
 from colonnade.federation.federation import Run
 from colonnade.federation.job import Job
-from colonnade.federation.train import found_at
+from colonnade.federation.train import result_at
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.protocols.joint_scores import ScoresRequest, scores_session
@@ -42,7 +42,7 @@ async def judge_at_site(
     run: Run[Any],
     *,
     part: PartSpec,
-    book: Accountant,
+    accountant: Accountant,
     asks: Callable[[Any, bool], None] | None,
 ) -> Judged | NetworkJudged | str:
     """The judgement as this member reads it, or why there is none; what was trained is good either way.
@@ -50,20 +50,20 @@ async def judge_at_site(
     Whether there is one follows from the job, the plan and the model, which all members share, so that all of them
     begin it or none does.
     """
-    found = found_at(job, run)
-    if found is None or isinstance(found, ColonnadeError):
+    result = result_at(job, run)
+    if result is None or isinstance(result, ColonnadeError):
         return NOT_JUDGED.format(reason="nothing was learnt.")
     judging: Judging | NetworkScores | str
-    if isinstance(found, NetworkModel):
-        judging = _network_scores(job, found, run)
+    if isinstance(result, NetworkModel):
+        judging = _network_scores(job, result, run)
     else:
-        judging = judging_of_trained(job, found, run, alignment=job.alignment)
+        judging = judging_of_trained(job, result, run, alignment=job.alignment)
     if isinstance(judging, str):
         return judging
     # Whoever had to approve the job has: a judgement must cost no more, which `asks` sees to.
     judge = replace(
         party,
-        ledger=book,
+        ledger=accountant,
         part=part,
         asks=asks,
         aligned=None,
@@ -84,7 +84,7 @@ async def _judged(
     judge: Party, table: Table | None, judging: Judging | NetworkScores
 ) -> Judged | NetworkJudged:
     if isinstance(judging, NetworkScores):
-        network = judging.found.network
+        network = judging.model.network
         scored = await scores_session(
             judge, table, judging.request, network.part(judge.name).terms().get(judge.name)
         )
@@ -101,13 +101,13 @@ class NetworkScores:
     """What is asked to judge a network by, its parts that are here, and how scores are read where they are."""
 
     request: ScoresRequest
-    found: NetworkModel
+    model: NetworkModel
     reads: NetworkFile | None
 
 
-def _network_scores(job: Job, found: NetworkModel, run: Run[Any]) -> NetworkScores | str:
+def _network_scores(job: Job, model: NetworkModel, run: Run[Any]) -> NetworkScores | str:
     try:
-        request = scores_within(found.network.design, run.plan, alignment=job.alignment)
+        request = scores_within(model.network.design, run.plan, alignment=job.alignment)
     except ColonnadeError as error:
         return NOT_JUDGED.format(reason=error)
-    return NetworkScores(request, found, holders_part(job, found, run))
+    return NetworkScores(request, model, holders_part(job, model, run))

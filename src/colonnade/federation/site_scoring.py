@@ -88,9 +88,9 @@ class Scoring:
             return note
         ids = tuple(str(person) for person in result.aligned.table.ids())
         read: Callable[..., Any] = network_scores if isinstance(self.saved, NetworkFile) else read_scores
-        found = read(self.saved, result.sums, ids, result.plan)
+        scores = read(self.saved, result.sums, ids, result.plan)
         make_folder(folder / PARTIES)
-        write_whole(own_file(folder, member, SCORES), scores_csv(found), own=True)
+        write_whole(own_file(folder, member, SCORES), scores_csv(scores), own=True)
         return note
 
 
@@ -153,13 +153,13 @@ def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design,
         return part.design, part.run
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        learnt, run = facts["learnt"], str(facts["run"])
+        model_facts, run = facts["learnt"], str(facts["run"])
         check_format(facts, folder / FACTS)
-        if learnt and "network" in learnt:
-            return Design.from_data(learnt["network"]), run
+        if model_facts and "network" in model_facts:
+            return Design.from_data(model_facts["network"]), run
     except (ValueError, KeyError, TypeError):
         raise ModelDamaged(f"{folder / FACTS} was changed or cut off since the run wrote it.") from None
-    if not learnt:
+    if not model_facts:
         raise ModelError(f"{folder} holds no model: nothing was learnt in that run.")
     raise PlanError(SPLIT.format(method=facts.get("asked", {}).get("method", "")))
 

@@ -22,7 +22,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.own_files import Saves, keep_parts
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import Found, LinearModel, Method, Noise, TrainedModel, frame_of
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, TrainingResult, frame_of
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.model import NetworkModel
@@ -51,7 +51,7 @@ class Trained:
     from it.
     """
 
-    learnt: dict[str, Any]
+    model_facts: dict[str, Any]
     measured: dict[str, float] | None
     notes: tuple[str, ...]
     failure: ColonnadeError | None
@@ -117,7 +117,7 @@ def told_of(job: Job) -> Iterator[None]:
         raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
-def found_for(job: Job, federation: Federation) -> Found | ColonnadeError:
+def result_for(job: Job, federation: Federation) -> TrainingResult | ColonnadeError:
     """Run what a job asks for, charged to every party's ledger first; why there is no model of a run that ended."""
     features = federation.features(job.task)
     if job.components is not None and job.components > features:
@@ -127,7 +127,7 @@ def found_for(job: Job, federation: Federation) -> Found | ColonnadeError:
         )
     try:
         with told_of(job):
-            found = train_with(federation, job.method, job.asked)
+            result = train_with(federation, job.method, job.asked)
     except ColonnadeError as error:
         if not federation.runs:
             raise
@@ -137,10 +137,10 @@ def found_for(job: Job, federation: Federation) -> Found | ColonnadeError:
             f"{job.path}, method: {job.method!r}, as asked here, is a simulation on public data, with no run between "
             f"parties to report on. `colonnade compare {job.path} --methods {job.method}` shows what it does."
         )
-    return found
+    return result
 
 
-def found_at(job: Job, run: Run[Any]) -> Found | ColonnadeError | None:
+def result_at(job: Job, run: Run[Any]) -> TrainingResult | ColonnadeError | None:
     """What is known here of a run that ended, from what those came away with who are here; or why there is no model."""
     try:
         return protocol_of(job).model(job.asked, run.outcome.results)
@@ -149,76 +149,78 @@ def found_at(job: Job, run: Run[Any]) -> Found | ColonnadeError | None:
 
 
 def train_on(
-    found: Found | ColonnadeError | None, job: Wanted, run: Run[Any] | None, *, public: bool = False
+    result: TrainingResult | ColonnadeError | None, job: Wanted, run: Run[Any] | None, *, public: bool = False
 ) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
     Where every party declared its data public, figures are computed from rows. A model whose weights stay with their
     parties is not put together otherwise: no guarantee covers showing them to anybody.
     """
-    if found is None or isinstance(found, ColonnadeError):
-        return Trained({}, None, (), found)
-    if isinstance(found, TrainedModel) and found.split and not public:
-        return Trained(_shape_of(found), None, found.notes, None)
+    if result is None or isinstance(result, ColonnadeError):
+        return Trained({}, None, (), result)
+    if isinstance(result, TrainedModel) and result.split and not public:
+        return Trained(_shape_of(result), None, result.notes, None)
     measured = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
         try:
-            model = model_for(job, found).fit(found)
+            model = model_for(job, result).fit(result)
         except ColonnadeError as error:
             return Trained({}, None, (), error)
     if public and run is not None and job.task != "pca":
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
         rows, labels = joined_rows(run.aligned, model.frame_)
         measured = {name: float(model.score(rows, labels))}
-    notes = found.notes if isinstance(found, TrainedModel) else ()
+    notes = result.notes if isinstance(result, TrainedModel) else ()
     if getattr(model, "class_weight", None) is not None:
         notes += (weights_text(model.class_weight_, counted=isinstance(model.class_weight, str)),)
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
-    return Trained(learnt_facts(model, found), measured, notes, None, model)
+    return Trained(model_facts(model, result), measured, notes, None, model)
 
 
-def _shape_of(found: TrainedModel) -> dict[str, Any]:
+def _shape_of(model: TrainedModel) -> dict[str, Any]:
     """What everybody may know of a model in parts: the weights are in each party's own file."""
-    if isinstance(found, NetworkModel):
-        return {key: value for key, value in _network_facts(found).items() if key != "curve"}
+    if isinstance(model, NetworkModel):
+        return {key: value for key, value in _network_facts(model).items() if key != "curve"}
     none: dict[str, Any] = {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
-    return {**none, "split": True, "paper": [str(figure) for figure in found.figures]}
+    return {**none, "split": True, "paper": [str(figure) for figure in model.figures]}
 
 
-def keep_learnt(folder: Path, job: Job, run: Run[Any], found: Found, model: Model | Neural | None) -> None:
+def keep_result(
+    folder: Path, job: Job, run: Run[Any], result: TrainingResult, model: Model | Neural | None
+) -> None:
     """The release, the model, or the parts of it that are here, each in its party's own file.
 
     A network's weights lie beside each party's JSON as safetensors.
     """
-    if isinstance(found, MomentRelease):
-        found.save(folder / RELEASE)
-    if isinstance(found, TrainedModel) and found.split:
-        keep_parts(folder, _parts(job, run, found))
+    if isinstance(result, MomentRelease):
+        result.save(folder / RELEASE)
+    if isinstance(result, TrainedModel) and result.split:
+        keep_parts(folder, _parts(job, run, result))
     elif isinstance(model, Model):
         model_file(model, method=job.method, run=run.name).save(folder / MODEL)
 
 
-def keep_opened(folder: Path, job: Job, run: Run[Any], found: Found) -> None:
+def keep_opened(folder: Path, job: Job, run: Run[Any], result: TrainingResult) -> None:
     """What was paid for, and nothing that takes time: the release, or the model as the run left it."""
-    if isinstance(found, MomentRelease) or found.split:
-        keep_learnt(folder, job, run, found, None)
+    if isinstance(result, MomentRelease) or result.split:
+        keep_result(folder, job, run, result, None)
     else:
-        keep_learnt(folder, job, run, found, model_for(job, found).fit(found))
+        keep_result(folder, job, run, result, model_for(job, result).fit(result))
 
 
-def _parts(job: Job, run: Run[Any], found: TrainedModel) -> Mapping[str, Saves]:
-    kind = type(model_for(job, found)).__name__
-    if isinstance(found, NetworkModel):
-        return network_parts(kind, found.network, found.privacy, regime=found.statement, run=run.name)
-    if not isinstance(found, LinearModel):
-        raise TypeError(f"nobody has said how to take apart a {type(found).__name__}")
+def _parts(job: Job, run: Run[Any], whole: TrainedModel) -> Mapping[str, Saves]:
+    kind = type(model_for(job, whole)).__name__
+    if isinstance(whole, NetworkModel):
+        return network_parts(kind, whole.network, whole.privacy, regime=whole.statement, run=run.name)
+    if not isinstance(whole, LinearModel):
+        raise TypeError(f"nobody has said how to take apart a {type(whole).__name__}")
     here = ModelFile(
-        kind, found.frame, found.coefficients, found.intercepts, found.privacy, job.method, run.name
+        kind, whole.frame, whole.coefficients, whole.intercepts, whole.privacy, job.method, run.name
     )
-    if found.holder is None:
+    if whole.holder is None:
         return parts_of(here, active=run.plan.group.active)
-    return {found.holder: replace(here, party=found.holder)} if found.frame.encoders else {}
+    return {whole.holder: replace(here, party=whole.holder)} if whole.frame.encoders else {}
 
 
 @dataclass(frozen=True)
@@ -230,9 +232,9 @@ class ModelWanted:
     options: Any = None
 
 
-def train_more(found: MomentRelease, run: Run[Any] | None, *, public: bool = False) -> list[Trained]:
+def train_more(release: MomentRelease, run: Run[Any] | None, *, public: bool = False) -> list[Trained]:
     """The model of each label after the first, at no further cost; one that noise leaves nothing for says so."""
-    views = [found.for_label(name) for name in found.label_names[1:]]
+    views = [release.for_label(name) for name in release.label_names[1:]]
     return [train_on(view, ModelWanted(TASKS[view.label.kind]), run, public=public) for view in views]
 
 
@@ -255,49 +257,49 @@ class Wanted(Protocol):
         ...
 
 
-def model_for(job: Wanted, found: Found) -> Any:
+def model_for(job: Wanted, result: TrainingResult) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
-    if isinstance(found, NetworkModel):
+    if isinstance(result, NetworkModel):
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
     if job.task != "pca":
-        loss = found.loss if isinstance(found, LinearModel) else ""
+        loss = result.loss if isinstance(result, LinearModel) else ""
         kind = KINDS[ESTIMATORS[loss or DEFAULT_LOSS[job.task]]]
         return kind(**of_job(job.options)) if kind is LogisticRegression else kind()
-    return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(found).columns))
+    return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(result).columns))
 
 
-def learnt_facts(model: Any, found: Found) -> dict[str, Any]:
+def model_facts(model: Any, result: TrainingResult) -> dict[str, Any]:
     """Coefficients or directions by feature, ready to be shown; of a network its shape and learning curve.
 
     `rows` are named after what each row of coefficients is for: a class, the label, or a component.
     """
-    if isinstance(found, NetworkModel):
-        return _network_facts(found)
+    if isinstance(result, NetworkModel):
+        return _network_facts(result)
     rows = np.atleast_2d(model.components_ if isinstance(model, PCA) else model.coef_)
-    learnt: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "features": list(model.frame_.feature_names),
         "owners": list(model.frame_.owners),
         "rows": _row_names(model, len(rows)),
         "coefficients": [[float(value) for value in row] for row in rows],
     }
     if isinstance(model, PCA):
-        learnt["explained_variance"] = [float(value) for value in model.explained_variance_]
-        learnt["learnable_rank"] = int(model.learnable_rank_)
+        facts["explained_variance"] = [float(value) for value in model.explained_variance_]
+        facts["learnable_rank"] = int(model.learnable_rank_)
     else:
-        learnt["intercept"] = [float(value) for value in np.atleast_1d(model.intercept_)]
-    if isinstance(found, TrainedModel):
-        learnt["split"] = found.split
-        learnt["paper"] = [str(figure) for figure in found.figures]
+        facts["intercept"] = [float(value) for value in np.atleast_1d(model.intercept_)]
+    if isinstance(result, TrainedModel):
+        facts["split"] = result.split
+        facts["paper"] = [str(figure) for figure in result.figures]
     elif isinstance(model, LogisticRegression):
-        counts = found.class_moments().counts
-        learnt["classes"] = {
-            name: float(count) for name, count in zip(found.label.classes, counts, strict=True)
+        counts = result.class_moments().counts
+        facts["classes"] = {
+            name: float(count) for name, count in zip(result.label.classes, counts, strict=True)
         }
-        learnt["rule"] = asdict(model.rule_)
-    return learnt
+        facts["rule"] = asdict(model.rule_)
+    return facts
 
 
-def _network_facts(found: NetworkModel) -> dict[str, Any]:
+def _network_facts(model: NetworkModel) -> dict[str, Any]:
     return {
         "split": True,
         "paper": [],
@@ -306,10 +308,10 @@ def _network_facts(found: NetworkModel) -> dict[str, Any]:
         "rows": [],
         "coefficients": [],
         "intercept": [],
-        "network": found.network.design.to_data(),
-        "numbers": {party: local.parameters for party, local in found.network.locals.items()},
-        "epochs": found.epochs,
-        "curve": [asdict(epoch) for epoch in found.history],
+        "network": model.network.design.to_data(),
+        "numbers": {party: local.parameters for party, local in model.network.locals.items()},
+        "epochs": model.epochs,
+        "curve": [asdict(epoch) for epoch in model.history],
     }
 
 

@@ -59,8 +59,8 @@ def matching_cost(
         # What a process does once, loading kernels above all, is no part of what each id costs.
         _aligned(group, schemas, way, rows=1, held=dict.fromkeys(held, 1))
     if largest <= more_people:
-        found = _aligned(group, schemas, alignment, rows=rows, held=held)
-        return _sum(found, compared, found.seconds)
+        matched = _aligned(group, schemas, alignment, rows=rows, held=held)
+        return _sum(matched, compared, matched.seconds)
     few, more = (
         _aligned(
             group,
@@ -76,8 +76,8 @@ def matching_cost(
     return _sum(whole, compared, whole.seconds)
 
 
-def _sum(found: Cost, compared: Cost, seconds: float) -> Cost:
-    return replace(weighted([(1.0, found), (1.0, compared)]), seconds=seconds)
+def _sum(matched: Cost, compared: Cost, seconds: float) -> Cost:
+    return replace(weighted([(1.0, matched), (1.0, compared)]), seconds=seconds)
 
 
 def _aligned(

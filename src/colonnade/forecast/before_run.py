@@ -10,7 +10,7 @@ from colonnade.federation.train import protocol_of
 from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.default import Told, nobody, schemas_of
 from colonnade.forecast.forecast import Forecast, forecast
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 
 EFFORT = 0.5
 
@@ -42,9 +42,9 @@ def forecast_before_run(job: Job, federation: Federation, told: Told = nobody) -
         matching = matching_cost(
             federation.group, schemas, alignment=job.alignment, rows=plan.rows, held=shown
         )
-        rehearsals = Rehearsals(schemas, effort=EFFORT, draws=1, tries=1, weighed=False, told=told)
+        pilot_runs = PilotRuns(schemas, effort=EFFORT, draws=1, tries=1, weighed=False, told=told)
         return forecast(
-            rehearsals,
+            pilot_runs,
             method,
             job.asked,
             plan,

@@ -76,11 +76,11 @@ class Cost:
         >>> Cost({("a", "b", "x"): 10.0, ("b", "a", "y"): 4.0}).through
         {'a': 14, 'b': 14}
         """
-        found: dict[str, float] = {}
+        sizes: dict[str, float] = {}
         for (sender, to, _), size in self.sent.items():
             for member in (sender, to):
-                found[member] = found.get(member, 0.0) + size
-        return {member: round(size) for member, size in found.items()}
+                sizes[member] = sizes.get(member, 0.0) + size
+        return {member: round(size) for member, size in sizes.items()}
 
     @property
     def busiest(self) -> int:

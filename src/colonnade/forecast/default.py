@@ -17,7 +17,7 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.forecast.forecast import Expected, by_twin
 from colonnade.forecast.pairs import difference
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.work import Work
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, default_method, protocol_named
@@ -63,11 +63,11 @@ def settle(
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
     """The method for a federation where none is named, and why."""
     asked, work = TrainingSpec(task, epsilon, delta), Work(federation.progress, 1)
-    found = default_for(
+    chosen = default_for(
         asked, federation.group, schemas_of(federation), rows=people_of(federation), told=work.told
     )
     work.end()
-    return found
+    return chosen
 
 
 def schemas_of(federation: Federation) -> dict[str, PublicSchema]:
@@ -127,10 +127,10 @@ def default_for(
     tried = replace(asked, epsilon=ample, delta=plain.delta, accepted_delta=plain.delta, verify="none")
     try:
         plans = {each.name: _planned(each, tried, group, schemas, few) for each in (usual, simple)}
-        rehearsals = Rehearsals(schemas, weighed=False)
+        pilot_runs = PilotRuns(schemas, weighed=False)
         left = _Left(2 * TRIALS, told)
         errors = {
-            each.name: _errors(rehearsals, each, tried, plans[each.name], left) for each in (usual, simple)
+            each.name: _errors(pilot_runs, each, tried, plans[each.name], left) for each in (usual, simple)
         }
     except ColonnadeError:
         return name, because
@@ -169,21 +169,21 @@ class _Left:
         self._told((self._trials - self._over) * each)
 
 
-def _errors(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan, left: _Left) -> Expected:
+def _errors(pilot_runs: PilotRuns, method: Method, asked: TrainingSpec, plan: Plan, left: _Left) -> Expected:
     """The error of every trial; where noise left nothing to learn, that of guessing."""
     asked = replace(asked, options=method.options())
 
     def performed(trial: int) -> float | None:
-        found = rehearsals.perform(method, asked, plan, trial=trial)[1]
-        return rehearsals.score(asked, found, components=None, trial=trial)
+        result = pilot_runs.perform(method, asked, plan, trial=trial)[1]
+        return pilot_runs.score(asked, result, components=None, trial=trial)
 
     error: Callable[[int], float | None] = performed
     if method.twin is not None:
-        error = by_twin(rehearsals, method, asked, plan, components=None)
-    labels = [schema.label for schema in rehearsals.schemas.values()]
+        error = by_twin(pilot_runs, method, asked, plan, components=None)
+    labels = [schema.label for schema in pilot_runs.schemas.values()]
     guessing = 1 - 1 / max(len(label.classes) for label in labels if isinstance(label, ClassLabel))
-    found = []
+    errors = []
     for trial in range(TRIALS):
-        found.append(error(trial))
+        errors.append(error(trial))
         left.ended()
-    return Expected(tuple(guessing if each is None else each for each in found), plan.rows)
+    return Expected(tuple(guessing if each is None else each for each in errors), plan.rows)

@@ -9,8 +9,8 @@ from typing import Any
 
 from colonnade.errors import ColonnadeError
 from colonnade.forecast.cost import Cost, cost_data, weighted
-from colonnade.forecast.pilot_run import Rehearsals, Rehearsed
-from colonnade.methods.method import Found, Kernel, Method, Noise, TrainingSpec
+from colonnade.forecast.pilot_run import PilotOutcome, PilotRuns
+from colonnade.methods.method import Kernel, Method, Noise, TrainingResult, TrainingSpec
 from colonnade.protocols.plans import Plan, Task
 from colonnade.randomness import SeededRandomness
 
@@ -27,7 +27,7 @@ ERRORS: Mapping[Task, str] = {
 class Expected:
     """The errors of models of invented people, on others of them: one for each trial, None where noise left nothing.
 
-    Trials of two methods with one number have the same people and coins. `rows` is how many were learnt from; fewer
+    Trials of two methods with one number have the same people and draws. `rows` is how many were learnt from; fewer
     than the plan's make it an upper figure. `twin` says that the protocol's ideal twin was run in its place, with the
     same noise.
 
@@ -94,7 +94,7 @@ class Forecast:
 
 
 def forecast(
-    rehearsals: Rehearsals,
+    pilot_runs: PilotRuns,
     method: Method,
     asked: TrainingSpec,
     plan: Plan,
@@ -104,12 +104,12 @@ def forecast(
     components: int | None = None,
 ) -> Forecast:
     """Rehearse a plan. `matching` is what finding the common people adds; `simulated` = False leaves the error out."""
-    rehearsed = rehearsals.rehearse(method, asked, plan)
+    rehearsed = pilot_runs.rehearse(method, asked, plan)
     cost = rehearsed.cost if matching is None else weighted([(1.0, rehearsed.cost), (1.0, matching)])
     expected, unknown, trial = None, "no simulation was asked for", None
     if simulated:
         try:
-            expected, unknown, trial = _expected(rehearsals, method, asked, plan, rehearsed, components)
+            expected, unknown, trial = _expected(pilot_runs, method, asked, plan, rehearsed, components)
         except ColonnadeError as error:
             unknown = str(error)
     return Forecast(
@@ -118,45 +118,45 @@ def forecast(
 
 
 def _expected(
-    rehearsals: Rehearsals,
+    pilot_runs: PilotRuns,
     method: Method,
     asked: TrainingSpec,
     plan: Plan,
-    rehearsed: Rehearsed,
+    rehearsed: PilotOutcome,
     components: int | None,
 ) -> tuple[Expected | None, str, Callable[[int], float | None] | None]:
     """The errors of some trials, or why there are none, and how to have more."""
-    rows, draws = plan.rows, len(rehearsed.found)
-    learn: Callable[[int], Found]
+    rows, draws = plan.rows, len(rehearsed.trained)
+    learn: Callable[[int], TrainingResult]
     if rehearsed.whole:
-        found = dict(enumerate(rehearsed.found))
+        trained = dict(enumerate(rehearsed.trained))
 
-        def learn(trial: int) -> Found:
-            return found.pop(trial, None) or rehearsals.perform(method, asked, plan, trial=trial)[1]
+        def learn(trial: int) -> TrainingResult:
+            return trained.pop(trial, None) or pilot_runs.perform(method, asked, plan, trial=trial)[1]
 
     elif method.twin is not None:
-        ideal = by_twin(rehearsals, method, asked, plan, components=components)
-        errors = tuple(ideal(trial) for trial in range(rehearsals.draws))
-        expected = Expected(errors, min(plan.rows, rehearsals.most), twin=True)
+        ideal = by_twin(pilot_runs, method, asked, plan, components=components)
+        errors = tuple(ideal(trial) for trial in range(pilot_runs.draws))
+        expected = Expected(errors, min(plan.rows, pilot_runs.most), twin=True)
         return (expected, "", ideal) if expected.known else (None, NOTHING_LEARNT, None)
 
     else:
         # From fewer people at the same ε, once: it takes as long as a whole run may take.
         seconds = rehearsed.cost.seconds
-        rows, draws = min(plan.rows, rehearsals.most, int(plan.rows * rehearsals.effort / seconds)), 1
+        rows, draws = min(plan.rows, pilot_runs.most, int(plan.rows * pilot_runs.effort / seconds)), 1
         if rows < min(FEWEST, plan.rows):
             return (
                 None,
-                f"a simulation takes about {seconds:.0f} s, and --effort allows {rehearsals.effort:g} s",
+                f"a simulation takes about {seconds:.0f} s, and --effort allows {pilot_runs.effort:g} s",
                 None,
             )
-        smaller = _planned_for(rehearsals, method, asked, plan, rows)
+        smaller = _planned_for(pilot_runs, method, asked, plan, rows)
 
-        def learn(trial: int) -> Found:
-            return rehearsals.perform(method, asked, smaller, trial=trial)[1]
+        def learn(trial: int) -> TrainingResult:
+            return pilot_runs.perform(method, asked, smaller, trial=trial)[1]
 
     def error(trial: int) -> float | None:
-        return rehearsals.score(asked, learn(trial), components=components, trial=trial)
+        return pilot_runs.score(asked, learn(trial), components=components, trial=trial)
 
     expected = Expected(tuple(error(trial) for trial in range(draws)), rows)
     if not expected.known:
@@ -165,27 +165,27 @@ def _expected(
 
 
 def by_twin(
-    rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan, *, components: int | None
+    pilot_runs: PilotRuns, method: Method, asked: TrainingSpec, plan: Plan, *, components: int | None
 ) -> Callable[[int], float | None]:
     """How far the protocol's ideal twin is from perfect in each trial: the same noise, and far quicker."""
     if method.twin is None:
         raise ValueError(f"{method.name} has no twin")
-    ideal, rows = method.twin, min(plan.rows, rehearsals.most)
-    smaller = _planned_for(rehearsals, method, asked, plan, rows)
+    ideal, rows = method.twin, min(plan.rows, pilot_runs.most)
+    smaller = _planned_for(pilot_runs, method, asked, plan, rows)
 
     def error(trial: int) -> float | None:
         randomness = SeededRandomness(f"trial {trial}")
-        found = ideal(smaller, rehearsals.people(rows, trial).tables(rows), randomness)
-        return rehearsals.score(asked, found, components=components, trial=trial)
+        result = ideal(smaller, pilot_runs.people(rows, trial).tables(rows), randomness)
+        return pilot_runs.score(asked, result, components=components, trial=trial)
 
     return error
 
 
-def _planned_for(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan, rows: int) -> Plan:
+def _planned_for(pilot_runs: PilotRuns, method: Method, asked: TrainingSpec, plan: Plan, rows: int) -> Plan:
     """The plan for other people, with the same ε and δ."""
     if rows == plan.rows:
         return plan
     request = method.request(replace(asked, delta=plan.delta or asked.delta), "equal")
-    schemas = tuple(rehearsals.schemas[owner] for owner in plan.group.owners)
+    schemas = tuple(pilot_runs.schemas[owner] for owner in plan.group.owners)
     made: Plan = request.plan(plan.group, schemas, rows)
     return made

@@ -77,16 +77,16 @@ class Machine:
             raise FormError(
                 f"{path} is not JSON. `colonnade plan JOB --json` on that machine writes one."
             ) from None
-        found = data.get("machine", data) if isinstance(data, dict) else {}
+        facts = data.get("machine", data) if isinstance(data, dict) else {}
         names = [field.name for field in fields(cls)]
         for name in names:
-            value = found.get(name) if isinstance(found, dict) else None
+            value = facts.get(name) if isinstance(facts, dict) else None
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise FormError(
                     f"{path}, {name}: found {value!r}, wanted a number above 0. A machine has {', '.join(names)}; "
                     "`colonnade plan JOB --json` on that machine writes them."
                 )
-        return cls(int(found["cores"]), *(float(found[name]) for name in names[1:]))
+        return cls(int(facts["cores"]), *(float(facts[name]) for name in names[1:]))
 
     def to_data(self) -> dict[str, Any]:
         """The machine as plain values."""

@@ -55,7 +55,7 @@ def difference(one: Expected, other: Expected) -> Difference:
     return Difference(statistics.fmean(pairs), margin, len(pairs))
 
 
-def best_of(found: Sequence[Expected]) -> int:
+def best_of(expected: Sequence[Expected]) -> int:
     """The place of the least mean; but whoever is told apart from it in pairs, and better, takes its place.
 
     Means of methods with different numbers of trials are of different people.
@@ -63,12 +63,14 @@ def best_of(found: Sequence[Expected]) -> int:
     >>> best_of([Expected((0.3, 0.1), 100), Expected((0.25,), 100)])
     0
     """
-    best = min(range(len(found)), key=lambda place: found[place].error)
-    for _ in found:
-        better = [place for place in range(len(found)) if difference(found[best], found[place]).worse]
+    best = min(range(len(expected)), key=lambda place: expected[place].error)
+    for _ in expected:
+        better = [
+            place for place in range(len(expected)) if difference(expected[best], expected[place]).worse
+        ]
         if not better:
             break
-        best = min(better, key=lambda place: found[place].error)
+        best = min(better, key=lambda place: expected[place].error)
     return best
 
 
@@ -80,19 +82,19 @@ def race(
     Whoever is told apart from the best by then runs no further; the rest run the next trial, so that all pairs have the
     same numbers. It ends where one is left, after `MOST_TRIALS`, or when the seconds are used up.
     """
-    found, spent = list(entered), 0.0
+    forecasts, spent = list(entered), 0.0
     while True:
-        running = [place for place in _close(found) if _in_time(found[place], seconds - spent)]
-        fewest = min((len(_expected(found[place]).errors) for place in running), default=MOST_TRIALS)
-        next_up = [place for place in running if len(_expected(found[place]).errors) == fewest]
+        running = [place for place in _close(forecasts) if _in_time(forecasts[place], seconds - spent)]
+        fewest = min((len(_expected(forecasts[place]).errors) for place in running), default=MOST_TRIALS)
+        next_up = [place for place in running if len(_expected(forecasts[place]).errors) == fewest]
         if len(running) < 2 or fewest >= MOST_TRIALS or spent >= seconds:
-            return tuple(found)
+            return tuple(forecasts)
         with Clock() as clock:
             for place in next_up:
-                made, expected = found[place], _expected(found[place])
+                made, expected = forecasts[place], _expected(forecasts[place])
                 if made.trial is not None:
                     errors = (*expected.errors, made.trial(fewest))
-                    found[place] = replace(made, expected=replace(expected, errors=errors))
+                    forecasts[place] = replace(made, expected=replace(expected, errors=errors))
         spent += clock.seconds
         told(max(0.0, min(seconds - spent, (MOST_TRIALS - fewest - 1) * clock.seconds)))
 
@@ -102,17 +104,17 @@ def _in_time(made: Forecast, left: float) -> bool:
     return not made.whole or made.cost.seconds <= left
 
 
-def _close(found: Sequence[Forecast]) -> list[int]:
+def _close(forecasts: Sequence[Forecast]) -> list[int]:
     """The best, and those that are not told apart from it and can run again."""
-    known = [place for place, made in enumerate(found) if made.expected is not None]
+    known = [place for place, made in enumerate(forecasts) if made.expected is not None]
     if not known:
         return []
-    best = known[best_of([_expected(found[place]) for place in known])]
+    best = known[best_of([_expected(forecasts[place]) for place in known])]
     return [
         place
         for place in known
-        if found[place].trial is not None
-        and not difference(_expected(found[place]), _expected(found[best])).worse
+        if forecasts[place].trial is not None
+        and not difference(_expected(forecasts[place]), _expected(forecasts[best])).worse
     ]
 
 

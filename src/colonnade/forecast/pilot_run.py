@@ -18,7 +18,7 @@ from colonnade.forecast.clock import Clock
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.pilots import MOST_CELLS, Pilot, longest, summed
 from colonnade.forecast.synthetic import Invented
-from colonnade.methods.method import Found, Method, TrainedModel, TrainingSpec
+from colonnade.methods.method import Method, TrainedModel, TrainingResult, TrainingSpec
 from colonnade.models.fitting import NoiseWarning
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Request
@@ -86,7 +86,7 @@ class PilotFederation(Federation):
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class PilotOutcome:
     """What a plan costs, as rehearsed; `whole` if nothing was left out, and then also what its first trials learnt.
 
     `split` says that weights stay with their parties.
@@ -95,14 +95,14 @@ class Rehearsed:
     cost: Cost
     whole: bool
     split: bool = False
-    found: tuple[Found, ...] = ()
+    trained: tuple[TrainingResult, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsals:
+class PilotRuns:
     """Where plans with these columns are rehearsed.
 
-    Trials are numbered. A trial has its own invented people and its own coins, the same for every method, so that
+    Trials are numbered. A trial has its own invented people and its own randomness, the same for every method, so that
     methods are compared on pairs of runs that differ in nothing else, and one plan always has one answer.
 
     `effort` is how many seconds the whole of a plan may take; `draws` how often it is then run at first; `tries` how
@@ -125,12 +125,12 @@ class Rehearsals:
             made = self._people[trial] = Invented(self.schemas, rows, tested=TESTED, draw=trial)
         return made
 
-    def rehearse(self, method: Method, asked: TrainingSpec, plan: Plan) -> Rehearsed:
+    def rehearse(self, method: Method, asked: TrainingSpec, plan: Plan) -> PilotOutcome:
         """What the plan costs: all of it where that is quick, otherwise by pilots."""
         listed = sorted(method.pilots(plan), key=lambda pilot: pilot.share)
         # Tables of noise and compiled code are made by whatever comes first, whose seconds count for nothing else.
-        opening, learnt = self.perform(method, asked, listed[0].plan)
-        split = isinstance(learnt, TrainedModel) and learnt.split
+        opening, trained = self.perform(method, asked, listed[0].plan)
+        split = isinstance(trained, TrainedModel) and trained.split
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
             # Tracing slows what it measures, and a pilot holds as much as the whole.
@@ -149,11 +149,11 @@ class Rehearsals:
             self._timed(method, asked, pilot, once) if longest(listed, costs, pilot.share) < again else once
             for pilot, once in zip(listed, costs, strict=True)
         ]
-        return Rehearsed(replace(summed(listed, timed), memory=memory), whole=False, split=split)
+        return PilotOutcome(replace(summed(listed, timed), memory=memory), whole=False, split=split)
 
     def perform(
         self, method: Method, asked: TrainingSpec, plan: Plan, *, traced: bool = False, trial: int = 0
-    ) -> tuple[Cost, Found]:
+    ) -> tuple[Cost, TrainingResult]:
         """One run by this plan; with `traced` the most memory is measured, which takes time of its own."""
         stage = PilotFederation(plan, self.people(plan.rows, trial).tables(plan.rows), trial)
         if traced:
@@ -161,12 +161,12 @@ class Rehearsals:
         try:
             with warnings.catch_warnings(), Clock() as clock:
                 warnings.simplefilter("ignore", NoiseWarning)
-                found = method.train(stage, asked)
+                result = method.train(stage, asked)
             memory = tracemalloc.get_traced_memory()[1] if traced else 0
         finally:
             if traced:
                 tracemalloc.stop()
-        return Cost.of(stage.runs[-1].outcome, seconds=clock.seconds, memory=memory), found
+        return Cost.of(stage.runs[-1].outcome, seconds=clock.seconds, memory=memory), result
 
     @property
     def most(self) -> int:
@@ -175,7 +175,7 @@ class Rehearsals:
         return max(1, 4 * MOST_CELLS // max(1, cells))
 
     def score(
-        self, asked: TrainingSpec, found: Found, *, components: int | None, trial: int = 0
+        self, asked: TrainingSpec, result: TrainingResult, *, components: int | None, trial: int = 0
     ) -> float | None:
         """How far a model is from perfect on people it has not seen; None if noise left nothing to learn."""
         tables = list(self.people(1, trial).held_out.values())
@@ -183,12 +183,12 @@ class Rehearsals:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoiseWarning)
-                score = held_out.score(found)
+                score = held_out.score(result)
         except ColonnadeError:
             return None
         return score if asked.task == "regression" else 1.0 - score
 
-    def _whole(self, method: Method, asked: TrainingSpec, plan: Plan, *, memory: float = 0.0) -> Rehearsed:
+    def _whole(self, method: Method, asked: TrainingSpec, plan: Plan, *, memory: float = 0.0) -> PilotOutcome:
         first = self.perform(method, asked, plan)
         runs, seconds = [first], [first[0].seconds]
         if self.weighed and not memory:
@@ -202,7 +202,7 @@ class Rehearsals:
             runs.append(self.perform(method, asked, plan, trial=len(runs)))
             seconds.append(runs[-1][0].seconds)
         cost = replace(first[0], seconds=min(seconds), memory=memory)
-        return Rehearsed(cost, whole=True, found=tuple(found for _, found in runs))
+        return PilotOutcome(cost, whole=True, trained=tuple(result for _, result in runs))
 
     def _timed(self, method: Method, asked: TrainingSpec, pilot: Pilot, once: Cost) -> Cost:
         """The weights magnify what disturbs a short run; the quickest of some is disturbed least."""

@@ -80,7 +80,7 @@ def summed(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> Cost:
     >>> round(summed(pilots, quiet).seconds), round(summed(pilots, busy).seconds)
     (201, 300)
     """
-    cost = weighted([(pilot.weight, found) for pilot, found in zip(pilots, costs, strict=True)])
+    cost = weighted([(pilot.weight, part) for pilot, part in zip(pilots, costs, strict=True)])
     return replace(cost, seconds=min(cost.seconds, longest(pilots, costs)))
 
 
@@ -91,7 +91,7 @@ def longest(pilots: Sequence[Pilot], costs: Sequence[Cost], share: float = 1.0) 
     one no longer. If one pilot was disturbed, the others say how far it can be right.
     """
     return min(
-        found.seconds * max(1.0, share / pilot.share) for pilot, found in zip(pilots, costs, strict=True)
+        cost.seconds * max(1.0, share / pilot.share) for pilot, cost in zip(pilots, costs, strict=True)
     )
 
 

@@ -15,7 +15,7 @@ from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplac
 from colonnade.federation.cuts import part_asked
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
-from colonnade.federation.preflight import read_book, release_before
+from colonnade.federation.preflight import ledger_state, release_before
 from colonnade.federation.train import request_of, told_of, worth_its_charge
 from colonnade.federation.witnesses import check_ledger
 from colonnade.ledger import Ledger, Release
@@ -98,7 +98,7 @@ def ask_budgets(
             # One that is there and cannot be opened is told below.
             if owner in books or not files[owner].ledger.exists():
                 check_ledger(files[owner], books)
-            admit(_book(files[owner]), _release(plan, files[owner], held_out), files[owner].dataset)
+            admit(_state_of(files[owner]), _release(plan, files[owner], held_out), files[owner].dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
         except LedgerReplaced as error:
             answers.append(Answer(owner, False, str(error)))
@@ -114,7 +114,7 @@ def ask_budgets(
 
 def costs_of(plan: Plan, file: PartyFile, *, held_out: float | None = None) -> tuple[Prospect, ...]:
     """What a plan would cost each account of a party and what it would leave. Binds nobody, writes nothing."""
-    return prospects(_book(file), _release(plan, file, held_out), file.dataset)
+    return prospects(_state_of(file), _release(plan, file, held_out), file.dataset)
 
 
 def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[str, ...]:
@@ -130,26 +130,26 @@ def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[
 
 def warnings_for(plan: Plan, *, epsilon: float, features: int) -> tuple[str, ...]:
     """What a person should know before a run is paid for."""
-    found, rows = [], plan.rows
+    warnings, rows = [], plan.rows
     few = [f"{rows} rows are fewer than {FEW_ROWS}"] if rows < FEW_ROWS else []
     few += [f"{features} features are more than {rows} rows"] if features > rows else []
     if few and epsilon < SMALL_EPSILON:
-        found.append(
+        warnings.append(
             f"Nothing usable can be learnt at ε = {epsilon:g}: {' and '.join(few)}, and below ε = "
             f"{SMALL_EPSILON:g} the noise is larger than what it hides. Do not pay for this run."
         )
     elif few:
-        found.append(
+        warnings.append(
             f"Expect little: {' and '.join(few)}, so the model will be visibly worse than without noise."
         )
     if plan.delta >= 1 / (10 * rows):
-        found.append(
+        warnings.append(
             f"δ = {plan.delta:g} is not below 1/(10n) = {1 / (10 * rows):.2g}: that much may go wrong for some "
             f"person. Use {default_delta(rows):g}."
         )
     if isinstance(plan, MomentsPlan):
-        return (*found, *map_warnings(plan), *coding_warnings(plan))
-    return tuple(found)
+        return (*warnings, *map_warnings(plan), *coding_warnings(plan))
+    return tuple(warnings)
 
 
 def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
@@ -217,11 +217,11 @@ def _named(columns: list[str]) -> str:
 
 def _ledgers(files: Mapping[str, PartyFile]) -> dict[str, Ledger]:
     """The ledgers that lie here and can be read, of which each holds receipts of the others."""
-    found = {}
+    ledgers = {}
     for party, file in files.items():
         with suppress(LedgerError):
-            found[party] = Ledger.open(file.ledger, patience=file.patience)
-    return found
+            ledgers[party] = Ledger.open(file.ledger, patience=file.patience)
+    return ledgers
 
 
 def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
@@ -240,10 +240,10 @@ def _ledger(file: PartyFile) -> Ledger:
     return Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
 
 
-def _book(file: PartyFile) -> LedgerState:
+def _state_of(file: PartyFile) -> LedgerState:
     """What the party's ledger holds, under the budgets of its file."""
-    book = read_book(_ledger(file))
+    state = ledger_state(_ledger(file))
     # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
-    kept = {account: budget for account, budget in book.budgets.items() if account.dataset != file.dataset}
-    book.budgets = kept | {budget.account: budget for budget in file.budgets}
-    return book
+    kept = {account: budget for account, budget in state.budgets.items() if account.dataset != file.dataset}
+    state.budgets = kept | {budget.account: budget for budget in file.budgets}
+    return state

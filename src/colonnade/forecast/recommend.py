@@ -14,7 +14,7 @@ from colonnade.federation.party_file import PartyFile
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, by_twin, forecast
 from colonnade.forecast.pairs import best_of, difference, race
-from colonnade.forecast.pilot_run import PilotFederation, Rehearsals
+from colonnade.forecast.pilot_run import PilotFederation, PilotRuns
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.forecast.work import Work
 from colonnade.methods.baselines.method import without_privacy
@@ -66,7 +66,7 @@ def candidates(
     schemas: Mapping[str, PublicSchema],
     *,
     files: Mapping[str, PartyFile],
-    rehearsals: Rehearsals,
+    pilot_runs: PilotRuns,
     matching: Cost | None = None,
     simulated: bool = True,
     named: Collection[str] | None = None,
@@ -87,30 +87,32 @@ def candidates(
         own,
         schemas,
         files=files,
-        rehearsals=replace(rehearsals, told=work.told),
+        pilot_runs=replace(pilot_runs, told=work.told),
         matching=matching,
         simulated=simulated,
         all_of_them=named is not None,
     )
-    found: dict[str, Candidate] = {}
+    entries: dict[str, Candidate] = {}
     later = []
     for number, method in enumerate(able):
         if named is not None or not number:
-            found[method.name] = look(method)
+            entries[method.name] = look(method)
         elif method.trains != kind:
-            found[method.name] = Candidate(method, passed=f"it trains a {method.trains}, not a {kind} model")
+            entries[method.name] = Candidate(
+                method, passed=f"it trains a {method.trains}, not a {kind} model"
+            )
             continue
         elif method.twin is not None and simulated:
             later.append(method)
             continue
         else:
-            found[method.name] = look(method)
+            entries[method.name] = look(method)
         work.done()
-    found = _raced(found, seconds=rehearsals.effort, told=work.told)
+    entries = _raced(entries, seconds=pilot_runs.effort, told=work.told)
     for method in later:
-        found[method.name] = look(method, against=_best(found))
+        entries[method.name] = look(method, against=_best(entries))
         work.done()
-    return tuple(found[method.name] for method in able)
+    return tuple(entries[method.name] for method in able)
 
 
 def looked_at(job: Job, named: Collection[str] | None) -> int:
@@ -131,7 +133,7 @@ def _able(job: Job, named: Collection[str] | None) -> list[Method]:
     return sorted(able, key=lambda method: method.name != job.method)
 
 
-def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None) -> Choice:
+def choose(entries: tuple[Candidate, ...], *, without_privacy: float | None = None) -> Choice:
     """The least expected error among those that no budget refuses, by trials in pairs.
 
     A difference within its own error is a tie, unless one of the two is told apart from a third that the other is not
@@ -139,15 +141,15 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
     own, or else to the first. A method whose error nothing foretells is never recommended over one whose error is
     known.
     """
-    open_to = [item for item in found if item.forecast is not None and item.admitted is not False]
+    open_to = [item for item in entries if item.forecast is not None and item.admitted is not False]
     known = [item for item in open_to if item.forecast is not None and item.forecast.expected is not None]
     if not known:
         why = (
             "No budget admits any of them."
-            if found and not open_to
+            if entries and not open_to
             else "Nothing foretells the error of any of them, so that none is recommended over another."
         )
-        return Choice(found, None, why, without_privacy)
+        return Choice(entries, None, why, without_privacy)
     least = known[best_of([_expected(item) for item in known])]
     # Few trials of the least tell nobody apart from it; more of another may.
     tied = [item for item in known if item is least or not _worse_than_any(item, known)]
@@ -159,10 +161,10 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
     unknown = [item.method.name for item in open_to if item not in known]
     if unknown:
         why += f" Nothing foretells the error of {', '.join(unknown)}."
-    refused = [item.method.name for item in found if item.admitted is False]
+    refused = [item.method.name for item in entries if item.admitted is False]
     if refused:
         why += f" A budget refuses {', '.join(refused)}."
-    return Choice(found, best.method.name, why, without_privacy)
+    return Choice(entries, best.method.name, why, without_privacy)
 
 
 def _worse_than_any(item: Candidate, known: list[Candidate]) -> bool:
@@ -189,43 +191,41 @@ def _reason(best: Candidate, least: Candidate, tied: list[Candidate], known: int
 
 
 def _raced(
-    found: Mapping[str, Candidate], *, seconds: float, told: Callable[[float], None]
+    entries: Mapping[str, Candidate], *, seconds: float, told: Callable[[float], None]
 ) -> dict[str, Candidate]:
     """More trials of those that no budget refuses, until they are told apart or time is up."""
     entered = {
         name: item.forecast
-        for name, item in found.items()
+        for name, item in entries.items()
         if item.forecast is not None and item.admitted is not False
     }
     ended = race(tuple(entered.values()), seconds=seconds, told=told)
     raced = dict(zip(entered, ended, strict=True))
     return {
-        name: replace(item, forecast=raced[name]) if name in raced else item for name, item in found.items()
+        name: replace(item, forecast=raced[name]) if name in raced else item for name, item in entries.items()
     }
 
 
-def _best(found: Mapping[str, Candidate]) -> Candidate | None:
+def _best(entries: Mapping[str, Candidate]) -> Candidate | None:
     known = [
         item
-        for item in found.values()
+        for item in entries.values()
         if item.admitted is not False and item.forecast is not None and item.forecast.expected is not None
     ]
     return known[best_of([_expected(item) for item in known])] if known else None
 
 
-def error_without_privacy(
-    job: Job, plan: Plan, rehearsals: Rehearsals, *, most: int = 10_000
-) -> float | None:
+def error_without_privacy(job: Job, plan: Plan, pilot_runs: PilotRuns, *, most: int = 10_000) -> float | None:
     """The error of an exact model of the same invented people; None where none can be trained."""
-    rows = min(plan.rows, most, rehearsals.most)
-    stage = PilotFederation(plan, rehearsals.people(rows).tables(rows))
+    rows = min(plan.rows, most, pilot_runs.most)
+    stage = PilotFederation(plan, pilot_runs.people(rows).tables(rows))
     stage.public = True
     asked = TrainingSpec(job.task, job.epsilon)
     try:
-        found = without_privacy(stage, asked)
+        result = without_privacy(stage, asked)
     except ColonnadeError:
         return None
-    return rehearsals.score(asked, found, components=job.components)
+    return pilot_runs.score(asked, result, components=job.components)
 
 
 def _candidate(
@@ -235,7 +235,7 @@ def _candidate(
     method: Method,
     *,
     files: Mapping[str, PartyFile],
-    rehearsals: Rehearsals,
+    pilot_runs: PilotRuns,
     matching: Cost | None,
     simulated: bool,
     all_of_them: bool,
@@ -258,12 +258,12 @@ def _candidate(
     try:
         method.needs()
         if against is not None:
-            error = by_twin(rehearsals, method, asked, plan, components=job.components)
-            worse, twin = _twin_is_worse(method, error, against, rows=plan.rows, seconds=rehearsals.effort)
+            error = by_twin(pilot_runs, method, asked, plan, components=job.components)
+            worse, twin = _twin_is_worse(method, error, against, rows=plan.rows, seconds=pilot_runs.effort)
             if worse:
                 return replace(item, passed=worse)
         made = forecast(
-            rehearsals,
+            pilot_runs,
             method,
             asked,
             plan,

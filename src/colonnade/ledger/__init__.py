@@ -1,4 +1,4 @@
-"""Each party's own book: budgets, charges before releases, receipts for peers."""
+"""Each party's own ledger: budgets, charges before releases, receipts for peers."""
 
 from colonnade.ledger.admission import Verified
 from colonnade.ledger.budget import Account, Budget

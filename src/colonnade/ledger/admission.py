@@ -30,7 +30,7 @@ class Verified:
     receipts: int
 
 
-def admit(book: LedgerState, release: Release, dataset: str) -> None:
+def admit(state: LedgerState, release: Release, dataset: str) -> None:
     """Return if every account that the release adds to stays within every budget that governs it.
 
     Those are the accounts that it names, and the known accounts of the data set that one of its lines bounds, or that
@@ -45,19 +45,19 @@ def admit(book: LedgerState, release: Release, dataset: str) -> None:
     colonnade.errors.BudgetExceeded: ...
     """
     named = accounts(release, dataset)
-    for account in dict.fromkeys((*named, *(other for other in book.known() if other.dataset == dataset))):
-        budgets = book.governing(account)
+    for account in dict.fromkeys((*named, *(other for other in state.known() if other.dataset == dataset))):
+        budgets = state.governing(account)
         if not budgets:
             raise BudgetExceeded(
-                f"{book.party} has declared no budget for {account}, so it does not release {release.what} to "
+                f"{state.party} has declared no budget for {account}, so it does not release {release.what} to "
                 f"{release.receiver}. Add a [[budget]] for it to the party's file, or in Python call "
                 f"set_budget('{account.dataset}', '{account.unit}', '{account.observer}', epsilon=…, delta=…)."
             )
         for budget in budgets:
-            _admit(book, release, account, budget)
+            _admit(state, release, account, budget)
 
 
-def charged_before(book: LedgerState, release: Release, text: str) -> Receipt | None:
+def charged_before(state: LedgerState, release: Release, text: str) -> Receipt | None:
     """The receipt of a release whose id was charged already; None if it was not.
 
     `text` is what would be written. Raises `LedgerError` if the id was charged for something else: the
@@ -67,12 +67,12 @@ def charged_before(book: LedgerState, release: Release, text: str) -> Receipt | 
     >>> charged_before(LedgerState("bank.ledger"), release, "") is None
     True
     """
-    if release.id not in book.charged:
+    if release.id not in state.charged:
         return None
-    before, receipt = book.charged[release.id]
+    before, receipt = state.charged[release.id]
     if before != text:
         raise LedgerError(
-            f"{book.where}: release id '{release.id}' was charged at entry {receipt.entry} for something else. "
+            f"{state.where}: release id '{release.id}' was charged at entry {receipt.entry} for something else. "
             "Give every release an id of its own; a run that starts again takes a new run id."
         )
     return receipt
@@ -118,32 +118,32 @@ def check_witnesses(
     return len(own)
 
 
-def _admit(book: LedgerState, release: Release, account: Account, budget: Budget) -> None:
+def _admit(state: LedgerState, release: Release, account: Account, budget: Budget) -> None:
     added = bound(release, account, budget.delta)
     if added.unbounded:
         if math.isinf(budget.epsilon):
             return
         raise BudgetExceeded(
-            f"{book.party}: what {release.what} would show {account.observer} is bounded by nothing, because "
+            f"{state.party}: what {release.what} would show {account.observer} is bounded by nothing, because "
             f"{added.reason}. That counts as ε = ∞, and {account} has a budget of {_down(budget.epsilon)} "
             f"at δ = {budget.delta:g}. {_remedy(account, budget)}"
         )
     # An account to which the release adds nothing is no reason to refuse it, also if it is overdrawn.
     if not added.events:
         return
-    spent = book.lost(account, budget.delta)
-    after = spent.epsilon(budget.delta, *added.events, part=book.added_part(release, account))
+    spent = state.lost(account, budget.delta)
+    after = spent.epsilon(budget.delta, *added.events, part=state.added_part(release, account))
     # Written so that a cost that is not a number is refused too.
     if not after <= budget.epsilon:
         before = spent.epsilon(budget.delta)
         if spent.because:
             raise BudgetExceeded(
-                f"{book.party}: {account} stands at ε = ∞ already, because of {spent.because}. It has a budget of "
+                f"{state.party}: {account} stands at ε = ∞ already, because of {spent.because}. It has a budget of "
                 f"{_down(budget.epsilon)} at δ = {budget.delta:g}. {_remedy(account, budget)}"
             )
         why = f" {account.observer} takes no part in this and reads what is published." if added.reads else ""
         raise BudgetExceeded(
-            f"{book.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
+            f"{state.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
             f"{_down(left(budget.epsilon, before))} is left of {_down(budget.epsilon)} ({account}, "
             f"δ = {budget.delta:g}).{why} Raise the budget, or plan again with more noise."
         )

@@ -132,8 +132,8 @@ def follow(rows: Iterable[Row], *, seq: int, head: str, where: str) -> Iterator[
                 "removed. Restore the file from a copy, and ask peers for their receipts."
             )
         seq += 1
-        text, found = row.text, row.hash
-        if not isinstance(text, bytes) or found != (head := link(head, text)).encode():
+        text, digest = row.text, row.hash
+        if not isinstance(text, bytes) or digest != (head := link(head, text)).encode():
             raise LedgerAltered(
                 f"{where}: entry {seq} does not match its hash, so it or an entry before it was altered. "
                 "Restore the file from a copy, and ask peers for their receipts."

@@ -85,19 +85,19 @@ def read_export(
         ]
     except (KeyError, TypeError):
         raise LedgerAltered(f"{where} lacks what an export has: party, head and entries.") from None
-    found = _signer(data, where, signer)
-    book, heads, entries = LedgerState(where), [GENESIS], []
+    signed_by = _signer(data, where, signer)
+    state, heads, entries = LedgerState(where), [GENESIS], []
     for entry in follow(rows, seq=0, head=GENESIS, where=where):
-        book.read(entry)
+        state.read(entry)
         heads.append(entry.hash)
         entries.append(entry)
-    if not entries or entries[-1].hash != stated or book.party != party:
+    if not entries or entries[-1].hash != stated or state.party != party:
         raise LedgerAltered(
             f"{where}: its head or its party is not that of its entries. Ask {party} for it anew."
         )
-    opening = Opening(party, book.origin, anew=bool(book.reason))
+    opening = Opening(party, state.origin, anew=bool(state.reason))
     check_witnesses(opening, tuple(receipts), heads, where=where)
-    return Exported(party, tuple(entries), book.totals(), found)
+    return Exported(party, tuple(entries), state.totals(), signed_by)
 
 
 def load_export(path: Path, *, signer: bytes | None = None, receipts: Iterable[Receipt] = ()) -> Exported:
@@ -117,10 +117,10 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     except ValueError:
         raise LedgerAltered(f"{where} is not JSON: it was cut off or changed on its way.") from None
     if not isinstance(data, dict) or data.get("format") not in _READ:
-        found = data.get("format") if isinstance(data, dict) else None
-        newer = isinstance(found, str) and found.startswith("colonnade ledger ")
+        named = data.get("format") if isinstance(data, dict) else None
+        newer = isinstance(named, str) and named.startswith("colonnade ledger ")
         why = (
-            f"its format is {found!r}, and this version reads up to {FORMAT!r}"
+            f"its format is {named!r}, and this version reads up to {FORMAT!r}"
             if newer
             else "its format says otherwise"
         )

@@ -44,8 +44,8 @@ class Page:
 
     def check_pages(self, where: str) -> None:
         """Raise `LedgerAltered` unless every page of the file is as SQLite keeps it."""
-        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != (b"ok",):
+        answer = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if answer != (b"ok",):
             raise LedgerAltered(
                 f"{where}: the file is damaged outside its entries. Restore it from a copy, and ask peers for their "
                 "receipts."
@@ -82,8 +82,8 @@ def check_layout(connection: sqlite3.Connection, where: str) -> None:
             f"{where}: written in ledger format {version}; this version of Colonnade reads up to {FORMAT}. "
             "Install a newer Colonnade."
         )
-    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
-    if found != {statement.encode() for statement in _SCHEMA}:
+    statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    if statements != {statement.encode() for statement in _SCHEMA}:
         raise LedgerAltered(
             f"{where}: its table or the guards that keep it append-only are not as Colonnade made them. "
             "Restore the file from a copy, and ask peers for their receipts."

@@ -1,4 +1,4 @@
-"""Each party's own book of what has left its house: refuse before, record, never forget."""
+"""Each party's own record of what has left its house: refuse before, record, never forget."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Ledger:
         """For `create`, `open` and `in_memory`, which make the journal."""
         self._journal = journal
         self._lock = threading.Lock()
-        self._book = LedgerState(journal.where)
+        self._state = LedgerState(journal.where)
         with journal.reading() as page:
             self._catch_up(page)
-        if self._book.format > FORMAT:
+        if self._state.format > FORMAT:
             raise LedgerNewer(
-                f"{journal.where}: written in ledger format {self._book.format}; this version of Colonnade "
+                f"{journal.where}: written in ledger format {self._state.format}; this version of Colonnade "
                 f"reads up to {FORMAT}. Install a newer Colonnade."
             )
 
@@ -104,7 +104,7 @@ class Ledger:
     @property
     def party(self) -> str:
         """Whose ledger this is."""
-        return self._book.party
+        return self._state.party
 
     @property
     def path(self) -> Path | None:
@@ -129,8 +129,8 @@ class Ledger:
         """
         budget = Budget(named_pattern(dataset, unit, observer), epsilon=epsilon, delta=delta)
         with self._lock, self._journal.writing() as page:
-            book = self._catch_up(page)
-            if book.budgets.get(budget.account) != budget:
+            state = self._catch_up(page)
+            if state.budgets.get(budget.account) != budget:
                 self._append(page, "budget", budget_to_data(budget))
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Receipt:
@@ -151,17 +151,17 @@ class Ledger:
         if Release.from_data(json.loads(canonical(body["release"]))) != release:
             raise ValueError(f"release {release.id!r} does not survive being written and read")
         with self._lock, self._journal.writing() as page:
-            book = self._catch_up(page)
-            if (earlier := charged_before(book, release, canonical(body))) is not None:
+            state = self._catch_up(page)
+            if (earlier := charged_before(state, release, canonical(body))) is not None:
                 if fresh:
                     raise LedgerError(
                         f"{self.party}: release {release.id!r} was charged before, at entry {earlier.entry}; a second "
                         "draw of its noise would be a second release. Start a new run."
                     )
                 return earlier
-            admit(book, release, dataset)
+            admit(state, release, dataset)
             entry = self._append(page, "charge", body)
-        return Receipt(self.party, entry.seq, entry.hash, book.origin)
+        return Receipt(self.party, entry.seq, entry.hash, state.origin)
 
     def keep_receipt(self, receipt: Receipt) -> None:
         """Keep a peer's receipt, as a witness that its entry was written. A receipt is kept once.
@@ -180,9 +180,9 @@ class Ledger:
                 "Give it to a peer."
             )
         with self._lock, self._journal.writing() as page:
-            book = self._catch_up(page)
-            others = [kept for kept in book.receipts if receipt.contradicts(kept)]
-            if receipt not in book.receipts:
+            state = self._catch_up(page)
+            others = [kept for kept in state.receipts if receipt.contradicts(kept)]
+            if receipt not in state.receipts:
                 self._append(page, "receipt", receipt.to_data())
         if others:
             raise LedgerAltered(
@@ -197,7 +197,7 @@ class Ledger:
         >>> Ledger.in_memory("bank").opening().anew
         True
         """
-        return Opening(self._book.party, self._book.origin, anew=bool(self._book.reason))
+        return Opening(self._state.party, self._state.origin, anew=bool(self._state.reason))
 
     def recognise(self, opening: Opening) -> None:
         """Return if a peer's ledger may be the one that its receipts kept here are of; else `LedgerReplaced`.
@@ -228,11 +228,11 @@ class Ledger:
         [('adult', ('insurer',))]
         """
         with self._lock, self._journal.writing() as page:
-            book = self._catch_up(page)
+            state = self._catch_up(page)
             entry = Comparison(dataset, tuple(partners), run, time="")
-            if any(replace(earlier, time="") == entry for earlier in book.comparisons):
+            if any(replace(earlier, time="") == entry for earlier in state.comparisons):
                 return
-            allowed(tuple(book.comparisons))
+            allowed(tuple(state.comparisons))
             self._append(page, "compared", entry.to_data())
 
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -263,7 +263,7 @@ class Ledger:
         >>> Ledger.in_memory("bank").decisions()
         ()
         """
-        return tuple(found for found in self._current().decisions if job in (None, found.job))
+        return tuple(decision for decision in self._current().decisions if job in (None, decision.job))
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
         """The peers' receipts kept here, or those of one peer: what it needs for its `verify`.
@@ -271,8 +271,8 @@ class Ledger:
         >>> Ledger.in_memory("bank").receipts("insurer")
         ()
         """
-        book = self._current()
-        return tuple(receipt for receipt in book.receipts if party in (None, receipt.party))
+        state = self._current()
+        return tuple(receipt for receipt in state.receipts if party in (None, receipt.party))
 
     def contradictions(self) -> tuple[tuple[Receipt, Receipt], ...]:
         """Pairs of kept receipts in which one peer gives two heads for one entry: it has told two histories.
@@ -292,8 +292,8 @@ class Ledger:
         >>> Ledger.in_memory("bank").receipt().entry
         1
         """
-        book = self._current()
-        return Receipt(book.party, book.seq, book.head, book.origin)
+        state = self._current()
+        return Receipt(state.party, state.seq, state.head, state.origin)
 
     def _repr_html_(self) -> str:
         return totals_table(self.party, self.totals())
@@ -377,24 +377,24 @@ class Ledger:
 
     def _catch_up(self, page: Page) -> LedgerState:
         """Read what other threads and processes have written since, each entry checked."""
-        book = self._book
-        rows = page.rows(max(book.seq, 1))
-        if book.seq > 0:
+        state = self._state
+        rows = page.rows(max(state.seq, 1))
+        if state.seq > 0:
             # Our own last entry must still be there: the chain goes on from it, or it was tampered with.
             tip = next(rows, None)
-            if tip is None or tip.hash != book.head.encode():
+            if tip is None or tip.hash != state.head.encode():
                 raise LedgerAltered(
-                    f"{book.where}: entry {book.seq} has changed or gone since this process read it. Restore the "
+                    f"{state.where}: entry {state.seq} has changed or gone since this process read it. Restore the "
                     "file from a copy, and ask peers for their receipts."
                 )
-        for entry in follow(rows, seq=book.seq, head=book.head, where=book.where):
-            book.read(entry)
-        if book.seq == 0:
-            raise LedgerAltered(f"{book.where}: all of its entries are gone. Restore the file from a copy.")
-        return book
+        for entry in follow(rows, seq=state.seq, head=state.head, where=state.where):
+            state.read(entry)
+        if state.seq == 0:
+            raise LedgerAltered(f"{state.where}: all of its entries are gone. Restore the file from a copy.")
+        return state
 
     def _append(self, page: Page, kind: str, body: Mapping[str, Any]) -> Entry:
-        # The book is not told: it reads the entry back at its next turn, once the transaction has ended.
-        entry = write(self._book.seq + 1, self._book.head, kind=kind, time=now(), body=body)
+        # The state is not told: it reads the entry back at its next turn, once the transaction has ended.
+        entry = write(self._state.seq + 1, self._state.head, kind=kind, time=now(), body=body)
         page.append(entry)
         return entry

@@ -90,8 +90,8 @@ class Cut:
             hashlib.blake2b(person.encode(), digest_size=8, key=self.key, person=b"colonnade cut").digest()
             for person in ids
         )
-        found = np.fromiter((int.from_bytes(item, "little") for item in hashes), dtype=np.uint64)
-        return found < np.uint64(min(int(self.share * 2.0**64), 2**64 - 1))
+        numbers = np.fromiter((int.from_bytes(item, "little") for item in hashes), dtype=np.uint64)
+        return numbers < np.uint64(min(int(self.share * 2.0**64), 2**64 - 1))
 
     def to_data(self) -> dict[str, Any]:
         """The cut as JSON data."""

@@ -34,7 +34,7 @@ class Prospect:
     left: float
 
 
-def prospects(book: LedgerState, release: Release, dataset: str) -> tuple[Prospect, ...]:
+def prospects(state: LedgerState, release: Release, dataset: str) -> tuple[Prospect, ...]:
     """Every account that the release names, against the budget that would leave it least, in the order of its lines.
 
     An account without a budget has none to leave: `admit` refuses it, and it is not in the answer.
@@ -42,13 +42,13 @@ def prospects(book: LedgerState, release: Release, dataset: str) -> tuple[Prospe
     >>> prospects(LedgerState("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "adult")
     ()
     """
-    found = []
+    prospects = []
     for account in accounts(release, dataset):
         seen = []
-        for budget in book.governing(account):
+        for budget in state.governing(account):
             added = bound(release, account, budget.delta)
             alone = math.inf if added.unbounded else epsilon_of(added.events, budget.delta)
-            spent, part = book.lost(account, budget.delta), book.added_part(release, account)
+            spent, part = state.lost(account, budget.delta), state.added_part(release, account)
             after = math.inf if added.unbounded else spent.epsilon(budget.delta, *added.events, part=part)
             seen.append(
                 Prospect(
@@ -63,8 +63,8 @@ def prospects(book: LedgerState, release: Release, dataset: str) -> tuple[Prospe
                 )
             )
         if seen:
-            found.append(min(seen, key=lambda prospect: prospect.left))
-    return tuple(found)
+            prospects.append(min(seen, key=lambda prospect: prospect.left))
+    return tuple(prospects)
 
 
 def rounded_up(epsilon: float) -> float:

@@ -13,7 +13,7 @@ from colonnade.privacy.gdp import gaussian_epsilon
 _HALVINGS = 10
 
 
-def remaining_epsilon(book: LedgerState, account: Account) -> float:
+def remaining_epsilon(state: LedgerState, account: Account) -> float:
     """The largest ε, rounded down, of one further release of normal noise that this account's budgets admit.
 
     A release with other noise composes a little differently; `charge` decides. 0 without a budget.
@@ -21,7 +21,7 @@ def remaining_epsilon(book: LedgerState, account: Account) -> float:
     >>> remaining_epsilon(LedgerState("bank.ledger"), Account("adult", "record", "server"))
     0.0
     """
-    budgets = book.governing(account)
+    budgets = state.governing(account)
     if not budgets:
         return 0.0
     if all(math.isinf(budget.epsilon) for budget in budgets):
@@ -30,7 +30,7 @@ def remaining_epsilon(book: LedgerState, account: Account) -> float:
     def admitted(mu: float) -> bool:
         event = Gaussian(sensitivity=1.0, sigma=1.0 / mu)
         return all(
-            book.lost(account, budget.delta).epsilon(budget.delta, event) <= budget.epsilon
+            state.lost(account, budget.delta).epsilon(budget.delta, event) <= budget.epsilon
             for budget in budgets
         )
 

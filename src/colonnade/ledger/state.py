@@ -73,13 +73,13 @@ class Spent:
         """Whether any of the releases had noise from a seed."""
         return self.seeded > 0
 
-    def take(self, release: Release, found: Bound, part: str = "") -> None:
+    def take(self, release: Release, shown: Bound, part: str = "") -> None:
         """Count one more release, which is this to the account, in a part or in all; nothing if it adds nothing."""
-        if found.unbounded and not self.because:
-            self.because = f"{release.what} ({release.id}): {found.reason}"
-        if found.unbounded or found.events:
+        if shown.unbounded and not self.because:
+            self.because = f"{release.what} ({release.id}): {shown.reason}"
+        if shown.unbounded or shown.events:
             counted = self.parts.setdefault(part, Counter()) if part else self.events
-            counted.update(found.events)
+            counted.update(shown.events)
             self.entries += 1
             self.seeded += release.reproducible
 
@@ -106,9 +106,9 @@ class LedgerState:
     """The state of the ledger at `where` after entry `seq`, whose hash is `head`.
 
     >>> from colonnade.ledger.chain import write
-    >>> book = LedgerState("bank.ledger")
-    >>> book.read(write(1, GENESIS, kind="opened", time="2030-01-01", body={"party": "bank", "format": 1}))
-    >>> book.party, book.seq, book.totals()
+    >>> state = LedgerState("bank.ledger")
+    >>> state.read(write(1, GENESIS, kind="opened", time="2030-01-01", body={"party": "bank", "format": 1}))
+    >>> state.party, state.seq, state.totals()
     ('bank', 1, ())
     """
 
@@ -244,8 +244,8 @@ class LedgerState:
 
     def totals(self) -> tuple[Total, ...]:
         """The totals of all known accounts, in order of name."""
-        found = (self.total(account) for account in self.known())
-        return tuple(total for total in found if total is not None)
+        totals = (self.total(account) for account in self.known())
+        return tuple(total for total in totals if total is not None)
 
 
 def accounts(release: Release, dataset: str) -> tuple[Account, ...]:

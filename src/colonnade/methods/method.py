@@ -119,11 +119,11 @@ class LinearModel(TrainedModel):
 
     def scores(self, features: Array) -> Array:
         """Log-odds or margins of classes, predictions of numbers."""
-        found = features @ self.coefficients.T + self.intercepts
-        return np.asarray(np.exp(found) if self.loss in LOG_LINK else found)
+        scores = features @ self.coefficients.T + self.intercepts
+        return np.asarray(np.exp(scores) if self.loss in LOG_LINK else scores)
 
 
-Found = TrainedModel | MomentRelease
+TrainingResult = TrainedModel | MomentRelease
 Kernel = Literal["products", "draws", "powers", "floats"]
 """What a protocol can spend most of its time in: products in a field, draws of noise, powers modulo n, floats."""
 
@@ -190,7 +190,7 @@ class AnyMethod(ABC):
         """Whether ε means anything to it."""
 
     @abstractmethod
-    def train(self, federation: Federation, asked: TrainingSpec) -> Found:
+    def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
         """What was asked for, of all parties in this process."""
 
 
@@ -201,7 +201,7 @@ class Baseline(AnyMethod):
     `private` says whether it adds noise for an ε, and `everybodys_rows` whether it sees all rows in one place.
     """
 
-    simulate: Callable[[Federation, TrainingSpec], Found]
+    simulate: Callable[[Federation, TrainingSpec], TrainingResult]
     private: bool
     everybodys_rows: bool
 
@@ -215,7 +215,7 @@ class Baseline(AnyMethod):
         """Whether it adds noise."""
         return self.private
 
-    def train(self, federation: Federation, asked: TrainingSpec) -> Found:
+    def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
         """Simulate."""
         check_one_label([table.public() for table in federation.tables.values()], self.name)
         return self.simulate(federation, asked)
@@ -240,7 +240,7 @@ class Method(AnyMethod):
 
     request: RequestMaker
     session: Callable[[TrainingSpec], Program]
-    model: Callable[[TrainingSpec, Mapping[str, Any]], Found | None]
+    model: Callable[[TrainingSpec, Mapping[str, Any]], TrainingResult | None]
     views: Callable[[Any], tuple[View, ...]]
     checks: tuple[str, ...]
     scores: Scores | None
@@ -248,8 +248,8 @@ class Method(AnyMethod):
     pilots: Callable[[Any], tuple[Pilot, ...]]
     noise: Callable[[Any], Noise | None]
     kernel: Kernel
-    twin: Callable[[Any, Mapping[str, Table], Randomness], Found] | None = None
-    paper: Callable[[Federation, TrainingSpec], Found] | None = None
+    twin: Callable[[Any, Mapping[str, Table], Randomness], TrainingResult] | None = None
+    paper: Callable[[Federation, TrainingSpec], TrainingResult] | None = None
 
     @property
     def public_only(self) -> bool:
@@ -261,16 +261,16 @@ class Method(AnyMethod):
         """Always: its noise is calibrated to one."""
         return True
 
-    def train(self, federation: Federation, asked: TrainingSpec) -> Found:
+    def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
         """Run the protocol between all parties in this process; in the paper's own mode, simulate it."""
         if self.paper is not None and getattr(asked.options, "calibration", "") == "paper":
             return self.paper(federation, asked)
         public = federation.group.owners if federation.public else ()
         run = federation.run(self.session(asked), self.request(asked, federation.alignment, public))
-        found = self.model(asked, run.outcome.results)
-        if found is None:
+        result = self.model(asked, run.outcome.results)
+        if result is None:
             raise LocalProtocolError(f"method {self.name!r} left nothing with anybody")
-        return replace(found, run=run) if isinstance(found, TrainedModel) else found
+        return replace(result, run=run) if isinstance(result, TrainedModel) else result
 
 
 def plan_views(plan: Plan) -> tuple[View, ...]:
@@ -289,9 +289,9 @@ def options_of(asked: TrainingSpec, form: type[OptionsT]) -> OptionsT:
     return asked.options
 
 
-def frame_of(found: Found) -> InputSpec:
+def frame_of(result: TrainingResult) -> InputSpec:
     """How to read people for what was found."""
-    if isinstance(found, TrainedModel):
-        return found.frame
+    if isinstance(result, TrainedModel):
+        return result.frame
     # A model reads a label as it would if it were the only one.
-    return InputSpec(found.encoders, LabelBlock(found.label.label), found.attributes)
+    return InputSpec(result.encoders, LabelBlock(result.label.label), result.attributes)

@@ -16,7 +16,7 @@ from colonnade.methods.local import method as method_local
 from colonnade.methods.margin import method as method_margin
 from colonnade.methods.margin.request import refusal
 from colonnade.methods.messages import method as method_intermediate
-from colonnade.methods.method import AnyMethod, Found, Method, TrainingSpec
+from colonnade.methods.method import AnyMethod, Method, TrainingResult, TrainingSpec
 from colonnade.methods.moments import method as method_moments
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network import method as method_network
@@ -150,7 +150,7 @@ between parties. `colonnade compare JOB --methods central` shows what it does.
     return method
 
 
-def train_with(federation: Federation, name: str, asked: TrainingSpec) -> Found:
+def train_with(federation: Federation, name: str, asked: TrainingSpec) -> TrainingResult:
     """Train by the method of that name; a simulation only where every party declared its data public."""
     method = method_named(name, asked.task)
     if method.public_only and not federation.public:

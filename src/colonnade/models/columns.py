@@ -104,7 +104,7 @@ def _values(table: Mapping[str, Any], name: str) -> Any:
     if name not in table:
         raise ColumnMissing(
             f"column {name!r} is missing from the rows."
-            + nearest(name, [str(found) for found in table])
+            + nearest(name, [str(column) for column in table])
             + " Give every raw column of the release by name, or an array of encoded features."
         )
     return table[name]

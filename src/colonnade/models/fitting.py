@@ -90,8 +90,8 @@ def obtain(
     if isinstance(source, Federation):
         # Features are coded as the first label asks, whichever is learnt.
         coded: Task = TASKS[labels[0].kind] if len(labels) > 1 else task
-        found = train_with(source, method, TrainingSpec(coded, epsilon, delta, options=asked))
-        return found if isinstance(found, MomentRelease) else linear_of(found, task=task, loss=loss)
+        result = train_with(source, method, TrainingSpec(coded, epsilon, delta, options=asked))
+        return result if isinstance(result, MomentRelease) else linear_of(result, task=task, loss=loss)
     if method != "moments":
         raise InputError(f"method = {method!r} needs a Federation; {type(source).__name__} only has moments.")
     return source.moments(task=task, epsilon=epsilon, delta=delta)
@@ -110,21 +110,21 @@ def declared_labels(source: object) -> tuple[Label, ...]:
 
 def _check_label(task: Task, name: str | None, labels: tuple[Label, ...]) -> None:
     """Refuse a label that is not there, or is not of the task's kind."""
-    found = labels[0] if name is None else label_named(name, labels)
-    if TASKS[found.kind] != task:
+    label = labels[0] if name is None else label_named(name, labels)
+    if TASKS[label.kind] != task:
         others = [repr(one.column) for one in labels if TASKS[one.kind] == task]
         advice = f" Write label = {' or '.join(others)}." if others else ""
         raise LabelMismatch(
-            f"label {found.column!r} is of kind {found.kind!r}, and this is a model for {task}.{advice}"
+            f"label {label.column!r} is of kind {label.kind!r}, and this is a model for {task}.{advice}"
         )
 
 
-def linear_of(found: TrainedModel, *, task: Task, loss: str = "") -> LinearModel:
+def linear_of(model: TrainedModel, *, task: Task, loss: str = "") -> LinearModel:
     """A model that was learnt, if it is linear and of this loss; an `InputError` names the estimator for another."""
-    if not isinstance(found, LinearModel):
+    if not isinstance(model, LinearModel):
         raise InputError(_instead("this model is a network.", task, "network"))
-    _check_loss(task, given=found.loss, wanted=loss)
-    return found
+    _check_loss(task, given=model.loss, wanted=loss)
+    return model
 
 
 def _check_loss(task: Task, *, given: str, wanted: str) -> None:
@@ -141,7 +141,7 @@ def _instead(reason: str, task: Task, trained: str) -> str:
     return f"{reason} Fit it with {name}."
 
 
-def begin(model: Any, found: MomentRelease | TrainedModel) -> None:
+def begin(model: Any, result: MomentRelease | TrainedModel) -> None:
     """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it.
 
     Of a release with several labels all are kept: models of the others are fitted from it at no further cost.
@@ -149,11 +149,11 @@ def begin(model: Any, found: MomentRelease | TrainedModel) -> None:
     for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
         delattr(model, name)
     label = getattr(model, "label", None)
-    model.frame_ = frame_of(found.for_label(label) if isinstance(found, MomentRelease) else found)
-    model.releases_ = (found,) if isinstance(found, MomentRelease) else ()
-    model.run_ = found.run if isinstance(found, TrainedModel) else None
-    model.split_ = isinstance(found, TrainedModel) and found.split
-    model.privacy_ = found.privacy
+    model.frame_ = frame_of(result.for_label(label) if isinstance(result, MomentRelease) else result)
+    model.releases_ = (result,) if isinstance(result, MomentRelease) else ()
+    model.run_ = result.run if isinstance(result, TrainedModel) else None
+    model.split_ = isinstance(result, TrainedModel) and result.split
+    model.privacy_ = result.privacy
     model.n_features_in_ = model.frame_.columns
     model.feature_names_in_ = np.array(model.frame_.feature_names, dtype=object)
     model.columns_in_ = model.frame_.column_names

@@ -61,11 +61,11 @@ class _ByMessages(Saved, Estimator):
         if not isinstance(trained, TrainedModel):
             # This model is trained by messages between parties: no release has what it needs.
             refuse_rows(trained, "a Federation")
-        learnt = linear_of(trained, task=task, loss=self.loss)
-        begin(self, learnt)
-        self.coef_ = learnt.coefficients[0]
-        self.intercept_ = float(learnt.intercepts[0])
-        self.notes_ = learnt.notes
+        linear = linear_of(trained, task=task, loss=self.loss)
+        begin(self, linear)
+        self.coef_ = linear.coefficients[0]
+        self.intercept_ = float(linear.intercepts[0])
+        self.notes_ = linear.notes
         return self
 
     def _line(self, rows: Rows) -> Array:

@@ -96,7 +96,7 @@ class LinearRegression(Saved, Regressor):
         at_least("ridge", self.ridge, 0.0)
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)
-        found = obtain(
+        result = obtain(
             source,
             task="regression",
             epsilon=self.epsilon,
@@ -105,11 +105,11 @@ class LinearRegression(Saved, Regressor):
             options=self.options,
             label=self.label,
         )
-        begin(self, found)
-        if isinstance(found, MomentRelease):
-            self._solve(found.for_label(self.label))
+        begin(self, result)
+        if isinstance(result, MomentRelease):
+            self._solve(result.for_label(self.label))
         else:
-            self.coef_, self.intercept_ = found.coefficients[0], float(found.intercepts[0])
+            self.coef_, self.intercept_ = result.coefficients[0], float(result.intercepts[0])
         return self
 
     def _solve(self, release: MomentRelease) -> None:

@@ -128,7 +128,7 @@ class LogisticRegression(Saved, Classifier):
         self._check()
         method, because = self._method(source)
         self._check_classes(source)
-        found = obtain(
+        result = obtain(
             source,
             task="classification",
             epsilon=self.epsilon,
@@ -137,14 +137,14 @@ class LogisticRegression(Saved, Classifier):
             options=self.options,
             label=self.label,
         )
-        begin(self, found)
+        begin(self, result)
         self.method_, self.because_ = method, because
         names = self.frame_.label.classes
         check_fits(self.threshold, self.class_weight, names)
-        if isinstance(found, MomentRelease):
-            found = found.for_label(self.label)
+        if isinstance(result, MomentRelease):
+            result = result.for_label(self.label)
             solved = solve(
-                found,
+                result,
                 self.rule,
                 floor=self.floor,
                 ridge=self.ridge,
@@ -153,10 +153,10 @@ class LogisticRegression(Saved, Classifier):
             )
             self.rule_ = solved.rule
             self.coef_, self.intercept_ = solved.scores.coefficients, solved.scores.intercepts
-            counts: Array | None = found.class_moments().clear_counts
+            counts: Array | None = result.class_moments().clear_counts
         else:
-            self.coef_, self.intercept_ = found.coefficients, found.intercepts
-            counts = found.counts
+            self.coef_, self.intercept_ = result.coefficients, result.intercepts
+            counts = result.counts
         self.class_weight_ = weights_of(self.class_weight, names, counts)
         self.intercept_ = weighed(self.intercept_, self.class_weight_)
         self.classes_ = self.frame_.label.values

@@ -38,8 +38,8 @@ def check_lengths(rows: int, y: ArrayLike, *, sample_weight: ArrayLike | None) -
     >>> check_lengths(2, ["a", "b"], sample_weight=None)
     """
     for name, values in (("y", y), ("sample_weight", sample_weight)):
-        found = None if values is None else np.shape(values)
-        if found not in (None, (rows,)):
-            many = f"{found[0]} entries" if found and len(found) == 1 else f"the shape {found}"
+        shape = None if values is None else np.shape(values)
+        if shape not in (None, (rows,)):
+            many = f"{shape[0]} entries" if shape and len(shape) == 1 else f"the shape {shape}"
             people = "1 person" if rows == 1 else f"{rows} people"
             raise DataError(f"{name} has {many} for {people}. Give one for each, in the same order.")

@@ -111,13 +111,13 @@ class PCA(Saved, Estimator):
         begin(self, release)
         self._check_width(release.columns)
         scatter = _scatter(release)
-        found = principal_directions(scatter, centre=self.centre, lift=_lift(release))
-        kept = found.learnable if wanted is None else int(wanted)
-        if kept > found.learnable or not kept:
+        principal = principal_directions(scatter, centre=self.centre, lift=_lift(release))
+        kept = principal.learnable if wanted is None else int(wanted)
+        if kept > principal.learnable or not kept:
             warnings.warn(
-                f"{found.learnable} of {release.columns} directions stand out of the noise; "
+                f"{principal.learnable} of {release.columns} directions stand out of the noise; "
                 + (
-                    f"the other {kept - found.learnable} asked for are noise."
+                    f"the other {kept - principal.learnable} asked for are noise."
                     if kept
                     else "no component is kept."
                 )
@@ -126,13 +126,13 @@ class PCA(Saved, Estimator):
                 stacklevel=2,
             )
         degrees = max(scatter.count - 1.0, 1.0)
-        directions = found.directions[:kept]
+        directions = principal.directions[:kept]
         self.components_ = directions * _signs(directions)[:, None]
-        self.explained_variance_ = found.squares[:kept] / degrees
-        total = max(found.total, float(found.squares.sum()))
-        self.explained_variance_ratio_ = found.squares[:kept] / total if total > 0 else np.zeros(kept)
+        self.explained_variance_ = principal.squares[:kept] / degrees
+        total = max(principal.total, float(principal.squares.sum()))
+        self.explained_variance_ratio_ = principal.squares[:kept] / total if total > 0 else np.zeros(kept)
         self.mean_ = scatter.mean if self.centre else np.zeros(release.columns)
-        self.learnable_rank_ = found.learnable
+        self.learnable_rank_ = principal.learnable
         self.n_components_ = kept
         return self
 

@@ -60,12 +60,12 @@ def principal_directions(scatter: Scatter, *, centre: bool = True, lift: float =
     spanning = np.column_stack([scatter.mean / np.sqrt(length), vectors[:, :learnable]])
     basis, triangle = np.linalg.qr(spanning)
     weights = np.concatenate([[mean_square], squares[:learnable]])
-    found, turn = np.linalg.eigh((triangle * weights) @ triangle.T)
+    values, turn = np.linalg.eigh((triangle * weights) @ triangle.T)
     keep = min(learnable + 1, len(observed))
     leading = (basis @ turn)[:, ::-1][:, :keep]
     rest = vectors - leading @ (leading.T @ vectors)
     # What is left of the eigenvectors of T outside the leading directions, in the order of T.
     directions = np.linalg.qr(np.column_stack([leading, rest[:, keep - 1 :]]))[0][:, : len(observed)]
     directions[:, :keep] = leading
-    padded = np.concatenate([np.maximum(found[::-1][:keep], 0.0), np.zeros(len(observed) - keep)])
+    padded = np.concatenate([np.maximum(values[::-1][:keep], 0.0), np.zeros(len(observed) - keep)])
     return Principal(directions.T, padded, total + mean_square, keep)

@@ -125,7 +125,7 @@ def rank_columns(release: MomentRelease) -> Ranking:
     remaining = _floored(scatter)
     contrasts = label.contrasts.copy()
     noise = np.column_stack([np.eye(len(remaining)), label.along_mean * scatter.mean])
-    found: list[Ranked] = []
+    ranked: list[Ranked] = []
     while blocks:
         offers = [
             _gain(remaining[unit.span, unit.span], contrasts[unit.span], noise[unit.span], label)
@@ -134,12 +134,12 @@ def rank_columns(release: MomentRelease) -> Ranking:
         place = max(range(len(blocks)), key=lambda index: offers[index][0])
         unit = blocks.pop(place)
         gain, chance = offers[place]
-        found.append(_ranked(unit, gain, min(1.0, chance * (len(blocks) + 1))))
+        ranked.append(_ranked(unit, gain, min(1.0, chance * (len(blocks) + 1))))
         shared = np.linalg.solve(remaining[unit.span, unit.span], remaining[unit.span]).T
         contrasts -= shared @ contrasts[unit.span]
         noise -= shared @ noise[unit.span]
         remaining = remaining - shared @ remaining[unit.span]
-    return Ranking(tuple(found))
+    return Ranking(tuple(ranked))
 
 
 @dataclass(frozen=True, eq=False)

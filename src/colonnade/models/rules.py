@@ -62,12 +62,12 @@ def solve(
     if rule.name == "matched":
         return Solved(rule, matched_discriminant(release, ridge=ridge))
     several = one_vs_rest_rule if multiclass == "one-vs-rest" else multiclass_rule
-    found = (binary_rule if len(names) == 2 else several)(
+    scores = (binary_rule if len(names) == 2 else several)(
         release.class_moments(), floor=floor, ridge=ridge, unbias=unbias, names=names
     )
-    if found.faint:
+    if scores.faint:
         warnings.warn(
-            f"too few rows for this much noise to learn class {', '.join(repr(names[i]) for i in found.faint)}: "
+            f"too few rows for this much noise to learn class {', '.join(repr(names[i]) for i in scores.faint)}: "
             + (
                 "it keeps its share of the rows and is hardly ever predicted."
                 if len(names) > 2
@@ -76,7 +76,7 @@ def solve(
             NoiseWarning,
             stacklevel=3,
         )
-    return Solved(rule, found)
+    return Solved(rule, scores)
 
 
 def choose_rule(release: MomentRelease, asked: str = "auto", *, plain: bool = True) -> Choice:
@@ -132,6 +132,6 @@ def strength_of(margins: Margins) -> float:
 def matched_discriminant(release: MomentRelease, *, ridge: float = 0.0) -> Discriminant:
     """The matched rule on features as a release has them."""
     model = release.table_model()
-    found = matched_rule(model.margins, model.fit, ridge=ridge)
+    matched = matched_rule(model.margins, model.fit, ridge=ridge)
     scale = float(np.sqrt(release.attributes))
-    return Discriminant(found.coefficients[None, :] * scale, np.array([found.intercept]))
+    return Discriminant(matched.coefficients[None, :] * scale, np.array([matched.intercept]))

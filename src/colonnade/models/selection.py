@@ -42,7 +42,7 @@ def units(encoders: Encoders) -> tuple[Unit, ...]:
 
     A column is called as in `column_names`; a map is called party.kind, or by its own name.
     """
-    found: list[Unit] = []
+    units: list[Unit] = []
     names = iter(column_names(encoders))
     start = 0
     for party, encoder in encoders:
@@ -50,13 +50,13 @@ def units(encoders: Encoders) -> tuple[Unit, ...]:
         for column in encoder.plain:
             span = encoder.spans[column.name]
             place = slice(start + span.start, start + span.stop)
-            found.append(Unit(called[column.name], party, (column,), place, False))
+            units.append(Unit(called[column.name], party, (column,), place, False))
         if encoder.map is not None:
             width = sum(span.stop - span.start for span in encoder.spans.values())
             place = slice(start + width, start + encoder.width)
-            found.append(Unit(f"{party}.{encoder.map.name}", party, encoder.mapped, place, True))
+            units.append(Unit(f"{party}.{encoder.map.name}", party, encoder.mapped, place, True))
         start += encoder.width
-    return tuple(found)
+    return tuple(units)
 
 
 def selected(

@@ -133,8 +133,8 @@ def held(values: Array, noise: float) -> Array:
     >>> held(np.array([3.0 + 1 / 3, 1.0, -1.0, 0.0]), noise=0.5).round(3)
     array([2.667, 0.222, 0.222, 0.222])
     """
-    found = deflated(values, noise)
+    held = deflated(values, noise)
     inside = values <= noise_edge(noise, len(values))
     if inside.any():
-        found[inside] = max(0.0, float(values.sum() - found.sum()) / np.count_nonzero(inside))
-    return found
+        held[inside] = max(0.0, float(values.sum() - held.sum()) / np.count_nonzero(inside))
+    return held

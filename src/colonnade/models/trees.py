@@ -86,8 +86,8 @@ class GradientBoostedTrees(Classifier):
         levels, classes = draw_levels(model.fit, self.rows, SeededRandomness(f"trees {self.seed}"))
         features = tree_features(self.columns_, levels)
         held = np.arange(self.rows) % HELD_OUT == 0
-        learnt = lightgbm.Dataset(features[~held], classes[~held], free_raw_data=False)
-        told = lightgbm.Dataset(features[held], classes[held], reference=learnt)
+        training = lightgbm.Dataset(features[~held], classes[~held], free_raw_data=False)
+        told = lightgbm.Dataset(features[held], classes[held], reference=training)
         settings = {
             "objective": "binary",
             "max_depth": DEPTH,
@@ -101,7 +101,7 @@ class GradientBoostedTrees(Classifier):
         }
         self.booster_ = lightgbm.train(
             settings,
-            learnt,
+            training,
             num_boost_round=self.rounds,
             valid_sets=[told],
             callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
@@ -182,7 +182,7 @@ class GradientBoostedTrees(Classifier):
     def _effects(self, levels: Sequence[NDArray[np.int32]]) -> dict[str, list[dict[str, Any]]]:
         """What each level adds to the log-odds, averaged over invented people and counted from the mean over levels."""
         some = [codes[:_EFFECT_PEOPLE] for codes in levels]
-        found: dict[str, list[dict[str, Any]]] = {}
+        effects: dict[str, list[dict[str, Any]]] = {}
         for place, column in enumerate(self.columns_):
             means = []
             for level in range(len(column.levels)):
@@ -194,11 +194,11 @@ class GradientBoostedTrees(Classifier):
                     )
                 )
             middle = math.fsum(means) / len(means)
-            found[column.name] = [
+            effects[column.name] = [
                 {"level": name, "effect": value - middle}
                 for name, value in zip(column.levels, means, strict=True)
             ]
-        return found
+        return effects
 
 
 def need_trees() -> Any:
@@ -239,15 +239,15 @@ def level_codes(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.i
     table: Mapping[str, Any] | None = columns_by_name(rows)
     if table is None:
         raise DataError("trees read raw columns by name, and these rows have no names.")
-    found = []
+    codes = []
     for column in columns:
         if column.name not in table:
             raise ColumnMissing(f"column {column.name!r} is missing from the rows.")
         coded = code(table[column.name], column.column)
         if coded.problems:
             raise BadValues(f"column {column.name!r}: {coded.problems.sentence}. {coded.problems.advice}")
-        found.append(coded.values)
-    return found
+        codes.append(coded.values)
+    return codes
 
 
 def auc(scores: ArrayLike, labels: NDArray[Any]) -> float:

@@ -232,9 +232,9 @@ def _estimate(
     errors = [
         _rehearse(stand_in, rule, draws, randomness, faint, watch) for stand_in in (release, _shrunk(release))
     ]
-    if any(found is None for found in errors):
+    if any(error is None for error in errors):
         return None
-    return Uncertainty(coefficients, np.stack([found for found in errors if found is not None]), faint, rate)
+    return Uncertainty(coefficients, np.stack([error for error in errors if error is not None]), faint, rate)
 
 
 def noise_free(release: MomentRelease, *, rule: Rule = MODELS_OWN, faint: tuple[int, ...] = ()) -> Array:

@@ -94,11 +94,11 @@ def settle(table: Table, cell: int, offset: int, *, uniform: int, randomness: Ra
     fresh = int.from_bytes(randomness.bytes(table.more_bits // 8), "little")
     if not accepts(table, cell, offset, uniform=(uniform << table.more_bits) | fresh):
         return int(draw_from(table, 1, randomness)[0])
-    found = table.cells[cell]
-    if not found.tail:
-        return found.base + offset
+    taken = table.cells[cell]
+    if not taken.tail:
+        return taken.base + offset
     # No memory: past the edge the law begins again, as a draw known to be at least 0.
-    return found.base + found.tail * non_negative(table, randomness)
+    return taken.base + taken.tail * non_negative(table, randomness)
 
 
 def non_negative(table: Table, randomness: Randomness) -> int:

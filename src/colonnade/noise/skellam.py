@@ -83,7 +83,7 @@ class SkellamLaw:
     def terms(self) -> tuple[int, ...]:
         """The Fourier coefficients in fixed point; they do not depend on k."""
         half = self.period // 2
-        found = [1 << _BITS]
+        terms = [1 << _BITS]
         with working(_WORKING) as context:
             rate = 4 * real(context, self.mu)
             for j in range(1, half + 1):
@@ -92,8 +92,8 @@ class SkellamLaw:
                 if scaled_floor(context, value * self.period, _BITS) == 0:
                     break
                 # j and N − j give the same term, except that N/2 has no partner.
-                found.append(scaled_floor(context, value if j == half else 2 * value, _BITS))
-        return tuple(found)
+                terms.append(scaled_floor(context, value if j == half else 2 * value, _BITS))
+        return tuple(terms)
 
     def mass(self, k: int) -> int:
         """Clenshaw's recurrence; stands for N·f(k)."""

@@ -138,7 +138,7 @@ def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
     total = 0
     for i in range(words.size):
         total += _is_invalid(words[i], primes)
-    found = np.empty(total, dtype=np.int64)
+    rows = np.empty(total, dtype=np.int64)
     at = 0
     for start in range(0, words.size, _SKIP):
         if at == total:
@@ -150,9 +150,9 @@ def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
         if here:
             for i in range(start, stop):
                 if _is_invalid(words[i], primes):
-                    found[at] = i
+                    rows[at] = i
                     at += 1
-    return found
+    return rows
 
 
 @machine_code

@@ -68,13 +68,13 @@ class Projections:
 def _weighted(by_row: Floats, share: FieldArray) -> Floats:
     """Σ_i by_row[i]·row i, of the first four columns modulo the first prime and so on: shape (3, 4, columns)."""
     words, width = share.words[0], share.shape[1]
-    total, found = np.zeros((3, 4 * width)), np.empty((3, 4, width))
+    total, products = np.zeros((3, 4 * width)), np.empty((3, 4, width))
     digits = np.empty((3, 1, _ROWS * width))
     for start in range(0, len(words), _ROWS):
         some = words[start : start + _ROWS].reshape(1, -1)
         kernels().unpack(some, digits, 0)
         here = digits[:, 0, : some.size].reshape(3, -1, width)
         for q in range(3):
-            np.matmul(by_row[start : start + _ROWS, 4 * q : 4 * q + 4].T, here[q], out=found[q])
-        loops().add_reduced(found.reshape(3, -1), 1.0, np.array(PRIMES), total)
+            np.matmul(by_row[start : start + _ROWS, 4 * q : 4 * q + 4].T, here[q], out=products[q])
+        loops().add_reduced(products.reshape(3, -1), 1.0, np.array(PRIMES), total)
     return total.reshape(3, 4, width)

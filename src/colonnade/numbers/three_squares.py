@@ -53,7 +53,7 @@ def _searched(number: int) -> tuple[int, int, int]:
         a = np.arange(isqrt(rest // 2) + 1, dtype=np.int64)
         others = rest - a * a
         b = np.rint(np.sqrt(others.astype(np.float64))).astype(np.int64)
-        found = np.flatnonzero(b * b == others)
-        if found.size:
-            return x, int(a[found[0]]), int(b[found[0]])
+        squares = np.flatnonzero(b * b == others)
+        if squares.size:
+            return x, int(a[squares[0]]), int(b[squares[0]])
     raise ArithmeticError(f"{number} is no sum of three squares")

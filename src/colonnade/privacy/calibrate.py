@@ -98,9 +98,12 @@ def calibrate_poisson_binomial(
         )
         if rank is None:
             continue
-        found = event(rank)
-        if best is None or found.trials * Fraction(found.beta) ** 2 > best.trials * Fraction(best.beta) ** 2:
-            best = found
+        candidate = event(rank)
+        if (
+            best is None
+            or candidate.trials * Fraction(candidate.beta) ** 2 > best.trials * Fraction(best.beta) ** 2
+        ):
+            best = candidate
     if best is None:
         raise NoNoiseFits(
             f"no β of at least 1e-{_BETA_DIGITS} keeps {times} releases within ε = {epsilon:g} at δ = {delta:g}. "

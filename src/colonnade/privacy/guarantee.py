@@ -113,11 +113,11 @@ def delta_at(event: Event, epsilon: float) -> float:
     if not epsilon >= 0:
         raise ValueError(f"ε must not be negative, found {epsilon}")
     items = itemise(event)
-    found = [
+    deltas = [
         least_delta_of_routes(form, epsilon).value + _distance_cost(form, epsilon)
         for form in (items, *rounded_normals(items))
     ]
-    return min(1.0, round_up(min(found)))
+    return min(1.0, round_up(min(deltas)))
 
 
 def guarantee(

@@ -40,9 +40,9 @@ def rounded_normals(items: Items) -> Iterator[Items]:
     frozenset({(Gaussian(sensitivity=3, sigma=Fraction(4, 1)), 1)})
     """
     for bits, taken in ROUNDING_VARIANCES.items():
-        found = _rounded(items, taken, Fraction(1, 2 ** (bits + _SPARE_BITS)))
-        if found is not None:
-            yield found
+        rounded = _rounded(items, taken, Fraction(1, 2 ** (bits + _SPARE_BITS)))
+        if rounded is not None:
+            yield rounded
 
 
 def _rounded(items: Items, taken: int, distance: Fraction) -> Items | None:
@@ -58,8 +58,8 @@ def _rounded(items: Items, taken: int, distance: Fraction) -> Items | None:
         elif not isinstance(inner, Gaussian):
             return None
         # A mixture over secret samples is rounded as each of its parts is.
-        found: Leaf = PoissonSampled(leaf.rate, inner) if isinstance(leaf, PoissonSampled) else inner
-        leaves[found] = leaves.get(found, 0) + times
+        replaced: Leaf = PoissonSampled(leaf.rate, inner) if isinstance(leaf, PoissonSampled) else inner
+        leaves[replaced] = leaves.get(replaced, 0) + times
     if not entries:
         return None
     return Items(frozenset(leaves.items()), items.draws + entries, items.total_variation + entries * distance)

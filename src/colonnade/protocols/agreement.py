@@ -56,7 +56,7 @@ def flatten(data: Any, path: str = "") -> dict[str, Any]:
 async def meet(party: Party) -> None:
     """Give the run a name to which everybody contributed, so that no message of another run fits it.
 
-    Everybody also says whether its coins come from a seed: one such party is enough to taint the run. An owner says
+    Everybody also says whether it draws from a seed: one such party is enough to taint the run. An owner says
     which ledger it will charge, and whoever holds receipts of another one of it refuses here, before a charge.
     """
     fields = {"contribution": party.randomness.bytes(16).hex(), "reproducible": party.randomness.reproducible}

@@ -54,13 +54,13 @@ async def _align(party: Party, table: Table, how: Alignment) -> AlignedTable:
         if aligned is not None:
             return aligned
     way: Way | None = how if how in ("curve", "oprf") else None
-    found = await intersect(party, Ids.of_table(table), padded=party.shown_ids, way=way)
-    if found is None or not len(found.rows):
+    common_rows = await intersect(party, Ids.of_table(table), padded=party.shown_ids, way=way)
+    if common_rows is None or not len(common_rows.rows):
         raise PeopleDiffer(
             f"{party.name} and its peers have no ids in common. See whether all use the same kind of id, and declare "
             "the same id rules in every schema."
         )
-    common = table.take(found.rows)
+    common = table.take(common_rows.rows)
     agreed = await _compare(party, common)
     if agreed is None:
         raise PeopleDiffer(
@@ -171,8 +171,8 @@ async def _compare(party: Party, table: Table, *, explain: bool = False) -> byte
 
 async def _all_hold(party: Party, digest: bytes) -> bool:
     """Whether every owner holds the same digest: the intersection of sets of one element each."""
-    found = await intersect(party, Ids.of([digest.hex()]), way="curve")
-    return found is not None and len(found.rows) == 1
+    common = await intersect(party, Ids.of([digest.hex()]), way="curve")
+    return common is not None and len(common.rows) == 1
 
 
 def _digest(party: Party, what: str, ids: Ids) -> bytes:

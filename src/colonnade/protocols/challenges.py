@@ -111,16 +111,16 @@ class Checking:
 
     async def last_challenges(self) -> dict[str, bytes]:
         """Where each proof is checked: drawn by the second verifier, who has it, and told to the first."""
-        party, found = self.party, {}
+        party, challenges = self.party, {}
         for dealer in self.second:
             nonce = party.randomness.bytes(NONCE)
-            found[dealer] = self.bound(nonce, dealer, "third")
+            challenges[dealer] = self.bound(nonce, dealer, "third")
             peer = self.verifiers[dealer][0]
             await tell(party, peer, self.label("third challenge", dealer), Message({"nonce": nonce}))
         for dealer in self.first:
             nonce = await self.nonce(self.verifiers[dealer][1], "third challenge", dealer)
-            found[dealer] = self.bound(nonce, dealer, "third")
-        return found
+            challenges[dealer] = self.bound(nonce, dealer, "third")
+        return challenges
 
     def words(self, said: Message, name: str, length: int) -> FieldArray:
         """Elements of the extensions that somebody sent, if they are such."""

@@ -148,10 +148,10 @@ def least_noise(
     >>> found.law, round(float(found.variance) ** 0.5 / 1000, 4)
     ('gaussian', 3.7306)
     """
-    found: list[DealtNoise] = []
+    noises: list[DealtNoise] = []
     refused = PlanError("no law of noise was named")
     for law in laws:
-        if found and found[0].variance >= _UNBEATEN:
+        if noises and noises[0].variance >= _UNBEATEN:
             break
         blank = DealtNoise(law, Fraction(1), bits_for(epsilon) if law == "gaussian" else COARSE_BITS)
 
@@ -166,7 +166,7 @@ def least_noise(
         except PlanError as error:
             refused = error
         else:
-            found.append(noise)
-    if not found:
+            noises.append(noise)
+    if not noises:
         raise refused
-    return min(found, key=lambda noise: noise.variance)
+    return min(noises, key=lambda noise: noise.variance)

@@ -120,20 +120,20 @@ def poisson_binomial(
 
     def sums() -> list[_Sum]:
         one = PartOf("any one party")
-        found = [
+        sums = [
             _Sum(Server(), one, parties, 1, 1, FIXED_MAPS),
             _Sum(Server(), REPLACE, parties, parties, 1, FIXED_MAPS),
         ]
         if rows is not None:
             # Every row differs between the neighbours, so the losses of all rows add up.
-            found.append(_Sum(Server(), ColumnsOf("any one party"), parties, 1, rows, FIXED_MAPS))
+            sums.append(_Sum(Server(), ColumnsOf("any one party"), parties, 1, rows, FIXED_MAPS))
         for known in sorted({1, colluding}):
             hidden = parties - known
             seen = f"it sees the sums only, and {FIXED_MAPS}"
-            found.append(_Sum(AnyOwners(known), PartOf("any other party"), hidden, 1, 1, seen))
+            sums.append(_Sum(AnyOwners(known), PartOf("any other party"), hidden, 1, 1, seen))
             if hidden > 1:
-                found.append(_Sum(AnyOwners(known), OthersPart(), hidden, hidden, 1, seen))
-        return found
+                sums.append(_Sum(AnyOwners(known), OthersPart(), hidden, hidden, 1, seen))
+        return sums
 
     def views(beta: Fraction, times: int) -> tuple[View, ...]:
         PoissonBinomialNoise(trials, beta, Fraction(1))
@@ -154,10 +154,10 @@ def poisson_binomial(
         chosen = selected(views(Fraction(1, 4), times), whom)
         if whom == "server":
             chosen = chosen[:1]
-        found = []
+        events = []
         for view in chosen:
             leaf, count = _leaf(view.event)
-            found.append(
+            events.append(
                 calibrate_poisson_binomial(
                     leaf.contributors,
                     trials=(trials,),
@@ -167,7 +167,7 @@ def poisson_binomial(
                     changed=leaf.changed,
                 )
             )
-        return min(Fraction(event.beta) for event in found)
+        return min(Fraction(event.beta) for event in events)
 
     def paper(beta: Fraction, times: int, delta: float) -> tuple[PaperFigure, ...]:
         if delta == 0:

@@ -37,9 +37,9 @@ class Ids:
 
     def encoded(self, party: str) -> list[bytes]:
         """Every id by itself; repeated and empty ones are refused."""
-        found = [str(one).encode("utf-8", "surrogatepass") for batch in self.read() for one in batch.texts()]
-        _refuse(party, sum(not one for one in found), len(found) - len(set(found)))
-        return found
+        ids = [str(one).encode("utf-8", "surrogatepass") for batch in self.read() for one in batch.texts()]
+        _refuse(party, sum(not one for one in ids), len(ids) - len(set(ids)))
+        return ids
 
     def digests(self, party: str, domain: bytes, seen: Callable[[int], None]) -> NDArray[np.uint64]:
         """A 128-bit digest of every id, sixteen bytes each; repeated and empty ids are refused.
@@ -49,15 +49,15 @@ class Ids:
         """
         from colonnade.crypto.blake2s import digests
 
-        found = np.empty((self.count, 2), dtype=np.uint64)
+        made = np.empty((self.count, 2), dtype=np.uint64)
         at = empty = 0
         for batch in self.read():
-            found[at : at + len(batch)] = digests(batch.store, batch.ends, domain)
+            made[at : at + len(batch)] = digests(batch.store, batch.ends, domain)
             empty += int(np.count_nonzero(batch.lengths() == 0))
             at += len(batch)
             seen(at)
-        _refuse(party, empty, repeated_digests(found))
-        return found
+        _refuse(party, empty, repeated_digests(made))
+        return made
 
     def pieces(self) -> Iterator[tuple[bytes, bytes]]:
         """The lengths and the bytes of all ids, some at a time: together they say the list, however it is parted."""

@@ -65,7 +65,7 @@ class Intersection:
     sizes: Mapping[str, int]
 
 
-class Found(Protocol):
+class Matches(Protocol):
     """What the active party found with one owner."""
 
     @property
@@ -110,7 +110,7 @@ async def intersect(
 async def _ask_everybody(
     party: Party, ids: Ids, size: int, others: Sequence[str], way: Way | None
 ) -> Intersection:
-    # Each pair has coins of its own, drawn before any of them begins: a run that goes on draws them alike.
+    # Each pair has randomness of its own, drawn before any of them begins: a run that goes on draws it alike.
     randomness = {peer: KeyedRandomness(party.randomness.bytes(_COINS)) for peer in others}
     hashed = oprf_intersection.Hashed(party, ids)
     # All at once: an owner that had to wait for the others' turns could time out.
@@ -121,17 +121,17 @@ async def _ask_everybody(
         for task in tasks:
             task.cancel()
     sizes = {party.name: size} | {peer: theirs for peer, (theirs, _) in answers.items()}
-    common = np.flatnonzero(np.all([found.places >= 0 for _, found in answers.values()], axis=0))
+    common = np.flatnonzero(np.all([matching.places >= 0 for _, matching in answers.values()], axis=0))
     # A fresh order: that of the values compared would show how the active party's table was filled.
     common = common[shuffled(len(common), party.randomness)]
-    for peer, (_, found) in answers.items():
-        await _tell_places(party, peer, found.places[common])
+    for peer, (_, matching) in answers.items():
+        await _tell_places(party, peer, matching.places[common])
     return Intersection(common, sizes)
 
 
 async def _ask(
     party: Party, ids: oprf_intersection.Hashed, size: int, peer: str, way: Way | None, randomness: Randomness
-) -> tuple[int, Found]:
+) -> tuple[int, Matches]:
     theirs = await _sizes(party, peer, size)
     if (way or way_for(size, theirs)) == "curve":
         return theirs, await curve_intersection.ask(

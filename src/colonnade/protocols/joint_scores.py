@@ -201,14 +201,14 @@ class ScoresRequest(Request[ScoresPlan]):
         delta = checked_delta(target, self.delta, self.accepted_delta, rows)
         beta = Fraction(0)
         if self.epsilon is not None:
-            found = calibrate_poisson_binomial(
+            event = calibrate_poisson_binomial(
                 len(group.owners) - 1,
                 trials=(self.trials,),
                 times=self.width,
                 epsilon=self.epsilon,
                 delta=delta,
             )
-            beta = Fraction(found.beta)
+            beta = Fraction(event.beta)
         return ScoresPlan(
             group=group,
             schemas=schemas,
@@ -292,10 +292,10 @@ def _refuse_trained(
 ) -> None:
     if plan.noise is not None:
         return
-    found = sum(str(person) in trained_on for person in aligned.table.ids())
-    if found:
+    trained = sum(str(person) in trained_on for person in aligned.table.ids())
+    if trained:
         raise TrainedOn(
-            f"{party.name}: {found} of the {plan.rows} people to score were trained on, and exact scores would show "
+            f"{party.name}: {trained} of the {plan.rows} people to score were trained on, and exact scores would show "
             "more of them than was promised. Leave them out, or give an ε (--epsilon): scores then carry noise and are "
             "charged."
         )

@@ -96,14 +96,14 @@ def noise_part(party: Party, plan: JudgePlan) -> Integers:
 
 def checked_terms(terms: Array, owner: str, plan: JudgePlan) -> Array:
     """An owner's part of every score, none of them past its bound: privacy rests on that."""
-    found = np.asarray(terms, dtype=np.float64)
-    found = found[:, None] if found.ndim == 1 else found
-    if found.shape != (plan.rows, plan.scores) or not np.isfinite(found).all():
+    values = np.asarray(terms, dtype=np.float64)
+    values = values[:, None] if values.ndim == 1 else values
+    if values.shape != (plan.rows, plan.scores) or not np.isfinite(values).all():
         raise DataError(
             f"{owner}: the parts of the scores of {plan.rows} people should be finite numbers, {plan.scores} for each."
         )
     reaches = np.array([plan.reach_of(owner, score) for score in range(plan.scores)])
-    return np.clip(found, -reaches, reaches)
+    return np.clip(values, -reaches, reaches)
 
 
 def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: JudgePlan) -> Integers:
@@ -166,13 +166,15 @@ class _Products:
         """Add Σ of products of every number of the label holder with every number of the others, sum by sum."""
         if holder.share is None or other.share is None:
             return
-        width, found, start = self._plan.width, [], 0
+        width, products, start = self._plan.width, [], 0
         for place, head in enumerate(self._plan.heads):
             theirs = other.share.columns(place * width, (place + 1) * width)
             for _ in range(head.sums):
-                found.append(holder.share.columns(start, start + width).transpose_times(theirs))
+                products.append(holder.share.columns(start, start + width).transpose_times(theirs))
                 start += width
-        self._sums = [one + two for one, two in zip(self._sums, found, strict=True)] if self._sums else found
+        self._sums = (
+            [one + two for one, two in zip(self._sums, products, strict=True)] if self._sums else products
+        )
 
     def value(self, degree: int) -> Shared:
         """Of every sum the count, if it has one, real and imaginary parts. The degree has doubled; no mask is left."""
@@ -182,7 +184,7 @@ class _Products:
         half = 1 + self._plan.harmonics
         real, imaginary = np.arange(half), np.arange(half, 2 * half)
         counted = [head.counted for head in self._plan.heads for _ in range(head.sums)]
-        found = []
+        parts = []
         for product, has_count in zip(self._sums, counted, strict=True):
 
             def picked(
@@ -191,7 +193,7 @@ class _Products:
                 return FieldArray(self._plan.field, np.ascontiguousarray(of.words[:, rows, columns]))
 
             first = slice(0 if has_count else 1, None)
-            found.append(picked(real[first], real[first]) - picked(imaginary[first], imaginary[first]))
-            found.append(picked(real[1:], imaginary[1:]) + picked(imaginary[1:], real[1:]))
-        row = [part.reshape((1, part.shape[0])) for part in found]
+            parts.append(picked(real[first], real[first]) - picked(imaginary[first], imaginary[first]))
+            parts.append(picked(real[1:], imaginary[1:]) + picked(imaginary[1:], real[1:]))
+        row = [part.reshape((1, part.shape[0])) for part in parts]
         return Shared(row[0].stack_columns(row[1:]), shape, degree)

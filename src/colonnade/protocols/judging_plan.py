@@ -125,11 +125,11 @@ class JudgePlan(SharedPlan):
     def phases(self) -> Phases | JointPhases:
         """The bounds of one record."""
         holder = self.group.owners.index(self.holder)
-        found = [head.phases(holder, self.gamma) for head in self.heads]
+        phases = [head.phases(holder, self.gamma) for head in self.heads]
         if self.numbers:
-            return JointPhases(tuple(found))
-        turns = tuple(max(one.turns[place] for one in found) for place in range(len(self.group.owners)))
-        return replace(found[0], turns=turns, heads=len(found))
+            return JointPhases(tuple(phases))
+        turns = tuple(max(one.turns[place] for one in phases) for place in range(len(self.group.owners)))
+        return replace(phases[0], turns=turns, heads=len(phases))
 
     @property
     def width(self) -> int:

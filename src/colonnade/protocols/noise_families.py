@@ -94,12 +94,12 @@ class Family:
             )
 
         places = len(selected(self.views(self._drawable(Fraction(1)), times), whom))
-        found = self._drawable(max(parameter_for(place) for place in range(places)))
+        least = self._drawable(max(parameter_for(place) for place in range(places)))
         # A target that even the largest drawable noise misses looks met nowhere; one met by the least is met there.
-        for view in selected(self.views(found, times), whom):
+        for view in selected(self.views(least, times), whom):
             if account(view.event, delta).epsilon > epsilon:
                 raise PlanError(f"no {self.parameter} that can be drawn keeps this within ε = {epsilon:g}.")
-        return found
+        return least
 
     def _drawable(self, parameter: Fraction) -> Fraction:
         return min(max(parameter, self.least), self.greatest)
@@ -112,13 +112,13 @@ def selected(views: tuple[View, ...], whom: str) -> tuple[View, ...]:
     >>> len(selected(family.views(Fraction(2), 1), "everyone"))
     1
     """
-    found = tuple(view for view in views if whom == "everyone" or view.observer.name.split(":")[0] == whom)
-    if not found:
+    chosen = tuple(view for view in views if whom == "everyone" or view.observer.name.split(":")[0] == whom)
+    if not chosen:
         kinds = list(dict.fromkeys(view.observer.name.split(":")[0] for view in views))
         raise PlanError(
             f"--for {whom}: this release has no such observer. It has {', '.join(kinds)}; or say everyone."
         )
-    return found
+    return chosen
 
 
 @dataclass(frozen=True)

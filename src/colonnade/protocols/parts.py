@@ -54,7 +54,7 @@ class PartSpec:
 
 @dataclass(frozen=True, eq=False)
 class PartAccountant(AskingAccountant):
-    """A book in which every charge is about one part of the data set."""
+    """An accountant with which every charge is about one part of the data set."""
 
     part: Part
 
@@ -85,10 +85,10 @@ async def agree_on_cut(party: Party) -> Cut | None:
                 await tell(party, owner, "cut", Message({"key": key}))
     else:
         heard = await hear(party, chooser, "cut")
-        found = heard.fields.get("key")
-        if type(found) is not bytes or len(found) != KEY_BYTES:
+        told = heard.fields.get("key")
+        if type(told) is not bytes or len(told) != KEY_BYTES:
             raise heard.wrong("it sent no key to cut the people by")
-        key = found
+        key = told
     cut = Cut(key, asked.share, asked.rules)
     if asked.known is None:
         asked.keep(cut)

@@ -38,8 +38,8 @@ async def turned(
         label = f"{step}.{depth}"
         if verify == "all":
             factors = paired(left, right, groups * len(whole))
-            found = await reshare_products(party, *factors, scheme=scheme, verify=verify, step=label)
-            low = found.in_rows_of(left.shape[1])
+            products = await reshare_products(party, *factors, scheme=scheme, verify=verify, step=label)
+            low = products.in_rows_of(left.shape[1])
         else:
             low = await lower(party, _product(left, right, groups * len(whole)), scheme=scheme, step=label)
         level = [

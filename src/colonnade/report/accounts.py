@@ -17,11 +17,11 @@ def merged(totals: Iterable[Facts], *, apart: Sequence[str] = ()) -> list[Facts]
     [['reader', 'server']]
     """
     keys = ("dataset", "unit", "epsilon", "delta", "budget", "left", "private", "epsilon_before", *apart)
-    found: dict[tuple[Any, ...], Facts] = {}
+    accounts: dict[tuple[Any, ...], Facts] = {}
     for total in totals:
         key = tuple(total.get(name) for name in keys)
-        if key in found:
-            found[key]["observers"].append(total["observer"])
+        if key in accounts:
+            accounts[key]["observers"].append(total["observer"])
         else:
-            found[key] = {**total, "observers": [total["observer"]]}
-    return list(found.values())
+            accounts[key] = {**total, "observers": [total["observer"]]}
+    return list(accounts.values())

@@ -36,16 +36,16 @@ def attack_text(facts: Facts, *, width: int | None = None) -> str:
     """
     lines = [f"{facts['name']}: attacks on {facts['people']} people's records, declared public"]
     for defence, title in DEFENCES.items():
-        found = [finding for finding in facts["findings"] if finding["defence"] == defence]
-        if not found:
+        findings = [finding for finding in facts["findings"] if finding["defence"] == defence]
+        if not findings:
             continue
         promise = f" (ε = {facts['epsilon']:g}, δ = {facts['delta']:g})" if defence == "sound" else ""
         lines += ["", f"The encrypted gradient {title}{promise}"]
-        rows = [(finding["attack"], success_text(finding)) for finding in found]
+        rows = [(finding["attack"], success_text(finding)) for finding in findings]
         lines += table_lines(rows, width, heads=False)
         notes = {
             f"{finding['attack']} ({finding['run']}): {finding['note']}"
-            for finding in found
+            for finding in findings
             if finding["note"] and finding["success"] is not None
         }
         lines += wrapped(sorted(notes), width, bullet="- ")
@@ -62,10 +62,10 @@ def success_text(finding: dict[str, Any]) -> str:
     """
     if finding["success"] is None:
         return f"refused: {finding['refused']}" if finding["refused"] else str(finding["note"])
-    found = finding["success"]
-    interval = f"{found['low']:.3f} to {found['high']:.3f}"
+    success = finding["success"]
+    interval = f"{success['low']:.3f} to {success['high']:.3f}"
     who = f"{finding['attacker']} about {finding['target']}, {finding['run']}"
-    return f"{found['rate']:.3f} right ({interval}; by chance {found['chance']:.3f}), {who}"
+    return f"{success['rate']:.3f} right ({interval}; by chance {success['chance']:.3f}), {who}"
 
 
 def draw_attacks(path: Path, facts: Facts) -> bool:

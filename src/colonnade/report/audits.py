@@ -50,10 +50,10 @@ def audit_text(facts: Facts, *, width: int | None = None) -> str:
     return lines_text(lines)
 
 
-def papers_text(found: Sequence[Facts], *, width: int | None = None) -> str:
+def papers_text(formulas: Sequence[Facts], *, width: int | None = None) -> str:
     """Which of the papers' formulas an audit catches, one paragraph each."""
     lines = ["The papers' own formulas, audited: paper formulas, not guarantees", ""]
-    for item in found:
+    for item in formulas:
         if item["lower"] is None:
             state = "nothing to draw"
         else:

@@ -122,7 +122,7 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
 def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
     """For every figure beside the score a table of its own, by what it is."""
     names = dict.fromkeys(name for row in facts["rows"] for name in row.get("further", {}))
-    found = {}
+    tables = {}
     for name in names:
         lines = [("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]))]
         for method, rows in _by_method(facts).items():
@@ -140,8 +140,8 @@ def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
         beside = (
             "" if constant is None else f"; always the same answer has {compared_text(constant, facts, name)}"
         )
-        found[f"{FURTHER.get(name, name)}{beside}"] = lines
-    return found
+        tables[f"{FURTHER.get(name, name)}{beside}"] = lines
+    return tables
 
 
 def ties_in(facts: Facts) -> list[str]:
@@ -246,8 +246,8 @@ def comparison_chart(facts: Facts) -> Chart:
     scored = [row["mean"] for row in facts["rows"] if row["mean"] is not None]
     wide = not facts["larger_is_better"] and scored and min(scored) > 0 and max(scored) / min(scored) > _WIDE
     lines, levels = [], []
-    for place, (method, found) in enumerate(_by_method(facts).items()):
-        rows = [row for row in found.values() if row["mean"] is not None]
+    for place, (method, by_epsilon) in enumerate(_by_method(facts).items()):
+        rows = [row for row in by_epsilon.values() if row["mean"] is not None]
         if rows and rows[0]["epsilon"] is None:
             style = Style(_COLOURS[place % len(_COLOURS)], _LEVELS[place % len(_LEVELS)])
             levels.append(Level(rows[0]["mean"], style, label=method))
@@ -340,7 +340,7 @@ def _shown(values: list[float], facts: Facts, name: str) -> str:
 
 
 def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
-    found: dict[str, dict[float | None, Facts]] = {}
+    rows: dict[str, dict[float | None, Facts]] = {}
     for row in facts["rows"]:
-        found.setdefault(row["method"], {})[row["epsilon"]] = row
-    return found
+        rows.setdefault(row["method"], {})[row["epsilon"]] = row
+    return rows

@@ -124,18 +124,18 @@ def share_chart(column: Mapping[str, Any]) -> Chart:
 
 
 def _figures(column: Mapping[str, Any]) -> str:
-    found = []
+    figures = []
     if "mean" in column:
-        found.append(f"mean {column['mean']:.4g} ± {column['mean_noise']:.2g}")
-    found.append(f"variance inflation at least {column['variance_inflation']:.2f}")
+        figures.append(f"mean {column['mean']:.4g} ± {column['mean_noise']:.2g}")
+    figures.append(f"variance inflation at least {column['variance_inflation']:.2f}")
     if "information_value" in column:
         hidden = column["hidden_levels"]
         least = "at least " if hidden else ""
         value, noise = column["information_value"], column["information_value_noise"]
-        found.append(
+        figures.append(
             f"information value {least}{value:.3f} ± {noise:.3f}" + (f" ({hidden} hidden)" if hidden else "")
         )
-    return ": " + ", ".join(found)
+    return ": " + ", ".join(figures)
 
 
 def _level_cells(column: Mapping[str, Any], place: int) -> tuple[str, ...]:

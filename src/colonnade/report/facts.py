@@ -43,7 +43,7 @@ def run_facts(
     federation: Federation | Site,
     *,
     name: str,
-    learnt: Mapping[str, Any],
+    model_facts: Mapping[str, Any],
     measured: Mapping[str, float] | None = None,
     notes: tuple[str, ...] = (),
     watch: Watch | None = None,
@@ -61,7 +61,7 @@ def run_facts(
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
     watch = watch or Watch()
-    model = {**learnt, **(learning_facts(release, learnt, watch) if release is not None else {})}
+    model = {**model_facts, **(learning_facts(release, model_facts, watch) if release is not None else {})}
     here = [owner for owner in group.owners if owner in federation.ledgers]
     return {
         "name": name,
@@ -189,12 +189,12 @@ def ledger_facts(ledger: Ledger) -> Facts:
 
 
 def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
-    """Totals and history of a ledger's entries, whose chain was checked, and the book that they make."""
-    book = LedgerState("the ledger")
+    """Totals and history of a ledger's entries, whose chain was checked, and the state that they make."""
+    state = LedgerState("the ledger")
     for entry in entries:
-        book.read(entry)
+        state.read(entry)
     facts = {
-        "party": book.party,
+        "party": state.party,
         "head": entries[-1].hash,
         "totals": [
             {
@@ -209,11 +209,11 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
                 "private": not total.reproducible,
                 **({"otherwise": total.otherwise} if total.otherwise else {}),
             }
-            for total in book.totals()
+            for total in state.totals()
         ],
         "exact": [
             {"dataset": dataset, "receiver": receiver, "people": people}
-            for (dataset, receiver), people in sorted(book.exact.items())
+            for (dataset, receiver), people in sorted(state.exact.items())
         ],
         "entries": [
             {
@@ -226,7 +226,7 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
             for entry in entries
         ],
     }
-    return facts, book
+    return facts, state
 
 
 def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
@@ -234,19 +234,19 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
 
     ε is at the δ of the budget that governs the account now, so that before and after can be compared.
     """
-    book = LedgerState("before the run")
+    state = LedgerState("before the run")
     for entry in ledger.entries():
         if entry.kind == "charge" and entry.body["release"]["run"] == run:
             break
-        book.read(entry)
-    found = []
+        state.read(entry)
+    before = []
     for total in ledger.totals():
         if total.dataset != dataset:
             continue
         account = Account(total.dataset, total.unit, total.observer)
-        epsilon = book.lost(account, total.delta).epsilon(total.delta)
-        found.append({"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)})
-    return found
+        epsilon = state.lost(account, total.delta).epsilon(total.delta)
+        before.append({"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)})
+    return before
 
 
 # What administrators who submit a job do, by the scheme of their signatures.

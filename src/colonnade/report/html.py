@@ -140,10 +140,10 @@ def environment(*packages: str) -> Environment:
     return made
 
 
-def effects(learnt: Facts) -> list[dict[str, Any]]:
+def effects(model_facts: Facts) -> list[dict[str, Any]]:
     """For each row of coefficients, its strongest columns with a picture and their two ends in words."""
     made = []
-    for row in learnt.get("by_column", [])[:SHOWN_ROWS]:
+    for row in model_facts.get("by_column", [])[:SHOWN_ROWS]:
         columns = row["columns"]
         scale = effect_scale(columns)
         shown = [
@@ -160,18 +160,18 @@ def effects(learnt: Facts) -> list[dict[str, Any]]:
     return made
 
 
-def charts(learnt: Facts) -> list[dict[str, Any]]:
+def charts(model_facts: Facts) -> list[dict[str, Any]]:
     """For each row of coefficients, the largest of them as signed shares of the largest.
 
     >>> charts({"features": ["age", "pay"], "owners": ["bank", "shop"], "rows": ["yes"],
     ...         "coefficients": [[0.5, -2.0]]})[0]["bars"][0]
     {'name': 'pay', 'owner': 'shop', 'value': -2.0, 'share': -50.0}
     """
-    if not learnt:
+    if not model_facts:
         return []
     made = []
-    for name, row in list(zip(learnt["rows"], learnt["coefficients"], strict=True))[:SHOWN_ROWS]:
-        triples = zip(learnt["features"], learnt["owners"], row, strict=True)
+    for name, row in list(zip(model_facts["rows"], model_facts["coefficients"], strict=True))[:SHOWN_ROWS]:
+        triples = zip(model_facts["features"], model_facts["owners"], row, strict=True)
         largest = sorted(triples, key=lambda triple: -abs(triple[2]))[:SHOWN_COEFFICIENTS]
         scale = max((abs(value) for _, _, value in largest), default=0.0) or 1.0
         bars = [

@@ -58,8 +58,8 @@ def network_judged_facts(run: Run[ScoresPlan], judgement: Judgement | ClassesJud
 
 def judgement_facts(judgement: Judgement | ClassesJudged | NumbersJudged) -> Facts:
     """A judgement as plain values."""
-    found: Facts = plain(judgement.to_data())
-    return found
+    facts: Facts = plain(judgement.to_data())
+    return facts
 
 
 def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
@@ -74,11 +74,12 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     from colonnade.scoring.judgement import Figure
 
     named = dict(judged["figures"])
-    for one, found in judged.get("each", {}).items():
-        named |= {f"{one}: {name}": figure for name, figure in found["figures"].items()}
-    found = [(name, Figure(**figure)) for name, figure in named.items()]
+    for one, figures in judged.get("each", {}).items():
+        named |= {f"{one}: {name}": figure for name, figure in figures["figures"].items()}
+    figures = [(name, Figure(**figure)) for name, figure in named.items()]
     return [
-        (name, str(figure), f"{float(figure_text(figure.beside, figure.error)):g}") for name, figure in found
+        (name, str(figure), f"{float(figure_text(figure.beside, figure.error)):g}")
+        for name, figure in figures
     ]
 
 
@@ -155,7 +156,7 @@ def _numbers_picture(judged: Facts) -> Markup:
 
 def _class_pictures(judged: Facts) -> list[Markup]:
     diagonal = Series("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
-    found = []
+    pictures = []
     for title, key, across, up in (
         ("ROC", "roc", "false alarms among the rest", "found"),
         ("Precision and recall", "precision-recall", "recall", "precision"),
@@ -169,10 +170,10 @@ def _class_pictures(judged: Facts) -> list[Markup]:
             )
             for place, (name, one) in enumerate(judged["each"].items())
         ]
-        found.append(
+        pictures.append(
             Markup(svg(Chart(title, Axes(across, up), (*lines, *([diagonal] if key == "roc" else ())))))
         )
-    return found
+    return pictures
 
 
 _OWN = Style("#000000")

@@ -43,32 +43,32 @@ def covers_text(rate: float) -> str:
 
 
 def learning_facts(
-    release: MomentRelease, learnt: Mapping[str, Any], watch: Watch | None = None
+    release: MomentRelease, model_facts: Mapping[str, Any], watch: Watch | None = None
 ) -> dict[str, Any]:
     """Intervals around coefficients, and effects by column: what can be added to what a model says of itself.
 
     Nothing is added for components, and no intervals where the coefficients are not those of the default rule.
     """
-    if not learnt or "intercept" not in learnt:
+    if not model_facts or "intercept" not in model_facts:
         return {}
     # A fit of the matched rule takes seconds, and intervals would take a hundred.
-    matched = learnt.get("rule", {}).get("name") == "matched"
-    found = None if matched else noise_uncertainty(release, watch=watch)
-    given = np.array(learnt["coefficients"], dtype=np.float64)
+    matched = model_facts.get("rule", {}).get("name") == "matched"
+    uncertainty = None if matched else noise_uncertainty(release, watch=watch)
+    given = np.array(model_facts["coefficients"], dtype=np.float64)
     if len(given) > 1:
         given = given - given[
-            [row for row in range(len(given)) if not found or row not in found.unknown]
+            [row for row in range(len(given)) if not uncertainty or row not in uncertainty.unknown]
         ].mean(axis=0)
-    if found is not None and not np.allclose(found.coefficients, given, rtol=1e-6, atol=1e-9):
-        found = None
-    added: dict[str, Any] = {"by_column": _effects(release, learnt["rows"], given, found)}
+    if uncertainty is not None and not np.allclose(uncertainty.coefficients, given, rtol=1e-6, atol=1e-9):
+        uncertainty = None
+    added: dict[str, Any] = {"by_column": _effects(release, model_facts["rows"], given, uncertainty)}
     if release.label.kind == "classes":
         added["count_noise"] = release.class_moments().count_noise
-    if found is not None:
-        widths = [[_finite(width) for width in row] for row in found.half_widths]
+    if uncertainty is not None:
+        widths = [[_finite(width) for width in row] for row in uncertainty.half_widths]
         added["intervals"] = {
-            "rate": found.rate,
-            "covers": covers_text(found.rate),
+            "rate": uncertainty.rate,
+            "covers": covers_text(uncertainty.rate),
             "coefficients": given.tolist(),
             "half_widths": widths,
         }
@@ -89,7 +89,7 @@ def spectrum_facts(release: MomentRelease) -> dict[str, Any]:
 
 
 def _effects(
-    release: MomentRelease, rows: list[str], coefficients: Array, found: Uncertainty | None
+    release: MomentRelease, rows: list[str], coefficients: Array, uncertainty: Uncertainty | None
 ) -> list[dict[str, Any]]:
     """For every row of coefficients, its columns with their effects, the strongest first."""
     modes = {party: encoder.mode for party, encoder in release.encoders}
@@ -103,7 +103,7 @@ def _effects(
         combinations = np.zeros((len(places), release.columns))
         combinations[:, unit.span] = features / math.sqrt(release.attributes)
         effects = coefficients @ combinations.T
-        widths = None if found is None else found.half_widths_of(combinations)
+        widths = None if uncertainty is None else uncertainty.half_widths_of(combinations)
         for number in range(len(rows)):
             points = [
                 {

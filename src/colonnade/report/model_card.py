@@ -89,28 +89,28 @@ def metadata(
 ) -> dict[str, Any]:
     """The front matter as plain values; metrics only where a figure was measured on public data."""
     own = {"license": license} if license in LICENSES else {"license": "other", "license_name": license}
-    found: dict[str, Any] = {
+    entries: dict[str, Any] = {
         **own,
         "library_name": "colonnade",
         "tags": [*TAGS, *(["onnx"] if onnx else [])],
     }
     task = _task(model)
     if task is not None:
-        found["pipeline_tag"] = task
+        entries["pipeline_tag"] = task
     metrics = [
         {"type": "accuracy" if "accuracy" in what else "r_squared", "value": round(value, 6), "name": what}
         for what, value in _measured(facts).items()
         if not what.startswith("non-private")
     ]
     if metrics and task is not None:
-        found["metrics"] = sorted({metric["type"] for metric in metrics})
+        entries["metrics"] = sorted({metric["type"] for metric in metrics})
         result = {
             "task": {"type": task},
             "dataset": {"type": "declared-public", "name": "the parties' data, declared public"},
             "metrics": metrics,
         }
-        found["model-index"] = [{"name": name, "results": [result]}]
-    return found
+        entries["model-index"] = [{"name": name, "results": [result]}]
+    return entries
 
 
 def _details(model: ModelFile, license: str, onnx: bool) -> str:
@@ -208,11 +208,11 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
 
 def _pictures(judged: Mapping[str, Any]) -> str:
     """The pictures of a judgement within the card itself, which is one file."""
-    found = []
+    pictures = []
     for picture in judged_pictures(dict(judged)):
         drawn = base64.b64encode(str(picture).encode()).decode()
-        found.append(f"![A curve of this judgement](data:image/svg+xml;base64,{drawn})")
-    return "\n\n".join(found)
+        pictures.append(f"![A curve of this judgement](data:image/svg+xml;base64,{drawn})")
+    return "\n\n".join(pictures)
 
 
 def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:

@@ -49,12 +49,12 @@ def alone_facts(run: Run[Any], judged: AnyJudged) -> dict[str, Facts]:
     """For the label holder, if it is here, what its own columns alone would have on the people judged."""
     if not isinstance(judged, Judged | NetworkJudged):
         return {}
-    found = judged_alone(run, judged)
+    alone = judged_alone(run, judged)
     holder = run.plan.group.active
-    if found is None or holder is None:
+    if alone is None or holder is None:
         return {}
-    facts = judgement_facts(found)
-    model = "linear regression" if isinstance(found, NumbersJudged) else "logistic regression"
+    facts = judgement_facts(alone)
+    model = "linear regression" if isinstance(alone, NumbersJudged) else "logistic regression"
     return {holder: {"rows": figure_rows(facts), "beside": beside_text(facts), "model": model}}
 
 

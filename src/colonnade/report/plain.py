@@ -28,7 +28,7 @@ def one_line(text: str) -> str:
     >>> one_line("no break")
     'no break'
     """
-    return text if text.isprintable() else _BREAK.sub(lambda found: repr(found[0])[1:-1], text)
+    return text if text.isprintable() else _BREAK.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def now() -> str:

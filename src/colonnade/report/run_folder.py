@@ -15,20 +15,20 @@ from jinja2 import UndefinedError
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
 from colonnade.federation.federation import Federation, Run, Site
 from colonnade.federation.job import Job
-from colonnade.federation.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
+from colonnade.federation.own_files import LOG, OUTCOME, PAID, keep_people, outcome_note, own_file
 from colonnade.federation.records import FORMAT, check_format, json_text, sealed_text
 from colonnade.federation.train import (
     RELEASE,
     ModelWanted,
     Trained,
-    keep_learnt,
     keep_opened,
+    keep_result,
     train_more,
     train_on,
 )
 from colonnade.federation.whole_files import write_whole
 from colonnade.forecast.forecast import Forecast
-from colonnade.methods.method import Found
+from colonnade.methods.method import TrainingResult
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.models.files.document import MODEL, MORE_MODELS
 from colonnade.models.files.linear_file import Model, model_file
@@ -59,7 +59,7 @@ def write_run(
     job: Job,
     run: Run[Any],
     place: Federation | Site,
-    found: Found | ColonnadeError | None,
+    result: TrainingResult | ColonnadeError | None,
     *,
     made: Forecast | None = None,
     seconds: float | None = None,
@@ -72,18 +72,18 @@ def write_run(
     `watch` may skip the estimate of what noise did to the model. `judged` is how good it is on the people held out, or
     why that is not known.
     """
-    if found is not None and not isinstance(found, ColonnadeError):
-        keep_paid(folder, job, run, place, found)
-    trained = train_on(found, job, run, public=place.public)
+    if result is not None and not isinstance(result, ColonnadeError):
+        keep_paid(folder, job, run, place, result)
+    trained = train_on(result, job, run, public=place.public)
     judged, told = decided(job, trained, judged)
     failure = trained.failure
-    if found is not None and not isinstance(found, ColonnadeError):
-        keep_learnt(folder, job, run, found, trained.model)
+    if result is not None and not isinstance(result, ColonnadeError):
+        keep_result(folder, job, run, result, trained.model)
     facts = run_facts(
         run,
         place,
         name=job.name,
-        learnt=trained.learnt,
+        model_facts=trained.model_facts,
         measured=trained.measured,
         notes=(
             *trained.notes,
@@ -95,9 +95,9 @@ def write_run(
         watch=watch,
     )
     facts["time"] = now()
-    if isinstance(found, MomentRelease):
-        models = [trained, *train_more(found, run, public=place.public)]
-        facts |= _labels(folder, job.method, run.name, found, models, watch)
+    if isinstance(result, MomentRelease):
+        models = [trained, *train_more(result, run, public=place.public)]
+        facts |= _labels(folder, job.method, run.name, result, models, watch)
     if isinstance(judged, Judged):
         facts["judged"] = judged_facts(judged)
     if made is not None and seconds is not None:
@@ -117,7 +117,7 @@ def _labels(
     folder: Path,
     method: str,
     run: str,
-    found: Found,
+    result: TrainingResult,
     trained: Sequence[Trained],
     watch: Watch | None = None,
 ) -> Facts:
@@ -125,11 +125,11 @@ def _labels(
 
     What the model of the first learnt stands with the run's own.
     """
-    if not isinstance(found, MomentRelease) or not found.more_labels:
+    if not isinstance(result, MomentRelease) or not result.more_labels:
         return {}
     listed = []
-    for place, (name, one) in enumerate(zip(found.label_names, trained, strict=True)):
-        file, view = MORE_MODELS.format(number=place + 1) if place else MODEL, found.for_label(name)
+    for place, (name, one) in enumerate(zip(result.label_names, trained, strict=True)):
+        file, view = MORE_MODELS.format(number=place + 1) if place else MODEL, result.for_label(name)
         if place and isinstance(one.model, Model):
             model_file(one.model, method=method, run=run).save(folder / file)
         listed.append(
@@ -139,21 +139,27 @@ def _labels(
                 "model": None if one.failure is not None else file,
                 "measured": one.measured,
                 "failure": None if one.failure is None else str(one.failure),
-                **({"learnt": {**one.learnt, **learning_facts(view, one.learnt, watch)}} if place else {}),
+                **(
+                    {"learnt": {**one.model_facts, **learning_facts(view, one.model_facts, watch)}}
+                    if place
+                    else {}
+                ),
             }
         )
     return {"labels": listed}
 
 
-def keep_paid(folder: Path, job: Job, run: Run[Any], place: Federation | Site, found: Found) -> None:
+def keep_paid(
+    folder: Path, job: Job, run: Run[Any], place: Federation | Site, result: TrainingResult
+) -> None:
     """What was paid for, on the disk before anything else is made of it, and what is known of it by then.
 
     From the two `colonnade recover` makes the rest, if whoever was to write it is killed. Done once.
     """
     if (folder / PAID).exists():
         return
-    keep_opened(folder, job, run, found)
-    facts = {**run_facts(run, place, name=job.name, learnt={}), "time": now()}
+    keep_opened(folder, job, run, result)
+    facts = {**run_facts(run, place, name=job.name, model_facts={}), "time": now()}
     facts["asked"] = asked_facts(job, run.plan.group)
     noted = {"format": FORMAT, "facts": facts, "components": job.components}
     write_whole(folder / PAID, json_text(noted))
@@ -193,7 +199,7 @@ def recover_run(folder: Path) -> Facts:
             facts["notes"].append(f"No model was learnt: {trained.failure}")
         elif isinstance(trained.model, Model):
             model_file(trained.model, method=method, run=run).save(folder / MODEL)
-            facts["learnt"] = {**trained.learnt, **learning_facts(release, trained.learnt)}
+            facts["learnt"] = {**trained.model_facts, **learning_facts(release, trained.model_facts)}
         facts |= _labels(folder, method, run, release, [trained, *train_more(release, None)])
     write_report(folder, facts)
     (folder / PAID).unlink()
@@ -212,7 +218,7 @@ def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: Co
         if party not in run.outcome.log:
             continue
         noted = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
-        outcome = {**noted, **run.noted(party), **learnt_note(facts, failure)}
+        outcome = {**noted, **run.noted(party), **outcome_note(facts, failure)}
         write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
         log = "".join(f"{line}\n" for line in run.outcome.log[party])
         write_whole(own_file(folder, party, LOG), log, own=True)

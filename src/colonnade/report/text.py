@@ -144,16 +144,16 @@ def forecast_lines(facts: Facts, width: int | None) -> list[str]:
 
 def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> list[str]:
     """The columns that move the score most, with the noise's part in it; nothing where there is no model."""
-    learnt, lines = facts["learnt"], []
-    if learnt.get("split"):
+    model_facts, lines = facts["learnt"], []
+    if model_facts.get("split"):
         lines += ["", "What was learnt", *wrapped([SPLIT], width)]
-    lines += wrapped(learnt.get("paper", ()), width)
-    if learnt.get("by_column"):
+    lines += wrapped(model_facts.get("paper", ()), width)
+    if model_facts.get("by_column"):
         unit = "log-odds" if facts["task"] == "classification" else "units of the label"
-        known = "intervals" in learnt
+        known = "intervals" in model_facts
         lines += ["", f"What was learnt: what a column adds over its range, in {unit}"]
-        for row in learnt["by_column"][:TEXT_ROWS]:
-            lines += [f"  towards {row['row']}"] if len(learnt["by_column"]) > 1 else []
+        for row in model_facts["by_column"][:TEXT_ROWS]:
+            lines += [f"  towards {row['row']}"] if len(model_facts["by_column"]) > 1 else []
             lines += table_lines(
                 [
                     (*effect_words(column), "within noise" if known and not clear(column) else "")
@@ -162,15 +162,15 @@ def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> li
                 width,
                 heads=False,
             )
-        if verbose and learnt.get("intervals"):
-            lines += wrapped([learnt["intervals"]["covers"]], width)
-        if none_stands_out(learnt):
+        if verbose and model_facts.get("intervals"):
+            lines += wrapped([model_facts["intervals"]["covers"]], width)
+        if none_stands_out(model_facts):
             lines += wrapped([NONE_STANDS_OUT], width)
-    if verbose and learnt.get("rule"):
-        lines += wrapped([learnt["rule"]["reason"]], width)
-    if learnt.get("classes"):
-        noise = learnt.get("count_noise")
-        counts = ", ".join(f"{name} {count:.0f}" for name, count in learnt["classes"].items())
+    if verbose and model_facts.get("rule"):
+        lines += wrapped([model_facts["rule"]["reason"]], width)
+    if model_facts.get("classes"):
+        noise = model_facts.get("count_noise")
+        counts = ", ".join(f"{name} {count:.0f}" for name, count in model_facts["classes"].items())
         lines += wrapped(
             [f"Noisy class counts: {counts}" + (f" (± {2 * noise:.0f} each)." if noise else ".")], width
         )
@@ -220,14 +220,14 @@ def clear(column: Facts) -> bool:
     )
 
 
-def none_stands_out(learnt: Facts) -> bool:
+def none_stands_out(model_facts: Facts) -> bool:
     """Whether there are intervals, and every effect of every column is within its own.
 
     >>> none_stands_out({})
     False
     """
-    columns = [column for row in learnt.get("by_column", []) for column in row["columns"]]
-    return "intervals" in learnt and not any(clear(column) for column in columns)
+    columns = [column for row in model_facts.get("by_column", []) for column in row["columns"]]
+    return "intervals" in model_facts and not any(clear(column) for column in columns)
 
 
 def declared_text(column: Facts) -> str:
@@ -290,11 +290,11 @@ def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str
 
 def _otherwise(totals: Iterable[Facts]) -> list[tuple[str, int]]:
     """By data set, how many releases cut it otherwise than the first."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for total in totals:
         if total.get("otherwise"):
-            found[total["dataset"]] = max(found.get(total["dataset"], 0), total["otherwise"])
-    return sorted(found.items())
+            counts[total["dataset"]] = max(counts.get(total["dataset"], 0), total["otherwise"])
+    return sorted(counts.items())
 
 
 def otherwise_text(party: str, dataset: str, releases: int) -> str:

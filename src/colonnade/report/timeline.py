@@ -61,19 +61,19 @@ def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
     >>> [(item.observer, item.epsilon, item.budget) for item in history(ledger.entries())]
     [('server', 0.0, 2.0)]
     """
-    book, found = LedgerState("the history"), []
+    running_state, standings = LedgerState("the history"), []
     last: dict[tuple[str, str, str], tuple[float, float, float, int]] = {}
     for entry in entries:
-        book.read(entry)
+        running_state.read(entry)
         if entry.kind not in ("charge", "budget"):
             continue
-        for total in book.totals():
+        for total in running_state.totals():
             account = (total.dataset, total.unit, total.observer)
             state = (total.epsilon, total.delta, total.budget_epsilon, total.entries)
             if last.get(account) == state:
                 continue
             last[account] = state
-            found.append(
+            standings.append(
                 Standing(
                     entry,
                     *account,
@@ -84,7 +84,7 @@ def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
                     private=not total.reproducible,
                 )
             )
-    return tuple(found)
+    return tuple(standings)
 
 
 def history_csv(entries: Sequence[Entry]) -> str:

@@ -28,7 +28,7 @@ def verdict(facts: Facts) -> Facts:
     """
     accounts = [(party, total) for party, ledger in facts["ledgers"].items() for total in ledger["totals"]]
     over = [(party, total) for party, total in accounts if not _within(total)]
-    found: Facts = {
+    said: Facts = {
         "kept": facts["private"] and not over,
         "headline": "Within every budget",
         "left": "",
@@ -39,21 +39,21 @@ def verdict(facts: Facts) -> Facts:
         "run": facts["run"],
     }
     if not facts["private"]:
-        found["headline"] = "No privacy: the noise came from a seed"
+        said["headline"] = "No privacy: the noise came from a seed"
     elif over:
         party, total = over[0]
-        found["headline"] = f"Not within every budget: {account_text(party, total)}"
+        said["headline"] = f"Not within every budget: {account_text(party, total)}"
     elif not accounts:
-        found["headline"] = "No budget is known here"
+        said["headline"] = "No budget is known here"
     if accounts:
         party, total = min(
             accounts, key=lambda item: math.inf if item[1]["left"] is None else item[1]["left"]
         )
-        found |= {
+        said |= {
             "left": f"{left_text(total['left'])} of {budget_text(total['budget'])}",
             "left_of": account_text(party, total),
         }
-    return found
+    return said
 
 
 def _within(total: Facts) -> bool:
@@ -119,13 +119,13 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
     >>> quality({"measured": {"accuracy on people held out": 0.93, COMMONEST: 0.63, NON_PRIVATE: 0.94}})
     [('accuracy on people held out', '0.930', 'always the commonest class 0.630 · without privacy 0.940')]
     """
-    found = []
+    lines = []
     judged = facts.get("judged")
     if judged:
         rows = [row for row in figure_rows(judged) if row[0].startswith(_LEADING)]
         constant = beside_text(judged).removesuffix(" alone")
         always = constant if constant.startswith("always") else f"always {constant}"
-        found += [
+        lines += [
             (f"{name} on people held out", value, f"{always} {beside}") for name, value, beside in rows[:2]
         ]
     measured = facts.get("measured") or {}
@@ -134,12 +134,12 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
         for said, name in (("always the commonest class", COMMONEST), ("without privacy", NON_PRIVATE))
         if name in measured
     )
-    found += [
+    lines += [
         (name, measured_text(value, facts, name), beside)
         for name, value in measured.items()
         if name not in (COMMONEST, NON_PRIVATE)
     ]
-    return found
+    return lines
 
 
 def verdict_line(facts: Facts) -> str:
@@ -149,14 +149,17 @@ def verdict_line(facts: Facts) -> str:
     ...               "task": "classification", "measured": None})
     'Risk: classification on 40 people; no budget is known here.'
     """
-    found = verdict(facts)
+    overall = verdict(facts)
     said = [f"{facts['task']} on {facts['rows']} people"]
-    if found["worst"]:
-        item = found["worst"]
+    if overall["worst"]:
+        item = overall["worst"]
         said.append(f"ε at most {spent_text(item['epsilon'])}, for {observer_text(item['observer'])}")
-    headline = found["headline"][0].lower() + found["headline"][1:]
-    said.append(headline + (f", {found['left']} left at least" if found["left"] and found["kept"] else ""))
+    headline = overall["headline"][0].lower() + overall["headline"][1:]
+    said.append(
+        headline + (f", {overall['left']} left at least" if overall["left"] and overall["kept"] else "")
+    )
     said += [
-        f"{name} {value}" + (f" ({beside})" if beside else "") for name, value, beside in found["quality"][:1]
+        f"{name} {value}" + (f" ({beside})" if beside else "")
+        for name, value, beside in overall["quality"][:1]
     ]
     return f"{facts['name']}: {'; '.join(said)}."

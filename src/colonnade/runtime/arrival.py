@@ -49,9 +49,9 @@ def question(identity: Identity, copy: str, server: str) -> str:
 def asked(text: str, trust: Trust, server: str) -> tuple[str, str]:
     """Party and copy of a question that the party's own key signed for this server; otherwise `NotTrusted`."""
     try:
-        found = json.loads(text)
-        said = {key: str(found[key]) for key in ("party", "copy", "server")}
-        der, signature = bytes.fromhex(found["certificate"]), bytes.fromhex(found["signature"])
+        fields = json.loads(text)
+        said = {key: str(fields[key]) for key in ("party", "copy", "server")}
+        der, signature = bytes.fromhex(fields["certificate"]), bytes.fromhex(fields["signature"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise NotTrusted("it does not say who it is") from None
     if said["server"] != server:

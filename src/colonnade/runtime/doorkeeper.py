@@ -172,10 +172,10 @@ class Attendant(FLComponent):  # type: ignore[misc]
             return make_reply(ReturnCode.INVALID_REQUEST)
         with self._lock:
             if self._presence is not None and self._kit is not None:
-                found = self._presence.told(message.payload)
-                if found != self._presence:
-                    found.save(self._kit)
-                self._presence = found
+                presence = self._presence.told(message.payload)
+                if presence != self._presence:
+                    presence.save(self._kit)
+                self._presence = presence
         return make_reply(ReturnCode.OK)
 
 

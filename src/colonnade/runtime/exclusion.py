@@ -83,14 +83,14 @@ class Exclusions:
             return cls()
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            found = cls._of(data)
-            Trust(root).check_signature(root, found.statement, bytes.fromhex(data["signature"]))
+            exclusions = cls._of(data)
+            Trust(root).check_signature(root, exclusions.statement, bytes.fromhex(data["signature"]))
         except (ValueError, KeyError, TypeError, NotTrusted):
             raise KitError(
                 f"{path} is no list of exclusions that this federation's root signed. Ask whoever made the federation "
                 "for it; until then nobody is trusted here."
             ) from None
-        return found
+        return exclusions
 
     @classmethod
     def _of(cls, data: Mapping[str, Any]) -> Exclusions:
@@ -104,14 +104,14 @@ def install(kit: Path, given: Path, root: x509.Certificate) -> Exclusions:
     """Take a list into a kit, if its root signed it and it is not older than the one that is there."""
     if not given.exists():
         raise KitError(f"{given} does not exist. Name the list of exclusions that you were sent.")
-    found, known = Exclusions.load(given, root), Exclusions.load(kit / "local" / EXCLUDED, root)
-    if found.number < known.number:
+    newer, known = Exclusions.load(given, root), Exclusions.load(kit / "local" / EXCLUDED, root)
+    if newer.number < known.number:
         raise KitError(
-            f"{given} is list {found.number}, and {kit} has list {known.number}: an older one would let somebody in "
+            f"{given} is list {newer.number}, and {kit} has list {known.number}: an older one would let somebody in "
             "again. Ask for the newest."
         )
     _replace(kit / "local" / EXCLUDED, json.loads(given.read_text(encoding="utf-8")))
-    return found
+    return newer
 
 
 def _replace(path: Path, data: Mapping[str, Any]) -> None:

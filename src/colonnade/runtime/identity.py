@@ -33,10 +33,10 @@ class NotTrusted(ValueError):
 
 def common_name(certificate: x509.Certificate) -> str:
     """The one common name in a certificate, or `NotTrusted`."""
-    found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    if len(found) != 1 or not isinstance(found[0].value, str):
-        raise NotTrusted(f"its certificate has {len(found)} common names where it should have one")
-    return found[0].value
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if len(names) != 1 or not isinstance(names[0].value, str):
+        raise NotTrusted(f"its certificate has {len(names)} common names where it should have one")
+    return names[0].value
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
@@ -116,7 +116,7 @@ class Trust:
         moment = now or datetime.datetime.now(datetime.UTC)
         try:
             certificate = x509.load_der_x509_certificate(der)
-            found = common_name(certificate)
+            made_out_to = common_name(certificate)
             ca = _may_issue(certificate)
         except NotTrusted:
             raise
@@ -134,8 +134,8 @@ class Trust:
                 )
         if ca:
             raise NotTrusted("its certificate is one that issues others, not a member's")
-        if found != name:
-            raise NotTrusted(f"its certificate is made out to {found!r}, not to {name!r}")
+        if made_out_to != name:
+            raise NotTrusted(f"its certificate is made out to {made_out_to!r}, not to {name!r}")
         if self.excludes is not None:
             self.excludes(certificate, name)
         pin = self.pins.get(name)

@@ -70,7 +70,7 @@ class Kept:
 class Journal:
     """The record in a folder. Make it with `begin` or `resume`; it is one process's until that closes it or ends.
 
-    Two that went on from one record would draw the same coins for messages that differ, and the difference of the two
+    Two that went on from one record would draw alike for messages that differ, and the difference of the two
     would show what the noise was to hide.
     """
 
@@ -181,20 +181,20 @@ def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]
             f"{', '.join(member for member in members if member not in stopped)}. To go on, restore the whole folder; "
             "to begin a new run, at its own cost, name an empty one."
         )
-    found: dict[str, Journal] = {}
+    journals: dict[str, Journal] = {}
     try:
         for member, place in places.items():
-            found[member] = Journal.resume(place) if stopped else Journal.begin(place)
+            journals[member] = Journal.resume(place) if stopped else Journal.begin(place)
     except BaseException:
-        for journal in found.values():
+        for journal in journals.values():
             journal.close()
         raise
-    return found
+    return journals
 
 
 @dataclass(frozen=True, eq=False)
 class ResumedLedger(AskingAccountant):
-    """A book that is asked again for a charge that it may have made: the same noise for the same release, once."""
+    """An accountant asked again for a charge that it may have made: the same noise for the same release, once."""
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
         """The receipt of the charge, which is made if it was not."""
@@ -296,10 +296,10 @@ def _entries(content: BinaryIO) -> Iterator[tuple[int, str, Kept]]:
         kind, peer_size, step_size, size, check = _HEAD.unpack(head)
         names = content.read(peer_size + step_size)
         start = at + _HEAD.size + len(names)
-        found, left = 0, size
+        checksum, left = 0, size
         while left and (piece := content.read(min(left, _PIECE))):
-            found, left = zlib.crc32(piece, found), left - len(piece)
-        if left or found != check:
+            checksum, left = zlib.crc32(piece, checksum), left - len(piece)
+        if left or checksum != check:
             return
         yield kind, names[:peer_size].decode(), Kept(names[peer_size:].decode(), start, size)
         at = start + size

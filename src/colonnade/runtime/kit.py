@@ -83,15 +83,15 @@ class Kit:
         """The kit in this folder."""
         path = Path(path).resolve()
         for file, kind in _FILES.items():
-            found = path / "startup" / file
-            if found.exists():
+            file_of_kind = path / "startup" / file
+            if file_of_kind.exists():
                 try:
-                    kit = cls(path, kind, json.loads(found.read_text(encoding="utf-8")))
+                    kit = cls(path, kind, json.loads(file_of_kind.read_text(encoding="utf-8")))
                     _ = kit.address
                     return kit
                 except (ValueError, KeyError, TypeError, IndexError, RecursionError):
                     raise KitError(
-                        f"{found} is damaged. Make the kit again with `colonnade federation join`."
+                        f"{file_of_kind} is damaged. Make the kit again with `colonnade federation join`."
                     ) from None
         raise KitError(
             f"{path} is no kit: it has no startup/fed_client.json, fed_server.json or fed_admin.json. Name the folder "
@@ -110,8 +110,8 @@ class Kit:
 
     def exclusions(self, trust: Trust | None = None) -> Exclusions:
         """Who is excluded from the federation, as the newest list that this kit was given says."""
-        found = trust or Trust.load(self.path / "startup" / "rootCA.pem")
-        return Exclusions.load(self.path / "local" / EXCLUDED, found.root)
+        trusted = trust or Trust.load(self.path / "startup" / "rootCA.pem")
+        return Exclusions.load(self.path / "local" / EXCLUDED, trusted.root)
 
     @property
     def server(self) -> str:
@@ -136,10 +136,10 @@ class Kit:
         if not path.exists():
             return {}
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            facts = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
             raise KitError(f"{path} is not JSON. `colonnade party start` writes it anew.") from None
-        return found if isinstance(found, dict) else {}
+        return facts if isinstance(facts, dict) else {}
 
     def tell_site(self, facts: Mapping[str, Any]) -> None:
         """Write the site file."""
@@ -195,9 +195,11 @@ class Kit:
         if resources["components"] != before:
             path.write_text(json.dumps(resources, indent=1) + "\n", encoding="utf-8")
         rights = path.with_name("authorization.json")
-        found = json.loads(rights.read_text(encoding="utf-8")) if rights.exists() else {}
-        if found.get("permissions") == _ROLES_BEFORE:
-            rights.write_text(json.dumps({**found, "permissions": _ROLES}, indent=1) + "\n", encoding="utf-8")
+        policy = json.loads(rights.read_text(encoding="utf-8")) if rights.exists() else {}
+        if policy.get("permissions") == _ROLES_BEFORE:
+            rights.write_text(
+                json.dumps({**policy, "permissions": _ROLES}, indent=1) + "\n", encoding="utf-8"
+            )
 
 
 def _keep_inside(resources: dict[str, Any], path: Path) -> None:

@@ -32,11 +32,11 @@ def copy_of(kit: Path) -> str:
     >>> copy_of(Path("/a")) == copy_of(Path("/a")), copy_of(Path("/a")) == copy_of(Path("/b"))
     (True, False)
     """
-    found = [str(kit), socket.gethostname()]
+    traits = [str(kit), socket.gethostname()]
     for path in (_BOOT, _MACHINE):
         with suppress(OSError):
-            found.append(path.read_text(encoding="ascii").strip())
-    return hashlib.sha256("\0".join(found).encode()).hexdigest()[:16]
+            traits.append(path.read_text(encoding="ascii").strip())
+    return hashlib.sha256("\0".join(traits).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Presence:
     def load(cls, kit: Path) -> Presence | None:
         """What a kit's process noted last; None if it noted nothing yet."""
         try:
-            found = json.loads((kit / PRESENCE).read_text(encoding="utf-8"))
-            return cls(**{**found, "others": tuple(found["others"])})
+            fields = json.loads((kit / PRESENCE).read_text(encoding="utf-8"))
+            return cls(**{**fields, "others": tuple(fields["others"])})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 

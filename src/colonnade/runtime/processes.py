@@ -89,24 +89,24 @@ def check_startable(kit: Kit) -> None:
         if shlex.split(path) != [path]:
             # FLARE puts both into one line for a job's process, without quotes.
             raise KitError(f"{path}: FLARE cannot run jobs from a path with spaces or quotes. Move it.")
-    if running := family(kit):
+    if running := kit_processes(kit):
         raise KitError(
             f"{kit.path} runs already (process {', '.join(str(process.pid) for process in running)}). A kit is one "
             "member: end that one first."
         )
 
 
-def family(kit: Kit) -> list[Any]:
+def kit_processes(kit: Kit) -> list[Any]:
     """The processes on this machine that run this kit, those of its jobs included."""
     import psutil  # comes with FLARE
 
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             if str(kit.path) in words and any(word.startswith((_MODULES, JOB_PROCESS)) for word in words):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def connected(kit: Kit) -> bool:
@@ -134,11 +134,11 @@ def end(kits: Sequence[Kit], processes: Sequence[subprocess.Popen[bytes]]) -> No
 
 def _signal(kits: Sequence[Kit], how: signal.Signals) -> int:
     """Signal everything that runs for these kits, and return how many processes that were."""
-    found = {process.pid for kit in kits for process in family(kit)}
-    for number in found:
+    numbers = {process.pid for kit in kits for process in kit_processes(kit)}
+    for number in numbers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, how)
-    return len(found)
+    return len(numbers)
 
 
 @contextmanager

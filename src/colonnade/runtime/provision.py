@@ -85,11 +85,13 @@ class Invitation:
     def load(cls, path: Path) -> Invitation:
         """The invitation in a file."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            fields = json.loads(path.read_text(encoding="utf-8"))
             # Federations of version 0.1 have servers that speak FLARE's "tcp", and do not say so.
-            scheme = found.get("scheme", "tcp")
-            submission: Literal["one", "two"] = "two" if found.get("submission") == "two" else "one"
-            return cls(found["federation"], found["host"], found["port"], found["root"], scheme, submission)
+            scheme = fields.get("scheme", "tcp")
+            submission: Literal["one", "two"] = "two" if fields.get("submission") == "two" else "one"
+            return cls(
+                fields["federation"], fields["host"], fields["port"], fields["root"], scheme, submission
+            )
         except FileNotFoundError:
             raise KitError(f"{path} does not exist. Ask whoever made the federation for it.") from None
         except (ValueError, KeyError, TypeError):
@@ -208,16 +210,16 @@ class CertificateRequest:
         try:
             with zipfile.ZipFile(request) as parts:
                 (file,) = [name for name in parts.namelist() if name.endswith(".csr")]
-                found = x509.load_pem_x509_csr(parts.read(file))
-            (name,) = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-            (kind,) = found.subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
+                request_file = x509.load_pem_x509_csr(parts.read(file))
+            (name,) = request_file.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            (kind,) = request_file.subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
         except FileNotFoundError:
             raise KitError(f"{request} does not exist. Ask the party for its request.") from None
         except (ValueError, zipfile.BadZipFile):
             raise KitError(
                 f"{request} is no request for a certificate. Ask the party for it again."
             ) from None
-        key = found.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        key = request_file.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return cls(str(name.value), str(kind.value), hashlib.sha256(key).hexdigest())
 
 
@@ -281,9 +283,9 @@ def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
         )
         (made,) = [path.parent for path in Path(drafts).glob("*/*/*/startup")]
         shutil.copytree(made, kit)
-    found = Kit.load(kit)
-    found.harden()
-    return found
+    finished = Kit.load(kit)
+    finished.harden()
+    return finished
 
 
 def all_kits(

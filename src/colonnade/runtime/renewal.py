@@ -15,7 +15,7 @@ from colonnade.errors import KitError
 from colonnade.runtime.exclusion import EXCLUDED, Exclusions, install
 from colonnade.runtime.identity import Identity, fingerprint
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.processes import family
+from colonnade.runtime.processes import kit_processes
 from colonnade.runtime.provision import ADMIN, INVITATION, Invitation, approve, ask_for_kit, make_kit
 
 REQUESTED = "renewal"
@@ -41,7 +41,7 @@ def ask_to_renew(kit: Kit) -> Path:
 
 def renew(kit: Kit, signed: Path, requested: Path) -> Kit:
     """Exchange a kit's certificate and key for those of a signed answer; the former ones are kept beside them."""
-    if running := family(kit):
+    if running := kit_processes(kit):
         raise KitError(
             f"{kit.path} runs (process {', '.join(str(process.pid) for process in running)}). End it, renew, start it."
         )
@@ -99,12 +99,14 @@ def exclude(folder: Path, name: str, *, lost_key: bool = False) -> Exclusions:
     if lost_key and name not in approved:
         raise KitError(f"{kept} has no key of {name!r}. Leave out --lost-key to exclude the name itself.")
     path = folder / EXCLUDED
-    found = Exclusions.load(path, root.certificate).with_one_more(name, approved[name] if lost_key else "")
-    found.save(path, root)
+    exclusions = Exclusions.load(path, root.certificate).with_one_more(
+        name, approved[name] if lost_key else ""
+    )
+    exclusions.save(path, root)
     if lost_key:
         del approved[name]
         kept.write_text(json.dumps(approved, indent=1) + "\n", encoding="utf-8")
     for place in ("server", "admin"):
         if (folder / place / "local").is_dir():
             install(folder / place, path, root.certificate)
-    return found
+    return exclusions

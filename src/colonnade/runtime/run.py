@@ -122,7 +122,7 @@ def reason_for_peers(error: BaseException) -> str:
 def run_here(
     program: Program,
     group: Group,
-    desks: Mapping[str, PartyInputs],
+    inputs: Mapping[str, PartyInputs],
     *agreed: Any,
     timeout: float = 60.0,
     record: bool = False,
@@ -136,16 +136,18 @@ def run_here(
     any party stops all of them and is raised here. With `journals` every member keeps a record to
     go on with. Works inside a notebook's running event loop too.
     """
-    missing = sorted(set(group.members) - set(desks))
+    missing = sorted(set(group.members) - set(inputs))
     if missing:
-        raise ValueError(f"no desk for {', '.join(missing)}: every member brings at least a ledger")
-    return _finish(_run_all(program, group, desks, agreed, timeout, record, logged, progress, journals or {}))
+        raise ValueError(f"no inputs for {', '.join(missing)}: every member brings at least a ledger")
+    return _finish(
+        _run_all(program, group, inputs, agreed, timeout, record, logged, progress, journals or {})
+    )
 
 
 async def _run_all(
     program: Program,
     group: Group,
-    desks: Mapping[str, PartyInputs],
+    inputs: Mapping[str, PartyInputs],
     agreed: tuple[Any, ...],
     timeout: float,
     record: bool,
@@ -164,13 +166,13 @@ async def _run_all(
             name=name,
             group=group,
             channel=network[name],
-            ledger=desks[name].ledger,
-            randomness=desks[name].randomness,
-            dataset=desks[name].dataset,
-            shown_ids=desks[name].shown_ids,
-            remembers=desks[name].remembers,
-            part=desks[name].part,
-            asks=desks[name].asks,
+            ledger=inputs[name].ledger,
+            randomness=inputs[name].randomness,
+            dataset=inputs[name].dataset,
+            shown_ids=inputs[name].shown_ids,
+            remembers=inputs[name].remembers,
+            part=inputs[name].part,
+            asks=inputs[name].asks,
             timeout=timeout,
             progress=progress if name in (group.server, group.active or group.owners[0]) else silent,
             seen=[] if record else None,
@@ -179,7 +181,7 @@ async def _run_all(
     }
     tasks = {
         name: asyncio.create_task(
-            run_as(party, _going_on(program, records.get(name)), desks[name].table, *agreed), name=name
+            run_as(party, _going_on(program, records.get(name)), inputs[name].table, *agreed), name=name
         )
         for name, party in parties.items()
     }

@@ -44,12 +44,12 @@ def check_vouched(
     except (KeyError, ValueError):
         raise NotTrusted("it is not signed") from None
     moment = issued.not_valid_before_utc if when_issued else datetime.datetime.now(datetime.UTC)
-    found = trust.certificate(der, name, now=moment)
-    trust.check_signature(found, purpose.encode() + statement, value)
-    return found
+    certificate = trust.certificate(der, name, now=moment)
+    trust.check_signature(certificate, purpose.encode() + statement, value)
+    return certificate
 
 
 def role_in(certificate: x509.Certificate) -> str:
     """FLARE's name of the role that a certificate was issued for; empty if it says none."""
-    found = certificate.subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
-    return str(found[0].value) if len(found) == 1 else ""
+    roles = certificate.subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
+    return str(roles[0].value) if len(roles) == 1 else ""

@@ -69,11 +69,11 @@ class Message:
 
     def array(self, name: str, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
         """The array `name`, which must have this type and shape."""
-        found = self.arrays.get(name)
-        if found is None or found.dtype != np.dtype(dtype) or found.shape != shape:
-            have = "none" if found is None else f"{found.dtype} of shape {found.shape}"
+        array = self.arrays.get(name)
+        if array is None or array.dtype != np.dtype(dtype) or array.shape != shape:
+            have = "none" if array is None else f"{array.dtype} of shape {array.shape}"
             raise self.wrong(f"expected an array {name!r} of {dtype} and shape {shape}, found {have}")
-        return found
+        return array
 
     def _typed(self, name: str, kind: type[T]) -> T:
         value = self.fields.get(name)

@@ -149,16 +149,16 @@ def laws_of(plan: JudgePlan, coefficients: Array, centres: Array) -> ClassLaws:
 
 def opened_of(plan: JudgePlan, laws: ClassLaws, centres: Array) -> Array:
     """What would be opened, without noise, of people whose scores have these laws: `laws_of` reads it back."""
-    found = np.zeros(plan.coefficients)
+    opened = np.zeros(plan.coefficients)
     m = plan.harmonics
     for code, (points, people) in enumerate(zip(laws.points, laws.people, strict=True)):
         sums = (people @ _waves(plan, points - centres)).reshape(2, CLASSES, m) * plan.scale
         for place, head in enumerate(plan.heads):
             scale = np.array(head.amplitudes, dtype=np.float64) / plan.gamma
-            row = plan.of_head(place, found)[code]
+            row = plan.of_head(place, opened)[code]
             row[0] = people.sum() * plan.scale
             row[1 : m + 1], row[m + 1 :] = sums[0, place] * scale, sums[1, place] * scale
-    return found
+    return opened
 
 
 def _waves(plan: JudgePlan, terms: Array) -> Array:

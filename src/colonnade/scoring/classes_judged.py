@@ -43,16 +43,16 @@ class ClassesJudged:
     @property
     def figures(self) -> dict[str, Figure]:
         """Means over the classes, each of which counts alike; noises of classes are independent."""
-        found = dict(self.together)
+        figures = dict(self.together)
         for name, called in AVERAGED.items():
             ones = [judged.figures[name] for judged in self.each]
-            found[called] = Figure(
+            figures[called] = Figure(
                 float(np.mean([one.value for one in ones])),
                 math.sqrt(sum(one.noise**2 for one in ones)) / len(ones),
                 float(np.mean([one.sampling for one in ones])),
                 float(np.mean([one.beside for one in ones])),
             )
-        return found
+        return figures
 
     def to_data(self) -> dict[str, Any]:
         """All of it as plain values, with the curves of each class."""

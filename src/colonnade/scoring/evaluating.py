@@ -354,9 +354,9 @@ def refuse_trained(
     if people is None or federation.held_out is not None or federation.public:
         return
     people.check_rules(party, table.schema)
-    found = sum(str(person) in people for person in table.ids())
-    if found:
+    known = sum(str(person) in people for person in table.ids())
+    if known:
         raise TrainedOn(
-            f"{party}: {found} of the people to judge on were trained on, and figures on them would be too good. Leave "
+            f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. Leave "
             "them out, or train with held_out."
         )

@@ -44,16 +44,16 @@ def judge_file(
         else:
             scores.append(model.network().scores(features))
         truth.append(np.asarray(block.label))
-    found, labels = np.concatenate(scores), np.concatenate(truth)
+    given, labels = np.concatenate(scores), np.concatenate(truth)
     if not isinstance(declared, ClassLabel):
-        said = model.reading.values(found) if isinstance(model, ModelFile) else found
+        said = model.reading.values(given) if isinstance(model, ModelFile) else given
         return judge_numbers(said[:, 0], labels.astype(np.float64), label=label)
     classes = labels.astype(np.int64)
-    if found.shape[1] > 1:
+    if given.shape[1] > 1:
         chances = model.reading.answer == "probabilities"
-        return judge_class_rows(found, classes, names=tuple(declared.classes), chances=chances)
+        return judge_class_rows(given, classes, names=tuple(declared.classes), chances=chances)
     return judge_rows(
-        found[:, 0],
+        given[:, 0],
         classes,
         names=(declared.classes[0], declared.classes[1]),
         threshold=threshold_of_model(model),

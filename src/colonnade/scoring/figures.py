@@ -51,8 +51,8 @@ class ScoreLaw:
     @property
     def above(self) -> Array:
         """For thresholds that fall, each class's share of people whose score is above: from none to all."""
-        found = np.cumsum(self.people[:, ::-1], axis=1) / self.counts[:, None]
-        return np.concatenate([np.zeros((2, 1)), found], axis=1)
+        shares = np.cumsum(self.people[:, ::-1], axis=1) / self.counts[:, None]
+        return np.concatenate([np.zeros((2, 1)), shares], axis=1)
 
 
 def figure_text(value: float, error: float) -> str:
@@ -98,8 +98,8 @@ def average_precision(law: ScoreLaw) -> float:
 def recall_and_precision(law: ScoreLaw) -> tuple[Array, Array]:
     """At thresholds that fall; where nobody is above one, precision is 1."""
     false, true = law.above * law.counts[:, None]
-    found = np.divide(true, true + false, out=np.ones_like(true), where=true + false > 0)
-    return law.above[1], found
+    precision = np.divide(true, true + false, out=np.ones_like(true), where=true + false > 0)
+    return law.above[1], precision
 
 
 def confusion(law: ScoreLaw, threshold: float) -> Array:
@@ -144,19 +144,19 @@ def recalibration(law: ScoreLaw, steps: int = 50) -> tuple[float, float]:
     """
     # A grain of doubt in each class, so that classes that never mix leave a finite slope.
     weights = law.people + 0.5 * law.people.sum(axis=0) / law.people.sum()
-    found = np.array([1.0, 0.0])
+    line = np.array([1.0, 0.0])
     design = np.stack([law.scores, np.ones_like(law.scores)])
     for _ in range(steps):
-        chance = expit(found @ design)
+        chance = expit(line @ design)
         slope = design @ (weights.sum(axis=0) * chance - weights[1])
         curve = (design * (weights.sum(axis=0) * chance * (1.0 - chance))) @ design.T
         step = np.linalg.solve(curve + 1e-9 * np.eye(2), slope)
-        found = found - step / max(1.0, float(np.abs(step).max()))
+        line = line - step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-10:
             break
-    if found[0] < 0.0:
+    if line[0] < 0.0:
         return 0.0, float(logit(np.clip(law.counts[1] / law.counts.sum(), _CLOSE_TO_ONE, 1 - _CLOSE_TO_ONE)))
-    return float(found[0]), float(found[1])
+    return float(line[0]), float(line[1])
 
 
 def threshold_of(rule: str, law: ScoreLaw) -> float:
@@ -217,14 +217,14 @@ def calibration_curve(law: ScoreLaw) -> list[dict[str, float]]:
     chances = expit(law.scores)
     bins = np.minimum((chances * BINS).astype(np.int64), BINS - 1)
     everybody = law.people.sum(axis=0)
-    found = []
+    points = []
     for number in range(BINS):
         inside = bins == number
         people = float(everybody[inside].sum())
         if people > 0:
             said = float(chances[inside] @ everybody[inside] / people)
-            found.append({"said": said, "so": float(law.people[1, inside].sum()) / people, "people": people})
-    return found
+            points.append({"said": said, "so": float(law.people[1, inside].sum()) / people, "people": people})
+    return points
 
 
 def curves(law: ScoreLaw, points: int = 100) -> dict[str, list[list[float]]]:

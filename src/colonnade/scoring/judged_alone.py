@@ -66,11 +66,11 @@ def _classified(
 
 def _rows(table: AlignedTable, *, most: int | None = None) -> tuple[Array, Array]:
     encoder = table.schema.encoder("circle")
-    features, labels, found = [], [], 0
+    features, labels, count = [], [], 0
     for block in table.blocks():
         features.append(encoder.encode(block))
         labels.append(np.asarray(block.label, dtype=np.float64))
-        found += block.rows
-        if most is not None and found >= most:
+        count += block.rows
+        if most is not None and count >= most:
             break
     return np.concatenate(features), np.concatenate(labels)

@@ -10,7 +10,7 @@ from colonnade.errors import ColonnadeError, PlanError
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, model_for, protocol_of, worth_its_charge
-from colonnade.methods.method import Found
+from colonnade.methods.method import TrainingResult
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import NetworkFile, network_parts
 from colonnade.methods.network.plan import EmbeddingsPlan
@@ -60,10 +60,10 @@ def judging_text(job: Job) -> str:
 
 def worth_training(job: Job) -> Callable[[Plan, bool], None]:
     """What refuses a plan of a job, before anything is charged: too few people to learn from, or to judge on."""
-    learnt = worth_its_charge(job)
+    worthwhile = worth_its_charge(job)
 
     def ask(plan: Plan, counts: bool) -> None:
-        learnt(plan, counts)
+        worthwhile(plan, counts)
         if counts and job.held_out is not None and protocol_of(job).scores == "released weights":
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
         if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.coalitions:
@@ -77,17 +77,17 @@ def worth_training(job: Job) -> Callable[[Plan, bool], None]:
 
 
 def judge_trained(
-    job: Job, federation: Federation, found: Found | ColonnadeError, run: Run[Any]
+    job: Job, federation: Federation, result: TrainingResult | ColonnadeError, run: Run[Any]
 ) -> AnyJudged:
     """The judgement of what was trained, or why there is none; None for a job that holds nobody out.
 
     Its noise is such that no total grows by it: the people held out lose at most what those trained on did.
     """
-    if job.held_out is None or isinstance(found, ColonnadeError):
+    if job.held_out is None or isinstance(result, ColonnadeError):
         return None
-    if isinstance(found, NetworkModel):
-        return _judge_network(job, federation, found, run)
-    judging = judging_of_trained(job, found, run, alignment=federation.alignment)
+    if isinstance(result, NetworkModel):
+        return _judge_network(job, federation, result, run)
+    judging = judging_of_trained(job, result, run, alignment=federation.alignment)
     if isinstance(judging, str):
         return judging
     try:
@@ -104,26 +104,28 @@ def judge_trained(
 
 
 def _judge_network(
-    job: Job, federation: Federation, found: NetworkModel, run: Run[Any]
+    job: Job, federation: Federation, model: NetworkModel, run: Run[Any]
 ) -> NetworkJudged | str:
     try:
-        request = scores_within(found.network.design, run.plan, alignment=federation.alignment)
-        return judge_network(federation, found.network, holders_part(job, found, run), request)
+        request = scores_within(model.network.design, run.plan, alignment=federation.alignment)
+        return judge_network(federation, model.network, holders_part(job, model, run), request)
     except ColonnadeError as error:
         return NOT_JUDGED.format(reason=error)
 
 
-def holders_part(job: Job, found: NetworkModel, run: Run[Any]) -> NetworkFile | None:
+def holders_part(job: Job, model: NetworkModel, run: Run[Any]) -> NetworkFile | None:
     """How the label holder of a network reads scores by it; None where the label holder is not."""
-    kind = type(model_for(job, found)).__name__
-    parts = network_parts(kind, found.network, found.privacy, regime=found.statement, run=run.name)
-    return parts.get(found.network.design.receiver)
+    kind = type(model_for(job, model)).__name__
+    parts = network_parts(kind, model.network, model.privacy, regime=model.statement, run=run.name)
+    return parts.get(model.network.design.receiver)
 
 
-def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
+def judging_of_trained(
+    job: Job, result: TrainingResult, run: Run[Any], *, alignment: Alignment
+) -> Judging | str:
     """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
     try:
-        model = model_for(job, found).fit(found)
+        model = model_for(job, result).fit(result)
         plan, limits = run.plan, limits_of(run.plan)
         record = [epsilon for _, unit, epsilon in limits if unit == "record"]
         return judging_of(
@@ -146,8 +148,10 @@ def decided(job: Job, trained: Trained, judged: AnyJudged) -> tuple[AnyJudged, s
         return judged, ""
     if not isinstance(judged, Judged) or not isinstance(judged.judgement, Judgement):
         return judged, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
-    found = judged.judgement.at(rule)
-    model.threshold = found.threshold_by(rule)
-    said = f"{figure_text(model.threshold, found.threshold_error)} ± {error_text(found.threshold_error)}"
+    judgement = judged.judgement.at(rule)
+    model.threshold = judgement.threshold_by(rule)
+    said = (
+        f"{figure_text(model.threshold, judgement.threshold_error)} ± {error_text(judgement.threshold_error)}"
+    )
     note = f"The threshold is {said}: threshold = {rule!r}, read from the people held out."
-    return replace(judged, judgement=found), note
+    return replace(judged, judgement=judgement), note

@@ -155,7 +155,7 @@ def judge_opened(
 
     phi = Phi.of(opened.coefficients, plan, centre, head)
     randomness = KeyedRandomness(hashlib.sha256(f"judgement {opened.run} {head}".encode()).digest())
-    law, found = read(phi)
+    law, estimates = read(phi)
     # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
     # and how far off they are on average, is what noise and smoothing do.
     more = plan.opened_noise.draw((DRAWS, plan.coefficients), randomness)
@@ -172,14 +172,14 @@ def judge_opened(
     smoothed = _SMOOTHED if plan.scores == 1 else _SMOOTHED_REST
     noise: dict[str, float] = {}
     shift: dict[str, float] = {}
-    for name in found:
+    for name in estimates:
         drawn = [item[name] for item in again]
         shift[name] = float(np.mean(drawn)) - truth[name] if drawn and name in smoothed else 0.0
         noise[name] = math.hypot(_spread(drawn), shift[name])
     names = two_names(plan.label.classes, None if plan.scores == 1 else head)
     figures = {
         name: min(max(value - shift[name], 0.0), 1.0) if name in smoothed else value
-        for name, value in found.items()
+        for name, value in estimates.items()
     }
     made = _judgement(law, plan.rows, names, threshold, chances, figures, noise=noise)
     return replace(made, again=tuple(laws))
@@ -206,17 +206,17 @@ def _judgement(
     names: tuple[str, str],
     threshold: float,
     chances: bool,
-    found: dict[str, float],
+    estimates: dict[str, float],
     *,
     noise: dict[str, float],
     exact: bool = False,
 ) -> Judgement:
     beside = commonest(law.counts)
-    randomness = KeyedRandomness(hashlib.sha256(f"sampling {people} {found}".encode()).digest())
+    randomness = KeyedRandomness(hashlib.sha256(f"sampling {people} {estimates}".encode()).digest())
     drawn = [_of_law(_resampled(law, randomness), threshold) for _ in range(DRAWS)]
     figures = {
         name: Figure(value, noise.get(name, 0.0), _spread(item[name] for item in drawn), beside[name])
-        for name, value in found.items()
+        for name, value in estimates.items()
         if chances or name not in _CHANCES
     }
     table = confusion(law, threshold)
@@ -261,5 +261,5 @@ def _resampled(law: ScoreLaw, randomness: Randomness) -> ScoreLaw:
 
 
 def _spread(values: Iterable[float]) -> float:
-    found = list(values)
-    return float(np.std(found, ddof=1)) if len(found) > 1 else 0.0
+    numbers = list(values)
+    return float(np.std(numbers, ddof=1)) if len(numbers) > 1 else 0.0

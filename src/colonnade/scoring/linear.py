@@ -67,11 +67,11 @@ def score_jointly(
         return await scores_session(party, table, asked, terms.get(party.name), lists)
 
     run = federation.run(session, request, trains=False)
-    found: Any = run.result(request.receiver)
+    scored: Any = run.result(request.receiver)
     return JointScores(
-        sums=found.sums,
-        opened=found.sums,
-        ids=tuple(str(person) for person in found.aligned.table.ids()),
+        sums=scored.sums,
+        opened=scored.sums,
+        ids=tuple(str(person) for person in scored.aligned.table.ids()),
         statement=run.plan.statement,
         privacy=run.privacy,
         run=run,

@@ -33,8 +33,8 @@ def expected(
     levels = ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
     steps = np.stack([levels[public_permutation(DRAWS, seed)] for seed in range(sums.shape[1])], axis=1)
     within = np.clip(sums, -most, most)
-    found = np.stack([read(np.clip(within + deviation * step, -most, most)) for step in steps])
-    return np.asarray(found.mean(axis=0)), np.asarray(found.std(axis=0))
+    readings = np.stack([read(np.clip(within + deviation * step, -most, most)) for step in steps])
+    return np.asarray(readings.mean(axis=0)), np.asarray(readings.std(axis=0))
 
 
 def noisy_text(value: float, noise: float, *, probability: bool) -> str:

@@ -61,8 +61,8 @@ def judge_numbers_opened(opened: Opened, *, centre: float) -> NumbersJudged:
     if label is None:
         raise ModelError("there is no label to be judged by.")
     middle = float(plan.label.from_unit(0.0))
-    found = np.asarray(opened.coefficients, dtype=np.float64)
-    residual, truth = (law_of(plan, place, found) for place in (RESIDUAL, LABEL))
+    sums = np.asarray(opened.coefficients, dtype=np.float64)
+    residual, truth = (law_of(plan, place, sums) for place in (RESIDUAL, LABEL))
     shift = middle - centre
 
     # People with just these laws, judged again under fresh noise: how far figures then lie around the truth, and how
@@ -85,7 +85,7 @@ def judge_numbers_opened(opened: Opened, *, centre: float) -> NumbersJudged:
         for name, sampling, beside in _beside(residual, truth, shift, plan.rows)
         if name != "R²" or values["variance"] > CLEAR * noise["variance"]
     }
-    pairs = _pairs(plan, found, centre, values["RMSE"])
+    pairs = _pairs(plan, sums, centre, values["RMSE"])
     return NumbersJudged(plan.rows, label.column, figures, pairs, exact=False)
 
 

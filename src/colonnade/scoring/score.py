@@ -84,13 +84,13 @@ class Stored:
         }
         file = path if path.is_file() and label is None else model_of_label(folder, label)
         if file.is_file():
-            found = load_model(file)
-            if found.party is not None:
+            model = load_model(file)
+            if model.party is not None:
                 raise ModelError(
-                    f"{file} is {found.party}'s part of a model, and a part alone scores nobody. Give the folder of "
+                    f"{file} is {model.party}'s part of a model, and a part alone scores nobody. Give the folder of "
                     "a run in one process, which has all of them."
                 )
-            return cls(found, {}, people)
+            return cls(model, {}, people)
         parts = {
             part.name.removesuffix(f".{MODEL}"): load_model(part) for part in sorted(own.glob(f"*.{MODEL}"))
         }
@@ -149,12 +149,12 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
         left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
         ids = tuple(one for row, one in enumerate(ids) if row not in wrong)
     if isinstance(model, NetworkFile):
-        found = model.network().scores(features)
+        raw = model.network().scores(features)
         statement = f"{IN_ONE_PLACE} {WHOLE}"
     else:
-        found = model.scores(features @ model.weights.T)
+        raw = model.scores(features @ model.weights.T)
         statement = "The weights are released: scoring with them discloses nothing to anybody else."
-    values, predicted = _read(model, found)
+    values, predicted = _read(model, raw)
     said = str(model.privacy)
     return Scores(ids, names_of(model), values, predicted, statement, said, left_out=left_out)
 
@@ -163,13 +163,13 @@ def _usable(
     frame: InputSpec, path: Path, columns: list[Column], id_columns: tuple[str, ...]
 ) -> tuple[Array, Wrong]:
     relation = open_file(path, party="rows", wanted=(*id_columns, *frame.column_names))
-    found: list[Array] = []
+    features: list[Array] = []
     wrong: Wrong = {}
     for block, odd in usable_blocks(relation, columns, size=BLOCK_ROWS):
         wrong |= odd
         if block.rows:
-            found.append(features_of(block, frame))
-    return np.concatenate(found) if found else np.zeros((0, frame.columns)), wrong
+            features.append(features_of(block, frame))
+    return np.concatenate(features) if features else np.zeros((0, frame.columns)), wrong
 
 
 def score_job(
@@ -202,10 +202,10 @@ def score_job(
         delta=delta,
         alignment=federation.alignment,
     )
-    found = score_jointly(
+    scored = score_jointly(
         federation, request, linear_terms(model.frame, model.weights), trained_on=stored.people
     )
-    return read_scores(model, found.sums, found.ids, found.run.plan, privacy=found.privacy)
+    return read_scores(model, scored.sums, scored.ids, scored.run.plan, privacy=scored.privacy)
 
 
 def read_scores(
@@ -264,28 +264,30 @@ def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
     return tuple(names[int(chance > threshold)] for chance in chances[:, 1])
 
 
-def score_rows(found: Scores) -> list[tuple[str, ...]]:
+def score_rows(scores: Scores) -> list[tuple[str, ...]]:
     """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
-    noisy, chances = found.noise is not None, found.predicted is not None
-    beside = tuple(f"± {name}" for name in found.names) if noisy else ()
-    heads = ("id", *found.names, *beside, *(("predicted",) if found.predicted is not None else ()))
+    noisy, chances = scores.noise is not None, scores.predicted is not None
+    beside = tuple(f"± {name}" for name in scores.names) if noisy else ()
+    heads = ("id", *scores.names, *beside, *(("predicted",) if scores.predicted is not None else ()))
     lines = [heads]
-    for place, person in enumerate(found.ids):
-        numbers = [f"{value:.6g}" for value in found.values[place]]
-        if found.noise is not None:
-            pairs = list(zip(found.names, found.values[place], found.noise[place], strict=True))
+    for place, person in enumerate(scores.ids):
+        numbers = [f"{value:.6g}" for value in scores.values[place]]
+        if scores.noise is not None:
+            pairs = list(zip(scores.names, scores.values[place], scores.noise[place], strict=True))
             numbers = [
                 noisy_text(value, noise, probability=chances and name.startswith("probability of "))
                 for name, value, noise in pairs
             ]
             numbers += [noise_text(noise) for _, _, noise in pairs]
-        lines.append((person, *numbers, *((found.predicted[place],) if found.predicted is not None else ())))
+        lines.append(
+            (person, *numbers, *((scores.predicted[place],) if scores.predicted is not None else ()))
+        )
     return lines
 
 
-def scores_csv(found: Scores) -> str:
+def scores_csv(scores: Scores) -> str:
     """Scores as the text of a CSV file."""
-    return csv_text(score_rows(found))
+    return csv_text(score_rows(scores))
 
 
 def _score_by_network(
@@ -294,9 +296,9 @@ def _score_by_network(
     """Each party embeds its own people with its own part; the label holder reads the sums with the fusion model."""
     network = network_of(stored, first)
     known = stored.people if stored.people or is_remembered(first.run, federation) else None
-    found = network.score_people(federation, trained_on=known, epsilon=epsilon, delta=delta)
-    plan = found.run.plan
-    return network_scores(first, found.opened, found.ids, plan, network=network, privacy=found.privacy)
+    scored = network.score_people(federation, trained_on=known, epsilon=epsilon, delta=delta)
+    plan = scored.run.plan
+    return network_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
 
 
 def network_of(stored: Stored, first: NetworkFile) -> Network:

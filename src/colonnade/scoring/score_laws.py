@@ -128,12 +128,12 @@ class Phi:
         scale = np.array(self.head.amplitudes, dtype=np.float64) / plan.gamma * plan.scale
         sums = law.people @ features
         rows = [law.counts[:, None] * plan.scale, sums[:, :m] * scale, sums[:, m:] * scale]
-        found = np.zeros(plan.coefficients)
+        opened = np.zeros(plan.coefficients)
         rest, own = np.concatenate(rows, axis=1)
-        into = plan.of_head(self.place, found)
+        into = plan.of_head(self.place, opened)
         into[:] = rest / (len(into) - 1)
         into[self.place if plan.scores > 1 else 1] = own
-        return found
+        return opened
 
     def _grid(self) -> tuple[Array, Array]:
         grid = np.linspace(-self.head.bound, self.head.bound, POINTS)

@@ -57,11 +57,11 @@ class Need:
     @classmethod
     def parse(cls, text: str) -> Need:
         """From a line of a package's metadata."""
-        found = _REQUIREMENT.match(text)
-        if found is None:
+        match = _REQUIREMENT.match(text)
+        if match is None:
             raise ValueError(f"{text!r} is no requirement")
-        limits = {limit["sign"]: limit["version"] for limit in _LIMIT.finditer(found["limits"])}
-        return cls(found["name"], limits.get(">=", ""), limits.get("<", ""), found["extra"])
+        limits = {limit["sign"]: limit["version"] for limit in _LIMIT.finditer(match["limits"])}
+        return cls(match["name"], limits.get(">=", ""), limits.get("<", ""), match["extra"])
 
     def __str__(self) -> str:
         limits = [f">={self.least}"] * bool(self.least) + [f"<{self.below}"] * bool(self.below)
@@ -73,8 +73,8 @@ class Need:
         >>> Need("nvflare", "2.9", "2.10").fits("2.9.4"), Need("nvflare", "2.9", "2.10").fits("2.10.0")
         (True, False)
         """
-        found = _release(version)
-        return _release(self.least) <= found and not (self.below and found >= _release(self.below))
+        release = _release(version)
+        return _release(self.least) <= release and not (self.below and release >= _release(self.below))
 
     @property
     def problem(self) -> str:

@@ -52,11 +52,11 @@ def _ledgers(folder: Path, parties: Iterable[str]) -> dict[str, Ledger]:
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
-    found = {}
+    ledgers = {}
     for party in parties:
         with suppress(ColonnadeError):
-            found[party] = Ledger.open(PartyFile.load(folder / f"{party}.toml").ledger)
-    return found
+            ledgers[party] = Ledger.open(PartyFile.load(folder / f"{party}.toml").ledger)
+    return ledgers
 
 
 def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Finding]:

@@ -153,19 +153,21 @@ def exclude(
             "--lost-key is for parties. Exclude the administrator, and make them a kit under another name with "
             "`colonnade federation administrator`."
         )
-    found = excluded(folder, administrator_name(member) if is_administrator else member, lost_key=lost_key)
+    exclusions = excluded(
+        folder, administrator_name(member) if is_administrator else member, lost_key=lost_key
+    )
     path = folder / EXCLUDED
     if as_json:
         say_json(
             {
                 "list": str(path),
-                "number": found.number,
+                "number": exclusions.number,
                 "administrator" if is_administrator else "party": member,
             }
         )
         return
     what = f"{member}'s key" if lost_key else member
-    say(f"{what} is excluded by list {found.number}, which the server's kit in {folder} has.")
+    say(f"{what} is excluded by list {exclusions.number}, which the server's kit in {folder} has.")
     say(f"Send {path} to every party: colonnade federation take KIT {EXCLUDED}")
 
 
@@ -183,13 +185,13 @@ def take(
     from colonnade.runtime.exclusion import install
     from colonnade.runtime.kit import Kit
 
-    found = Kit.load(kit)
-    exclusions = install(found.path, given, found.trust().root)
+    own = Kit.load(kit)
+    exclusions = install(own.path, given, own.trust().root)
     names = [name for name, _, _ in exclusions.entries]
     if as_json:
-        say_json({"kit": str(found.path), "number": exclusions.number, "excluded": names})
+        say_json({"kit": str(own.path), "number": exclusions.number, "excluded": names})
         return
-    say(f"{found.path} has list {exclusions.number}: {', '.join(names) or 'nobody'} excluded.")
+    say(f"{own.path} has list {exclusions.number}: {', '.join(names) or 'nobody'} excluded.")
 
 
 def spaced(fingerprint: str) -> str:

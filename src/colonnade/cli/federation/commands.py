@@ -248,8 +248,8 @@ def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
     if not policy.exists():
         off = "" if invitation.submission == "two" else "# "
         policy.write_text(POLICY.format(party=party, off=off), encoding="utf-8")
-    found = identity.fingerprint(made.identity().certificate)
-    return {"kit": str(kit), "policy": str(policy), "fingerprint": found}
+    print_of_key = identity.fingerprint(made.identity().certificate)
+    return {"kit": str(kit), "policy": str(policy), "fingerprint": print_of_key}
 
 
 def _check_name(party: str, option: str) -> None:

@@ -150,13 +150,13 @@ def _train(
     ended = wait_for(session, job_id)
     if ended["state"] != "finished":
         raise ProtocolError(f"job {name}: {ended.get('reason', ended['state'])}")
-    found = {party: kits[party].run_folder(job_id) for party in PARTIES}
+    folders = {party: kits[party].run_folder(job_id) for party in PARTIES}
     # How long it took the parties themselves know; who submits is not told.
-    noted = [json.loads((path / OUTCOME).read_text("utf-8")) for path in found.values()]
+    noted = [json.loads((path / OUTCOME).read_text("utf-8")) for path in folders.values()]
     sent, seconds = sum(each["bytes_sent"] for each in noted), max(each["seconds"] for each in noted)
     alone = _alone(folder, job)
     numbers = {party: _numbers(alone, party) for party in PARTIES}
-    same = all(_numbers(path, party) == numbers[party] for party, path in found.items())
+    same = all(_numbers(path, party) == numbers[party] for party, path in folders.items())
     compared = sum(len(each) for each in numbers.values())
     tell(
         f"{name}: trained in {seconds:.1f} s, {sent} bytes sealed. "
@@ -176,15 +176,15 @@ def _alone(folder: Path, job: Job) -> Path:
     """The folder of the same job in one process, with the same seeds and ledgers that end with it."""
     from colonnade.federation.federation import Federation
     from colonnade.federation.party_file import PartyFile
-    from colonnade.federation.train import found_for
+    from colonnade.federation.train import result_for
     from colonnade.report.run_folder import write_run
 
     files = [PartyFile.load(folder / f"{party}.toml") for party in PARTIES]
     federation = Federation([file.table() for file in files], budget=(BUDGET, 1e-5), noise_seed=SEED)
-    found = found_for(job, federation)
+    result = result_for(job, federation)
     run = folder / "one-process" / job.method
     run.mkdir(parents=True)
-    write_run(run, job, federation.runs[-1], federation, found)
+    write_run(run, job, federation.runs[-1], federation, result)
     return run
 
 

@@ -132,11 +132,11 @@ def status(
     """
     from colonnade.runtime.kit import Kit
 
-    found = Kit.load(kit)
-    if found.kind == "admin":
+    place = Kit.load(kit)
+    if place.kind == "admin":
         from colonnade.runtime.operations import Administration
 
-        with Administration(found) as session:
+        with Administration(place) as session:
             jobs = [session.status(job_id)] if job_id else session.jobs()
         facts = [
             {
@@ -147,7 +147,7 @@ def status(
             for job in jobs
         ]
     else:
-        facts = [_outcome(found, path.name) for path in sorted((found.path / "runs").glob(job_id or "*"))]
+        facts = [_outcome(place, path.name) for path in sorted((place.path / "runs").glob(job_id or "*"))]
     if as_json:
         say_json(facts)
         return
@@ -168,15 +168,15 @@ def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
     from colonnade.federation.own_files import LOG
     from colonnade.runtime.kit import Kit
 
-    found = Kit.load(kit)
-    if found.kind == "admin":
+    place = Kit.load(kit)
+    if place.kind == "admin":
         from colonnade.runtime.operations import Administration
 
-        with Administration(found) as session, tempfile.TemporaryDirectory() as folder:
+        with Administration(place) as session, tempfile.TemporaryDirectory() as folder:
             logs = list(session.download(job_id, Path(folder)).rglob(LOG))
             text = logs[0].read_text(encoding="utf-8") if logs else ""
     else:
-        path = found.run_folder(job_id) / LOG
+        path = place.run_folder(job_id) / LOG
         text = path.read_text(encoding="utf-8") if path.exists() else ""
     if not text:
         raise InputError(
@@ -230,8 +230,8 @@ def _submit(
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import Administration
 
-    found, asked = Kit.load(kit), parse_job(text)
-    with Administration(found) as session:
+    place, asked = Kit.load(kit), parse_job(text)
+    with Administration(place) as session:
         absent = sorted(set(asked.parties) - set(session.parties()))
         if absent:
             raise RemoteProtocolError(
@@ -241,7 +241,7 @@ def _submit(
         job_id = session.submit(
             text, name=asked.name, parties=asked.parties, resumes=resumes, proposal=proposal
         )
-        kept = found.path / SUBMITTED / f"{job_id}.json"
+        kept = place.path / SUBMITTED / f"{job_id}.json"
         kept.parent.mkdir(exist_ok=True)
         facts = {"job": text, "resumes": resumes, **({"proposal": proposal} if proposal else {})}
         kept.write_text(json.dumps(facts), encoding="utf-8")
@@ -290,5 +290,10 @@ def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
         return {"id": job_id, "name": "", "state": state}
     if not path.exists():
         return {"id": job_id, "name": "", "state": "running, or its process ended without a word"}
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return {"id": job_id, "name": found["job"], "state": found["state"], "reason": found.get("reason", "")}
+    outcome = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        "id": job_id,
+        "name": outcome["job"],
+        "state": outcome["state"],
+        "reason": outcome.get("reason", ""),
+    }

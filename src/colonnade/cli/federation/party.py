@@ -89,59 +89,59 @@ def start(
     from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, process_group
 
-    found = Kit.load(kit)
-    if found.kind == "admin":
+    place = Kit.load(kit)
+    if place.kind == "admin":
         raise KitError(
             f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
         )
-    if found.kind == "server" and (party or policy or score):
+    if place.kind == "server" and (party or policy or score):
         raise InputError(
             f"--party, --policy and --score are for a party's kit, and {kit} is the server's, which holds no data."
         )
-    check_startable(found)
-    if found.kind == "server" and answers(found.address):
+    check_startable(place)
+    if place.kind == "server" and answers(place.address):
         raise InputError(
-            f"port {found.address[1]} is in use by another program. End that one, or make the federation with "
+            f"port {place.address[1]} is in use by another program. End that one, or make the federation with "
             "another --port."
         )
     if metrics is not None and not 0 <= metrics < 1 << 16:
         raise InputError(f"--metrics: port {metrics} does not exist; ports are 1 to 65535.")
-    site = site_facts(found, party=party, policy=policy, score=score, pins=pin, noise_seed=noise_seed)
-    if found.kind == "party":
-        check_site(found, site)
-    found.tell_site(site)
-    for job in reconcile(found):
+    site = site_facts(place, party=party, policy=policy, score=score, pins=pin, noise_seed=noise_seed)
+    if place.kind == "party":
+        check_site(place, site)
+    place.tell_site(site)
+    for job in reconcile(place):
         note(
             f"job {job} had no outcome: its process ended without a word. `colonnade job status` says so now."
         )
-    if found.kind == "party":
-        check_way(found)
-        wait_for_server(found)
-        if why := refusal(found):
-            raise KitError(f"{found.path}: {why}.")
+    if place.kind == "party":
+        check_way(place)
+        wait_for_server(place)
+        if why := refusal(place):
+            raise KitError(f"{place.path}: {why}.")
     code = 0
-    told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
+    told = contextlib.nullcontext() if metrics is None else served(Tally(place), metrics)
     with contextlib.suppress(KeyboardInterrupt), told, process_group() as begin:
-        process = begin(found)
+        process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
         # up before the server could say so: it is asked again.
         for attempt in range(ATTEMPTS):
-            while process.poll() is None and not connected(found):
+            while process.poll() is None and not connected(place):
                 time.sleep(GLANCE_SECONDS)
-            if process.poll() is None or found.kind == "server" or attempt == ATTEMPTS - 1:
+            if process.poll() is None or place.kind == "server" or attempt == ATTEMPTS - 1:
                 break
-            check_refused(found)
-            process = begin(found)
-        host, port = found.address
-        facts = {"kit": str(found.path), "name": found.identity().name, "process": process.pid}
+            check_refused(place)
+            process = begin(place)
+        host, port = place.address
+        facts = {"kit": str(place.path), "name": place.identity().name, "process": process.pid}
         if process.poll() is None:
-            here = f"listens on port {port}" if found.kind == "server" else f"is connected to {host}:{port}"
+            here = f"listens on port {port}" if place.kind == "server" else f"is connected to {host}:{port}"
             say_json(facts) if as_json else say(f"{facts['name']} {here}. Ctrl-C ends it.")
-        code = attend(found, process)
-    check_refused(found)
+        code = attend(place, process)
+    check_refused(place)
     if code:
         raise KitError(
-            f"{found.path}: FLARE's process ended with code {code}. {found.path / CONSOLE} and "
+            f"{place.path}: FLARE's process ended with code {code}. {place.path / CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
 

@@ -24,12 +24,12 @@ def health(
     from colonnade.federation.health import health as measured
     from colonnade.runtime.kit import Kit
 
-    found = Kit.load(kit)
-    if found.kind == "admin":
+    place = Kit.load(kit)
+    if place.kind == "admin":
         raise InputError(
             f"{kit} is an administrator's kit, which runs nothing. Name a party's or the server's."
         )
-    facts = measured(found)
+    facts = measured(place)
     if as_json:
         say_json(facts.to_data())
     else:
@@ -66,11 +66,11 @@ def clean(
     from colonnade.federation.cleaning import clean as cleaned
     from colonnade.runtime.kit import Kit
 
-    found = cleaned(Kit.load(kit), days=days, only_say=only_say)
+    destroyed = cleaned(Kit.load(kit), days=days, only_say=only_say)
     if as_json:
-        say_json({"destroyed": [str(path) for path in found], "dry_run": only_say})
+        say_json({"destroyed": [str(path) for path in destroyed], "dry_run": only_say})
         return
-    for path in found:
+    for path in destroyed:
         say(f"{'would destroy' if only_say else 'destroyed'} {path}")
-    if not found:
+    if not destroyed:
         say("There is nothing to destroy.")

@@ -39,13 +39,13 @@ def requests(
     """
     from colonnade.federation.approval import list_requests
 
-    found = list_requests(_party(kit), ended=ended)
+    waiting = list_requests(_party(kit), ended=ended)
     if as_json:
-        say_json([_facts(request) for request in found])
+        say_json([_facts(request) for request in waiting])
         return
-    if not found:
+    if not waiting:
         say("No job waits for approval.")
-    for number, request in enumerate(found):
+    for number, request in enumerate(waiting):
         if number:
             say("")
         _say(request, kit)
@@ -103,8 +103,8 @@ def approver(
 
       colonnade party approver ada.key
     """
-    found = _key(key)
-    public = found.public.hex() if found is not None else ""
+    own = _key(key)
+    public = own.public.hex() if own is not None else ""
     say_json({"key": str(key), "public": public}) if as_json else say(public)
 
 

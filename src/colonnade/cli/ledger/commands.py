@@ -100,8 +100,10 @@ def ledger(
 
         begin_anew(party, reason)
     witnesses = [witness_of(path) for path in witness]
-    facts, entries, book = verified(party, witnesses, signer)
-    written = write_files(entries, book, facts["party"], table=table, picture=picture, export=export, key=key)
+    facts, entries, state = verified(party, witnesses, signer)
+    written = write_files(
+        entries, state, facts["party"], table=table, picture=picture, export=export, key=key
+    )
     if as_json:
         say_json({**facts, "written": written})
         return

@@ -48,9 +48,9 @@ def verified(
             [receipt for peer in witnesses for receipt in peer.receipts(ledger.party)]
         ).receipts
         entries, extra = ledger.entries(), {}
-    facts, book = entries_facts(entries)
+    facts, state = entries_facts(entries)
     for total in facts["totals"]:
-        total["fits"] = remaining_epsilon(book, Account(total["dataset"], total["unit"], total["observer"]))
+        total["fits"] = remaining_epsilon(state, Account(total["dataset"], total["unit"], total["observer"]))
     return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
 
 

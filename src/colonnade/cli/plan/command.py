@@ -163,10 +163,10 @@ def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
     """How many people each party holds: those in common, unless --held says more."""
     from colonnade.data.declaring import nearest
 
-    found = dict.fromkeys(job.parties, common)
+    held = dict.fromkeys(job.parties, common)
     for text in given:
         party, _, number = text.partition("=")
-        if party not in found:
+        if party not in held:
             raise InputError(
                 f"--held {text}: {party!r} is not among the parties ({', '.join(job.parties)})."
                 + nearest(party, job.parties)
@@ -175,8 +175,8 @@ def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
             raise InputError(
                 f"--held {text}: wanted {party}= and a number from {common}, which all parties have in common."
             )
-        found[party] = int(number)
-    return found
+        held[party] = int(number)
+    return held
 
 
 def _named(job: Job, listed: str | None) -> frozenset[str] | None:

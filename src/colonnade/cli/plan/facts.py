@@ -17,7 +17,7 @@ from colonnade.forecast.default import left_open, settle, trained_on
 from colonnade.forecast.expected import expected_loss
 from colonnade.forecast.forecast import ERRORS
 from colonnade.forecast.machine import Machine, NetworkLink
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.plan_job import (
     coding_advice,
     features_of,
@@ -121,21 +121,21 @@ def _chosen(
 ) -> tuple[Choice, Machine | None, Cost | None]:
     """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
     here = Machine.measured() if measured else None
-    rehearsals = Rehearsals(schemas, effort=effort)
+    pilot_runs = PilotRuns(schemas, effort=effort)
     matching = matching_cost(planned.group, schemas, alignment=job.alignment, rows=common, held=held)
-    found = candidates(
+    entries = candidates(
         job,
         planned,
         schemas,
         files=files,
-        rehearsals=rehearsals,
+        pilot_runs=pilot_runs,
         matching=matching,
         simulated=simulated,
         named=named,
         work=work,
     )
-    exact = error_without_privacy(job, planned, rehearsals) if simulated else None
-    return choose(found, without_privacy=exact), here, matching
+    exact = error_without_privacy(job, planned, pilot_runs) if simulated else None
+    return choose(entries, without_privacy=exact), here, matching
 
 
 def _matching_facts(

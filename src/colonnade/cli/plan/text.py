@@ -125,17 +125,17 @@ def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
     """What noise will cost in accuracy, as far as public tables say."""
     from colonnade.forecast.expected import HALF_A_POINT, PAST_THE_LAW
 
-    found = facts["expected"]
-    if found is None:
+    expected = facts["expected"]
+    if expected is None:
         return []
-    lost, low, high = (f"{100 * found[name]:.1f}" for name in ("lost", "low", "high"))
-    if found["lost"] > PAST_THE_LAW:
+    lost, low, high = (f"{100 * expected[name]:.1f}" for name in ("lost", "low", "high"))
+    if expected["lost"] > PAST_THE_LAW:
         said = f"More than {100 * PAST_THE_LAW:.0f} points of accuracy are lost to noise: such a model says little."
-    elif found["lost"] < HALF_A_POINT:
+    elif expected["lost"] < HALF_A_POINT:
         said = f"Less than half a point of accuracy is lost to noise, {high} at most on four tables in five."
     else:
         said = f"About {lost} points of accuracy are lost to noise, {low} to {high} on four tables in five."
-    people = f"{float(format(found['people_for_a_point'], '.2g')):,.0f}"
+    people = f"{float(format(expected['people_for_a_point'], '.2g')):,.0f}"
     said += f" With {people} people most tables lose less than a point (docs/what-to-expect.md)."
     return ["", "What to expect", *wrapped([said], columns)]
 
@@ -179,11 +179,11 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     """How to read the table, and what is missing from it; `verbose` has noise and ε of every method too."""
     methods, line = facts["methods"], facts["line"]
     made = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}
-    found = []
+    notes = []
     if any(each["expected"] is not None for each in made.values()):
         exact = facts["without_privacy"]
         against = "" if exact is None else f" A model without privacy has {exact:.3f}."
-        found.append(
+        notes.append(
             f"Error: {facts['error']}, simulated on invented people with the declared columns; the real one depends on "
             f"the real people, the order of methods less so.{against}"
         )
@@ -193,42 +193,42 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
         if each["expected"] is not None and each["expected"]["rows"] < facts["rows"]
     ]
     if fewer:
-        found.append(f"Simulated on fewer people, so that the error is an upper figure: {', '.join(fewer)}.")
-    found += [
+        notes.append(f"Simulated on fewer people, so that the error is an upper figure: {', '.join(fewer)}.")
+    notes += [
         f"No prediction of the error of {name}: {each['unknown']}."
         for name, each in made.items()
         if each["expected"] is None
     ]
-    found += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
+    notes += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
     passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
     if passed:
-        found.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
+        notes.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
     noises = [
         f"{name}: {each['noise']['standard_deviation']:.3g} on {each['noise']['on']}"
         for name, each in made.items()
         if each["noise"] is not None
     ]
     if noises and verbose:
-        found.append(f"Noise, standard deviation. {'; '.join(noises)}.")
+        notes.append(f"Noise, standard deviation. {'; '.join(noises)}.")
     if verbose:
-        found += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
+        notes += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
     elif len(made) > 1:
-        found.append("The noise of each method, and its ε by observer, are shown with --verbose.")
+        notes.append("The noise of each method, and its ε by observer, are shown with --verbose.")
     if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
-        found.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
+        notes.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
     if facts["held_out"]:
-        found.append(
+        notes.append(
             f"Of {facts['common']:,} people in common {facts['held_out']:g} are held out. {facts['judging']}"
         )
     if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["common"]}:
-        found.append(
+        notes.append(
             "Everybody is taken to hold the same people in the same order. If not, ids are matched, which sends more "
             "and takes longer: say with --held how many people each party holds."
         )
     if facts["matching"] is not None:
         matching = facts["matching"]
         listed = ", ".join(f"{party} {count:,}" for party, count in facts["people"].items())
-        found.append(
+        notes.append(
             f"Ids are matched {_WAYS[matching['by']]} (alignment {facts['alignment']}; {listed}): "
             f"{size_text(matching['bytes'])} and {duration_text(matching['seconds'])} of every method's figures."
         )
@@ -240,11 +240,11 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     )
     parts = [name for name, each in made.items() if each["rehearsed"] != "whole"]
     inferred = f" Rehearsed in part: {', '.join(parts)}." if parts else ""
-    found.append(
+    notes.append(
         f"Time on {where}, {facts['machine']['cores']} cores, {lines}. Memory is that of all parties' arrays, with "
         f"{size_text(facts['held'])} of matched rows on top.{inferred}"
     )
-    return found
+    return notes
 
 
 def _wide(bandwidth: float | None) -> str:

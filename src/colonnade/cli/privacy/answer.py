@@ -81,8 +81,8 @@ def answer(family: Family, question: Question, wanted: Wanted) -> None:
     if wanted.plot is not None:
         check_plot_path(wanted.plot)
     try:
-        found = work_out(family, question)
-        lines = curve(found, wanted.against) if wanted.plot is not None else ()
+        solution = work_out(family, question)
+        lines = curve(solution, wanted.against) if wanted.plot is not None else ()
     except (ValueError, TypeError) as error:
         # Pure functions speak of their own arguments, which are what the user gave.
         raise PlanError(f"{error}.") from None
@@ -92,9 +92,9 @@ def answer(family: Family, question: Question, wanted: Wanted) -> None:
             if wanted.against == "delta"
             else Axes(f"number of {family.repeats}", "ε", whole_x=True)
         )
-        title = f"{family.mechanism}, {family.parameter} = {number_text(found.parameter)}"
+        title = f"{family.mechanism}, {family.parameter} = {number_text(solution.parameter)}"
         draw(wanted.plot, lines, axes, title=title)
-    data = as_data(found, wanted, lines)
+    data = as_data(solution, wanted, lines)
     if wanted.as_json:
         say_json(data)
     else:
@@ -134,16 +134,16 @@ def _guaranteed(view: View, delta: float) -> Guarantee:
     return Guarantee(view.observer, view.unit, cost.epsilon, cost.delta, view.assumption, cost.method)
 
 
-def curve(found: Answer, against: Against) -> tuple[Series, ...]:
+def curve(solution: Answer, against: Against) -> tuple[Series, ...]:
     """ε of every observer over δ, or over the number of repetitions; points that are refused are left out."""
-    family, question = found.family, found.question
-    points: list[list[tuple[float, float]]] = [[] for _ in found.views]
+    family, question = solution.family, solution.question
+    points: list[list[tuple[float, float]]] = [[] for _ in solution.views]
     if against == "delta":
-        places = [(10.0**exponent, found.views, 10.0**exponent) for exponent in _DELTA_EXPONENTS]
+        places = [(10.0**exponent, solution.views, 10.0**exponent) for exponent in _DELTA_EXPONENTS]
     else:
         most = question.times if question.times > 1 else _USUAL_TIMES
         counts = sorted({1, *(math.ceil(most * step / _MOST_POINTS) for step in range(1, _MOST_POINTS + 1))})
-        places = [(float(count), family.views(found.parameter, count), question.delta) for count in counts]
+        places = [(float(count), family.views(solution.parameter, count), question.delta) for count in counts]
     for x, views, delta in places:
         for place, view in enumerate(views):
             try:
@@ -151,27 +151,27 @@ def curve(found: Answer, against: Against) -> tuple[Series, ...]:
             except PrivacyError:
                 continue
     lines = []
-    for view, pairs in zip(found.views, points, strict=True):
+    for view, pairs in zip(solution.views, points, strict=True):
         if pairs:
             xs, ys = zip(*pairs, strict=True)
             lines.append(Series(f"{view.observer.name}, {view.unit.name}", xs, ys))
     return tuple(lines)
 
 
-def as_data(found: Answer, wanted: Wanted, lines: tuple[Series, ...]) -> dict[str, Any]:
+def as_data(solution: Answer, wanted: Wanted, lines: tuple[Series, ...]) -> dict[str, Any]:
     """The answer as one object."""
-    family, question = found.family, found.question
-    figures = family.paper(found.parameter, question.times, question.delta) if family.paper else ()
+    family, question = solution.family, solution.question
+    figures = family.paper(solution.parameter, question.times, question.delta) if family.paper else ()
     return {
         "mechanism": family.mechanism,
         "given": {name: _plain(value) for name, value in question.given.items() if value is not None},
         "noise": {
             "name": family.parameter,
-            "value": float(found.parameter),
-            "exact": str(found.parameter),
+            "value": float(solution.parameter),
+            "exact": str(solution.parameter),
             "calibrated": None
             if question.epsilon is None
-            else {"epsilon": question.epsilon, "delta": question.delta, "for": found.whom},
+            else {"epsilon": question.epsilon, "delta": question.delta, "for": solution.whom},
         },
         "delta": question.delta,
         "times": question.times,
@@ -188,7 +188,7 @@ def as_data(found: Answer, wanted: Wanted, lines: tuple[Series, ...]) -> dict[st
                 "sentence": str(item),
                 "event": event_to_data(view.event),
             }
-            for item, view in zip(found.guarantees, found.views, strict=True)
+            for item, view in zip(solution.guarantees, solution.views, strict=True)
         ],
         "notes": [ROUNDED, *family.notes],
         "paper": [

@@ -177,11 +177,11 @@ def free_name(name: Path) -> Path:
     >>> free_name(Path("no such folder"))
     PosixPath('no such folder')
     """
-    found, number = name, 1
-    while _exists(found):
+    path, number = name, 1
+    while _exists(path):
         number += 1
-        found = name.with_name(f"{name.name}-{number}")
-    return found
+        path = name.with_name(f"{name.name}-{number}")
+    return path
 
 
 @contextmanager

@@ -56,18 +56,18 @@ def runs(
     else:
         places = (folder,) if is_run(folder) else runs_in(folder)
     ended = (*map(read_or_damaged, places), *unfinished_in(folder))
-    found = [run_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
+    listed = [run_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
     if as_json:
-        say_json({"folder": str(folder), "runs": found})
+        say_json({"folder": str(folder), "runs": listed})
         return
-    if not found:
+    if not listed:
         made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
         say(f"There are no runs in {folder}; {made}.")
         return
     from colonnade.report.plain import table_lines
 
-    rows = [tuple("" if value is None else str(value) for value in line.values()) for line in found]
-    for text in table_lines([tuple(found[0]), *rows], width()):
+    rows = [tuple("" if value is None else str(value) for value in line.values()) for line in listed]
+    for text in table_lines([tuple(listed[0]), *rows], width()):
         say(text)
 
 

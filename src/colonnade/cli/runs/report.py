@@ -41,22 +41,22 @@ def report(
     as_json: bool = AS_JSON,
 ) -> None:
     """Make the page of a run again from its facts."""
-    found = with_facts(find_run(run))
-    if found.failed:
-        raise InputError(_failed(found))
-    tell_unsealed(found)
+    folder = with_facts(find_run(run))
+    if folder.failed:
+        raise InputError(_failed(folder))
+    tell_unsealed(folder)
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameTaken(f"--output: {output} exists already. Name another file.")
     if label is not None:
         from colonnade.report.labels import facts_of_label
 
-        found = replace(found, facts=facts_of_label(found.facts, label))
-    with readable(found):
-        page = page_of(found, beside)
-    target = output or found.path / "report.html"
+        folder = replace(folder, facts=facts_of_label(folder.facts, label))
+    with readable(folder):
+        page = page_of(folder, beside)
+    target = output or folder.path / "report.html"
     write_page(target, page)
     if as_json:
-        say_json({"run": str(found.path), "report": str(target)})
+        say_json({"run": str(folder.path), "report": str(target)})
         return
     say(f"Report: {target}")
 
@@ -75,25 +75,25 @@ def page_of(run: RunFolder, beside: Sequence[Path] = ()) -> str:
 
 def _facts(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError:
         raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since it was written.") from None
-    return found if isinstance(found, dict) else {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _section(folder: Path) -> dict[str, Any]:
     from colonnade.report.beside import section_of
 
     named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]
-    found = section_of(_facts(named[0] if named else folder / "facts.json"))
-    if found is None:
+    section = section_of(_facts(named[0] if named else folder / "facts.json"))
+    if section is None:
         raise InputError(
             f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "
             "`colonnade compare` made; what `colonnade audit RUN` found is shown without being named."
         )
-    return found
+    return section
 
 
 def _failed(run: RunFolder) -> str:

@@ -29,25 +29,25 @@ def show(
     as_json: bool = AS_JSON,
 ) -> None:
     """Show what a run learnt, what it cost, and what each observer could learn from it."""
-    found = find_run(run)
-    tell_unsealed(found)
+    folder = find_run(run)
+    tell_unsealed(folder)
     if label is not None:
         from colonnade.report.labels import facts_of_label
 
-        found = replace(found, facts=facts_of_label(found.facts, label))
+        folder = replace(folder, facts=facts_of_label(folder.facts, label))
     if as_json:
-        say_json(found.facts)
+        say_json(folder.facts)
         return
-    with readable(found):
-        if found.noted:
-            say(noted_text(found))
+    with readable(folder):
+        if folder.noted:
+            say(noted_text(folder))
             return
-        if found.failed:
-            say(failure_text(found.facts, width=width()))
+        if folder.failed:
+            say(failure_text(folder.facts, width=width()))
             return
         from colonnade.report.text import run_text
 
-        text = run_text(found.facts, width=width(), verbose=verbose)
+        text = run_text(folder.facts, width=width(), verbose=verbose)
     say(text)
 
 

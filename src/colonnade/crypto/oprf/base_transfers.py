@@ -63,18 +63,18 @@ class Dealer:
     def seeds(self, answers: bytes) -> list[tuple[bytes, bytes]]:
         """Both seeds of every transfer that the chooser answered."""
         shift = _negative(_eight_times(_point(self.key)))
-        found = []
+        seeds = []
         for place, start in enumerate(range(0, len(answers), POINT_BYTES)):
             answer = answers[start : start + POINT_BYTES]
             there = _signed_point(answer)
             other = _added(there, shift)
-            found.append(
+            seeds.append(
                 (
                     self._seed(there, answer, place),
                     self._seed(other, answer, place),
                 )
             )
-        return found
+        return seeds
 
     def _seed(self, point: Point, answer: bytes, place: int) -> bytes:
         return _seed(self.domain, self.key, answer, place, _times(self._scalar, _u_bytes(point)))

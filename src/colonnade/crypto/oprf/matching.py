@@ -46,6 +46,6 @@ class Matching:
 def _every(room: NDArray[np.uint8], count: int, size: int, dtype: str, offset: int) -> NDArray[Any]:
     """The number that begins so far into every `size` bytes, without what belongs to the next ones."""
     width = max(0, min(np.dtype(dtype).itemsize, size - offset))
-    found: NDArray[Any] = np.ndarray((count,), dtype, room, offset, (size,)).copy()
-    found &= found.dtype.type((1 << (8 * width)) - 1)
-    return found
+    values: NDArray[Any] = np.ndarray((count,), dtype, room, offset, (size,)).copy()
+    values &= values.dtype.type((1 << (8 * width)) - 1)
+    return values

@@ -135,12 +135,12 @@ def _search(bins: Any, table: Any, start: Any, came: Any, queue: Any) -> bool:
             queue[seen] = place
             seen += 1
     at = 0
-    found = np.int32(-1)
+    free = np.int32(-1)
     while at < seen:
         place = queue[at]
         at += 1
         if table[place] == EMPTY:
-            found = place
+            free = place
             break
         for way in range(3):
             onward = bins[table[place], way]
@@ -148,12 +148,12 @@ def _search(bins: Any, table: Any, start: Any, came: Any, queue: Any) -> bool:
                 came[onward] = place
                 queue[seen] = onward
                 seen += 1
-    if found >= 0:
-        place = found
+    if free >= 0:
+        place = free
         while came[place] >= 0:
             table[place] = table[came[place]]
             place = came[place]
         table[place] = start
     for visited in range(seen):
         came[queue[visited]] = -2
-    return bool(found >= 0)
+    return bool(free >= 0)

@@ -38,14 +38,14 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
         return float(loss.values(scores, everybody).mean() + (held * weights**2).sum() / 2), slope.ravel()
 
     with few_threads(bordered.size):
-        found = minimize(
+        solution = minimize(
             objective,
             np.zeros(loss.outputs * (width + 1)),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-13, "gtol": _FLAT},
         )
-    weights = np.asarray(found.x).reshape(loss.outputs, width + 1)
+    weights = np.asarray(solution.x).reshape(loss.outputs, width + 1)
     return weights[:, :-1], weights[:, -1]
 
 

@@ -69,8 +69,8 @@ def without_privacy(federation: Federation, asked: TrainingSpec) -> TrainedModel
         occurring, classes = np.unique(rows.labels, return_inverse=True)
         if len(occurring) < 2:
             raise DataError("only one class occurs among the rows, so there is nothing to tell apart.")
-        found = exact_classes(rows.features, classes, penalty=_PENALTY)
-        coefficients, intercepts = _of_all_classes(*found, occurring, width=rows.plan.label.width)
+        fitted = exact_classes(rows.features, classes, penalty=_PENALTY)
+        coefficients, intercepts = _of_all_classes(*fitted, occurring, width=rows.plan.label.width)
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
 
 
@@ -107,7 +107,9 @@ def frank_wolfe(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     randomness = federation.randomness("trusted party")
     weights = wander(features, rows.loss, plan, bound=bound, randomness=randomness)
     weights[:-1] *= scale
-    return _learnt(rows, weights[None, :], rows.privacy(plan.event, reproducible=randomness.reproducible))
+    return _linear_model(
+        rows, weights[None, :], rows.privacy(plan.event, reproducible=randomness.reproducible)
+    )
 
 
 def _descended(federation: Federation, asked: TrainingSpec, law: Law) -> TrainedModel:
@@ -133,10 +135,12 @@ def _descended(federation: Federation, asked: TrainingSpec, law: Law) -> Trained
         randomness=randomness,
     )
     delta = None if law == "gaussian" else 0.0
-    return _learnt(rows, weights, rows.privacy(plan.event, delta=delta, reproducible=randomness.reproducible))
+    return _linear_model(
+        rows, weights, rows.privacy(plan.event, delta=delta, reproducible=randomness.reproducible)
+    )
 
 
-def _learnt(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:
+def _linear_model(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:
     """Weights with the constant's last, back in the label's own units."""
     label = rows.plan.label
     coefficients, intercepts = weights[:, :-1], weights[:, -1]

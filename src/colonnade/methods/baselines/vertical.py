@@ -127,11 +127,11 @@ def exactly(
     order = [owner for owner in parts if owner != active] + [active]
     features = np.concatenate([parts[owner] for owner in order] + [constant], axis=1)
     labels = np.concatenate([block.label for block in tables[active].blocks() if block.label is not None])
-    found = solve(features, loss.targets(label, labels), loss=loss, penalty=options.penalties())
+    solution = solve(features, loss.targets(label, labels), loss=loss, penalty=options.penalties())
     weights, start = {}, 0
     for owner in order:
         width = parts[owner].shape[1] + (owner == active)
-        weights[owner] = found[start : start + width]
+        weights[owner] = solution[start : start + width]
         start += width
     for owner in group.owners:
         weights.setdefault(owner, np.zeros(clipped.encoders[owner].width))

@@ -28,14 +28,14 @@ def encrypted_experiments(
 ) -> list[Experiment]:
     """Every owner with two values of the others' part of the first record."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    found = []
+    experiments = []
     for claim in claims:
         owner = next(name for name in plan.group.owners if PartyView(name).name == claim.observer)
         others = [other for other in plan.group.owners if other != owner]
         # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
         record = mixed(low, high, [owner])
         worlds = [together([first, rest]) for first in (record, mixed(record, high, others))]
-        found.append(
+        experiments.append(
             Experiment(
                 "neighbours",
                 (claim,),
@@ -46,7 +46,7 @@ def encrypted_experiments(
                 "the others' noisy scores of the record, solved for from the sums that it decrypted",
             )
         )
-    return found
+    return experiments
 
 
 def _statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Array]:
@@ -55,7 +55,7 @@ def _statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Ar
         block = session.people[owner]
         features = plan.quantizers[owner].quantize(block) / plan.request.gamma
         labels = None if block.label is None else 2.0 * block.label - 1.0
-        found = 0.0
+        score = 0.0
         for look in Sight(plan, owner, diary, features, labels).looks:
             own = look.own_scores if labels is None else look.own_scores - 2.0 * labels[look.rows]
             others = look.coefficients - own
@@ -64,9 +64,9 @@ def _statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Ar
                 continue
             if owner != plan.active:
                 # −2y of the record, y going from −1 to 1.
-                found -= float(others[here][0])
+                score -= float(others[here][0])
             elif (~here).any():
-                found -= float(others[here][0] * others[~here].mean())
-        return np.array([found])
+                score -= float(others[here][0] * others[~here].mean())
+        return np.array([score])
 
     return statistic

@@ -160,16 +160,16 @@ class Exchange:
         asked = await heard_ciphertexts(said, private.public, plan.questions(receiver))
         try:
             if plan.bounded:
-                found = await asyncio.to_thread(plan.mask(receiver).answer, private, asked)
+                values = await asyncio.to_thread(plan.mask(receiver).answer, private, asked)
             else:
                 # As the protocol is printed: whatever the receiver packed into a plaintext is read out to it.
                 signed = await asyncio.to_thread(decrypt_any_size, private, asked)
-                found = tuple(value % private.public.modulus for value in signed)
+                values = tuple(value % private.public.modulus for value in signed)
         except InvalidCiphertext as error:
             raise said.wrong(error) from None
         width = self._answer_bytes(receiver, private.public)
-        numbers = np.frombuffer(b"".join(value.to_bytes(width, "little") for value in found), dtype=np.uint8)
-        answer = Message(arrays={"answers": numbers.reshape(len(found), width)})
+        numbers = np.frombuffer(b"".join(value.to_bytes(width, "little") for value in values), dtype=np.uint8)
+        answer = Message(arrays={"answers": numbers.reshape(len(values), width)})
         await tell(party, receiver, f"{step} answered", answer)
 
     async def read(self, masks: Sequence[int], records: int, step: str) -> tuple[int, ...]:

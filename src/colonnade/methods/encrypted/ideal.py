@@ -77,13 +77,13 @@ def _coefficients(
     summed = sum(messages.values(), np.zeros(len(rows), dtype=np.int64))
     active = holdings[plan.active]
     others = from_fixed(summed.tolist(), plan.fraction_bits)
-    found = active.coefficients(rows, others)
-    messages[plan.active] = sent = active.on_grid(found)
+    coefficients = active.coefficients(rows, others)
+    messages[plan.active] = sent = active.on_grid(coefficients)
     told = {
         owner: (holding.descend(holding.real(_products(holding, rows, sent))), np.zeros(0))
         for owner, holding in passives.items()
     }
-    told[plan.active] = active.descend(active.features[rows].T @ found), others
+    told[plan.active] = active.descend(active.features[rows].T @ coefficients), others
     return told, messages
 
 

@@ -60,8 +60,8 @@ class OwnerState:
 
     def scores(self, rows: Integers) -> Array:
         """This owner's part of θᵀx."""
-        found: Array = self.features[rows] @ self.weights
-        return found
+        scores: Array = self.features[rows] @ self.weights
+        return scores
 
     def message(self, rows: Integers) -> Integers:
         """What the others may add up under encryption: scores, less 2y at the owner of the label, on the grid.

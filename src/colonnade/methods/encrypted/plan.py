@@ -229,7 +229,7 @@ class EncryptedPlan(Plan, Layout):
         one = 1 << self.fraction_bits
         peers = sum(clip for name, clip in self.clips.items() if name != owner) / one
         measure = encrypted_active_messages if owner == self.active else encrypted_passive_messages
-        found = measure(
+        sensitivities = measure(
             self.schedule,
             radius=self.request.radius,
             peer_clip=peers,
@@ -237,7 +237,7 @@ class EncryptedPlan(Plan, Layout):
             cap=self.cap(owner),
             grid=(1 + FLOAT_DRIFT) / one,
         )
-        return StepSensitivities(tuple(step * one for step in found.per_step))
+        return StepSensitivities(tuple(step * one for step in sensitivities.per_step))
 
     @cached_property
     def views(self) -> tuple[View, ...]:

@@ -125,9 +125,9 @@ async def _coefficient_batch(
         return holding.descend(holding.real(await exchange.read(masks, len(rows), step))), np.zeros(0)
     summed = await exchange.read_sums(len(rows), step)
     others = from_fixed(summed, plan.fraction_bits)
-    found = holding.coefficients(rows, others)
+    coefficients = holding.coefficients(rows, others)
     for passive in passives:
-        await exchange.contribute(passive, holding.on_grid(found), step)
+        await exchange.contribute(passive, holding.on_grid(coefficients), step)
     for passive in passives:
         await exchange.answer(passive, step)
-    return holding.descend(holding.features[rows].T @ found), others
+    return holding.descend(holding.features[rows].T @ coefficients), others

@@ -108,20 +108,20 @@ def model(asked: TrainingSpec, results: Mapping[str, OpenedObjective]) -> Traine
 def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LinearModel:
     """The model at the minimum of an objective that was opened, for whoever has it."""
     check_classes(opened)
-    plan, found = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
+    plan, minimum = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
     scale = math.sqrt(plan.attributes) if plan.domain == "box" else 1.0
-    coefficients, intercepts = _in_label_units(found, plan.label, scale)
+    coefficients, intercepts = _in_label_units(minimum, plan.label, scale)
     return LinearModel(
         coefficients,
         intercepts,
         frame=InputSpec(tuple(plan.encoders.items()), plan.label),
         privacy=Privacy(plan.guarantees, reproducible=opened.reproducible),
-        notes=notes_on(plan, found),
+        notes=notes_on(plan, minimum),
     )
 
 
-def notes_on(plan: FunctionalPlan, found: Minimum | None = None) -> tuple[str, ...]:
+def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str, ...]:
     """The bill, block by block, each party's own ε, and what the minimum left out."""
     lines = [f"Block {line}." for line in plan.bill]
     for stated in plan.part_guarantees:
@@ -129,8 +129,8 @@ def notes_on(plan: FunctionalPlan, found: Minimum | None = None) -> tuple[str, .
     if plan.budget == "bottom-up":
         total = sum(epsilon for _, epsilon in plan.epsilons)
         lines.append(f"Bottom-up: the blocks' ε sum to {total:.6g}, by plain composition.")
-    if found is not None and found.dropped:
-        lines.append(f"{found.dropped} directions were lost in noise and left out.")
+    if minimum is not None and minimum.dropped:
+        lines.append(f"{minimum.dropped} directions were lost in noise and left out.")
     return tuple(lines)
 
 
@@ -144,9 +144,9 @@ def noise(plan: FunctionalPlan) -> Noise:
     return Noise(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
 
 
-def _in_label_units(found: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
+def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
     """Log-odds as they are; numbers back from [−1, 1] to the label's own units."""
-    weights, intercept = scale * found.weights[None, :], np.array([found.intercept])
+    weights, intercept = scale * minimum.weights[None, :], np.array([minimum.intercept])
     if label.one_hot:
         return weights, intercept
     low, high = label.from_unit([-1.0, 1.0])
@@ -170,8 +170,8 @@ def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel
     objective = paper_objective(
         features, labels, task=asked.task, epsilon=asked.epsilon, randomness=randomness
     )
-    found = minimise(objective, ridge=options.ridge)
-    coefficients, intercepts = _in_label_units(found, rows.plan.label, scale)
+    minimum = minimise(objective, ridge=options.ridge)
+    coefficients, intercepts = _in_label_units(minimum, rows.plan.label, scale)
     widths = {party: encoder.width for party, encoder in encoders}
     holder = rows.plan.label_holder
     figures = paper_figures(asked, widths, holder, dict(options.epsilons))

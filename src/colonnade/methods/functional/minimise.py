@@ -93,19 +93,19 @@ def opened_objective(opened: OpenedObjective) -> Objective:
     In the ball a feature is x/√m, as everywhere in a release; in the box it is x itself. The square of the intercept's
     1 is the public number of rows.
     """
-    plan, found = opened.plan, opened.plan.dissection
-    matrix = found.matrix(opened.coefficients).astype(np.float64)
+    plan, parts = opened.plan, opened.plan.dissection
+    matrix = parts.matrix(opened.coefficients).astype(np.float64)
     gamma, g, c = float(plan.gamma), float(plan.label_size), float(plan.constant_size)
-    at = found.features
+    at = parts.features
     deviation = math.sqrt(max(noise.variance(plan.group) for noise in plan.noises))
     second, first = (0.125, -0.5) if plan.task == "classification" else (1.0, -2.0)
     quadratic = second * matrix[np.ix_(at, at)] / gamma**2
-    linear = first * matrix[at, found.label] / (gamma * g)
+    linear = first * matrix[at, parts.label] / (gamma * g)
     noise = second * deviation / gamma**2
-    if found.constant is None:
+    if parts.constant is None:
         return Objective(quadratic, linear, noise)
-    row = second * matrix[at, found.constant] / (gamma * c)
-    total = float(matrix[found.constant, found.label]) / (c * g)
+    row = second * matrix[at, parts.constant] / (gamma * c)
+    total = float(matrix[parts.constant, parts.label]) / (c * g)
     bordered = np.block([[quadratic, row[:, None]], [row[None, :], np.array([[second * plan.rows]])]])
     border_noise = second * deviation / (gamma * c)
     return Objective(bordered, np.append(linear, first * total), noise, border_noise, intercept=True)
@@ -113,11 +113,11 @@ def opened_objective(opened: OpenedObjective) -> Objective:
 
 def check_classes(opened: OpenedObjective) -> None:
     """Refuse to tell two classes apart where the noisy count of one of them is not above zero."""
-    plan, found = opened.plan, opened.plan.dissection
-    if plan.task != "classification" or found.constant is None:
+    plan, parts = opened.plan, opened.plan.dissection
+    if plan.task != "classification" or parts.constant is None:
         return
     size = float(plan.label_size * plan.constant_size)
-    difference = float(found.matrix(opened.coefficients)[found.constant, found.label]) / size
+    difference = float(parts.matrix(opened.coefficients)[parts.constant, parts.label]) / size
     deviation = math.sqrt(max(noise.variance(plan.group) for noise in plan.noises)) / size / 2.0
     for name, count in zip(
         plan.label.classes, ((plan.rows - difference) / 2, (plan.rows + difference) / 2), strict=True

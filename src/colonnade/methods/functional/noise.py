@@ -123,9 +123,9 @@ def calibrated(
     """
     if law == "laplace":
         scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
-        found = BlockNoise(law, scale)
-        found.part(group)  # refuses what no table can draw
-        return found
+        laplace = BlockNoise(law, scale)
+        laplace.part(group)  # refuses what no table can draw
+        return laplace
     noise = dealt_noise.least_noise(
         lambda noise: noise.vector_event(change, group, entries=entries),
         epsilon=epsilon,
@@ -147,15 +147,15 @@ def least_noise(
     delta: float,
 ) -> BlockNoise:
     """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice."""
-    found, refused = [], PlanError("no law of noise was named")
+    noises, refused = [], PlanError("no law of noise was named")
     for law in laws:
         try:
-            found.append(calibrated(law, change, group, entries=entries, epsilon=epsilon, delta=delta))
+            noises.append(calibrated(law, change, group, entries=entries, epsilon=epsilon, delta=delta))
         except PlanError as error:
             refused = error
-    if not found:
+    if not noises:
         raise refused
-    return min(found, key=lambda noise: noise.variance(group))
+    return min(noises, key=lambda noise: noise.variance(group))
 
 
 def truncation_delta(events: tuple[Event, ...], delta: float) -> float:

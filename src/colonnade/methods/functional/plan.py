@@ -146,7 +146,7 @@ class FunctionalPlan(SharedPlan, Layout):
 
         In the ball the norm of the features, in the box each of them: what the sensitivity of coefficients rests on.
         """
-        found = {}
+        claims = {}
         for owner, part in zip(self.group.owners, self.row.parts, strict=True):
             if part.side is None:
                 listed = [Claim(part.features, part.square)] if part.features else []
@@ -155,8 +155,8 @@ class FunctionalPlan(SharedPlan, Layout):
             if owner == self.label_holder:
                 listed += [Claim(1, self.constant_size**2)] * int(self.intercept)
                 listed.append(Claim(1, self.label_size**2))
-            found[owner] = tuple(listed)
-        return found
+            claims[owner] = tuple(listed)
+        return claims
 
     def noise_of(self, block: Block) -> BlockNoise:
         """The noise on the coefficients of a block."""

@@ -127,16 +127,18 @@ def _chosen(
     names = {frozenset(block.owners): block.name for block in blocks}
     given: dict[str, float] = {}
     for name, value in epsilons.items():
-        found = names.get(frozenset(name.replace(" ", "").split("+")))
-        if found is None:
+        block_name = names.get(frozenset(name.replace(" ", "").split("+")))
+        if block_name is None:
             raise PlanError(
                 f"epsilons names {name!r}, but the blocks of this objective are {', '.join(names.values())}."
             )
-        if found in given:
-            raise PlanError(f"epsilons names the block {found} twice.")
+        if block_name in given:
+            raise PlanError(f"epsilons names the block {block_name} twice.")
         if not 0 < value < float("inf"):
-            raise PlanError(f"epsilons gives {found} an ε of {value:g}; privacy loss is a positive number.")
-        given[found] = float(value)
+            raise PlanError(
+                f"epsilons gives {block_name} an ε of {value:g}; privacy loss is a positive number."
+            )
+        given[block_name] = float(value)
     missing = [name for name in names.values() if name not in given]
     if missing:
         raise PlanError(

@@ -47,7 +47,7 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
 
     bounds = None if parts == 1 else [(0.0, None)] * (2 * width)
     with few_threads(features.size):
-        found = minimize(
+        solution = minimize(
             objective,
             np.zeros(parts * width),
             jac=True,
@@ -55,4 +55,4 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
             bounds=bounds,
             options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-13, "gtol": 1e-8},
         )
-    return joined(np.asarray(found.x))
+    return joined(np.asarray(solution.x))

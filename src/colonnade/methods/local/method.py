@@ -36,10 +36,10 @@ def model(
     asked: TrainingSpec, results: Mapping[str, PerturbedMoments]
 ) -> MomentRelease | TrainedModel | None:
     """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
-    found = next((found for found in results.values() if found.matrix.size), None)
-    if found is None:
+    perturbed = next((perturbed for perturbed in results.values() if perturbed.matrix.size), None)
+    if perturbed is None:
         return None
-    return perturbed_release(found) if asked.task == "pca" else perturbed_model(found)
+    return perturbed_release(perturbed) if asked.task == "pca" else perturbed_model(perturbed)
 
 
 def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
@@ -52,18 +52,18 @@ def noise(plan: LocalPlan) -> Noise:
     return Noise(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
 
 
-def perturbed_release(found: PerturbedMoments) -> MomentRelease:
+def perturbed_release(perturbed: PerturbedMoments) -> MomentRelease:
     """The published moments without what noise adds to the diagonal on average, nσ²; the constant is known exactly.
 
     `mu` is such that 2s√d is again the largest eigenvalue that noise alone shows, σ²(√n + √d)² − nσ² here, with at most
     2σ²·n‖z‖²/d more of variance in an entry from noise times rows.
     """
-    plan = found.plan
+    plan = perturbed.plan
     columns, variance = plan.columns, plan.sigma_squared
     one, edge = columns.label.constant(columns.gamma), plan.size
     matrix = np.zeros((edge + 1, edge + 1), dtype=np.int64)
-    matrix[:edge, :edge] = found.matrix - np.diag(np.full(edge, round(plan.rows * variance)))
-    matrix[edge, :edge] = matrix[:edge, edge] = one * found.sums
+    matrix[:edge, :edge] = perturbed.matrix - np.diag(np.full(edge, round(plan.rows * variance)))
+    matrix[edge, :edge] = matrix[:edge, edge] = one * perturbed.sums
     matrix[edge, edge] = plan.rows * one**2
     bound = plan.bound_of_all_but(None) / plan.size
     entry = math.sqrt(plan.rows * float(variance) * (float(variance) + 2 * bound))
@@ -77,21 +77,21 @@ def perturbed_release(found: PerturbedMoments) -> MomentRelease:
         mu=Fraction(spread**2),
         guarantees=plan.guarantees,
         plan=plan.hash,
-        run=found.run,
-        reproducible=found.reproducible,
+        run=perturbed.run,
+        reproducible=perturbed.reproducible,
     )
 
 
-def perturbed_model(found: PerturbedMoments) -> LinearModel:
+def perturbed_model(perturbed: PerturbedMoments) -> LinearModel:
     """Least squares on the perturbed rows as they are: for classes, where the second-order logistic loss is least."""
-    columns, rows = found.plan.columns, found.plan.rows
+    columns, rows = perturbed.plan.columns, perturbed.plan.rows
     edge, label = sum(columns.widths.values()), columns.label
     one = float(label.constant(columns.gamma))
     # One target for two classes, one for each of more, and the last column of the block for a number.
     targets = np.eye(label.width)[1:] if label.width == 2 else np.eye(label.width)
     scales = np.concatenate([np.full(edge, columns.gamma), np.full(label.width, one)])
-    means = found.sums / scales / rows
-    scatter = found.matrix / np.outer(scales, scales) - rows * np.outer(means, means)
+    means = perturbed.sums / scales / rows
+    scatter = perturbed.matrix / np.outer(scales, scales) - rows * np.outer(means, means)
     inside = scatter[:edge, :edge]
     slopes = np.linalg.lstsq(inside, scatter[:edge, edge:] @ targets.T, rcond=None)[0].T
     offsets = targets @ means[edge:] - slopes @ means[:edge]
@@ -105,7 +105,7 @@ def perturbed_model(found: PerturbedMoments) -> LinearModel:
         slopes,
         np.asarray(offsets),
         frame=InputSpec(tuple(columns.encoders.items()), label),
-        privacy=Privacy(found.plan.guarantees, reproducible=found.reproducible),
+        privacy=Privacy(perturbed.plan.guarantees, reproducible=perturbed.reproducible),
         notes=("Trained on rows that every party perturbed by itself: the baseline that trusts nobody.",),
     )
 

@@ -35,7 +35,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
     public = tuple(
         Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
     )
-    found = [
+    experiments = [
         Experiment(
             "neighbours",
             public,
@@ -50,7 +50,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
         if isinstance(stated.observer, PartyView):
             others = [owner for owner in plan.group.owners if owner != stated.observer.party]
             worlds = [together([rest, record]) for record in (low, mixed(low, high, others))]
-            found.append(
+            experiments.append(
                 Experiment(
                     "neighbours",
                     (Claim.of(stated),),
@@ -61,7 +61,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
                     "how much likelier moments and gradients are with one of two values of the others' part",
                 )
             )
-    return found
+    return experiments
 
 
 def _statistic(plan: MarginPlan, first: People, second: People) -> Callable[[Session, Claim], Array]:
@@ -89,12 +89,12 @@ def likelihood(
     change = after[0].T @ after[0] - before[0].T @ before[0]
     seen = descent.moments - (before[0].T @ before[0])
     # Every unordered entry was opened once, those off the diagonal with half the variance: together they count twice.
-    found = float(np.sum((seen - change / 2) * change)) / float(plan.moments_variance * overhead)
+    ratio = float(np.sum((seen - change / 2) * change)) / float(plan.moments_variance * overhead)
     for weights, opened in zip(descent.path, descent.opened, strict=True):
         known = expected(plan, *before, weights)
         moved = expected(plan, *after, weights) - known
-        found += float((opened - known - moved / 2) @ moved) / float(plan.variance * overhead)
-    return found
+        ratio += float((opened - known - moved / 2) @ moved) / float(plan.variance * overhead)
+    return ratio
 
 
 def joint_rows(plan: MarginPlan, people: People) -> tuple[Array, Array]:
@@ -136,7 +136,7 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
     unknown = len(plan.group.dealers) - plan.group.tolerated
 
     def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
-        found = np.zeros(count)
+        ratios = np.zeros(count)
         for _ in range(unknown):
             # A record with one entry moves one entry of the moments and one of each gradient.
             first = _diagonals(plan.moments_noise.part(plan.group.whole), count, randomness)
@@ -145,14 +145,14 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
                 .draw((count, plan.schedule.steps), randomness)
                 .astype(np.float64)
             )
-            found += first * row / float(plan.moments_variance) + later.sum(axis=1) * step / float(
+            ratios += first * row / float(plan.moments_variance) + later.sum(axis=1) * step / float(
                 plan.variance
             )
         if neighbour:
-            found += row**2 / float(plan.moments_variance) + plan.schedule.steps * step**2 / float(
+            ratios += row**2 / float(plan.moments_variance) + plan.schedule.steps * step**2 / float(
                 plan.variance
             )
-        return found
+        return ratios
 
     return draw
 

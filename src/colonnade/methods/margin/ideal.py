@@ -52,7 +52,7 @@ def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) 
     if holder.positive is None:
         raise ValueError("the label holder's rows have no labels")
     harmonics = plan.schedule.harmonics
-    found = np.empty((plan.rows, plan.heads), dtype=np.int64)
+    slopes = np.empty((plan.rows, plan.heads), dtype=np.int64)
     for head in range(plan.heads):
         here = slice(2 * harmonics * head, 2 * harmonics * (head + 1))
         real, imaginary = np.ones((2, plan.rows, harmonics), dtype=np.int64)
@@ -63,8 +63,8 @@ def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) 
         p, q = np.split(dealt[plan.label_holder][:, here], 2, axis=1)
         constant = plan.waves.constant * plan.wave_grid ** len(plan.others)
         signs = np.where(holder.positive[:, head], constant, -constant)
-        found[:, head] = (p * real + q * imaginary).sum(axis=1) + signs
-    return found
+        slopes[:, head] = (p * real + q * imaginary).sum(axis=1) + signs
+    return slopes
 
 
 def summed_slopes(joint: Array, slopes: Integers) -> Integers:
@@ -72,5 +72,5 @@ def summed_slopes(joint: Array, slopes: Integers) -> Integers:
     low = slopes & ((1 << 20) - 1)
     high = (slopes - low) >> 20
     halves = [(joint.T @ half.astype(np.float64)).astype(np.int64) for half in (low, high)]
-    found: Integers = (halves[0] + (halves[1] << 20)).T.reshape(-1)
-    return found
+    sums: Integers = (halves[0] + (halves[1] << 20)).T.reshape(-1)
+    return sums

@@ -82,16 +82,16 @@ def model(_asked: TrainingSpec, results: Mapping[str, MarginTrained]) -> Trained
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
-    return learnt(trained.weights, trained.counts, trained.plan, reproducible=trained.reproducible)
+    return linear_model(trained.weights, trained.counts, trained.plan, reproducible=trained.reproducible)
 
 
 def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> TrainedModel:
     """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
     descent = ideal_margin(plan, tables, randomness)
-    return learnt(descent.model, descent.counts, plan, reproducible=False)
+    return linear_model(descent.model, descent.counts, plan, reproducible=False)
 
 
-def learnt(weights: Array, counts: Array, plan: MarginPlan, *, reproducible: bool) -> LinearModel:
+def linear_model(weights: Array, counts: Array, plan: MarginPlan, *, reproducible: bool) -> LinearModel:
     """The model of these weights; `counts` are of each head's class."""
     coefficients, intercepts = as_scores(weights, plan)
     notes = (

@@ -51,8 +51,8 @@ class MarginDescent:
         least = floor_factor(whole, plan.size, plan.rows) * math.sqrt(plan.size / 2) * of_moments
         values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)
         bend = max(BEND, 2 / 3 * plan.waves.curve.slope)
-        found: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
-        return found
+        inverse: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
+        return inverse
 
     def step(self, opened: NDArray[np.int64]) -> None:
         """Move by one opened gradient, Σ r̃x̃ with its noise, as integers."""
@@ -82,15 +82,15 @@ class MarginDescent:
         plan, (below, above) = self._plan, _first_slopes(self._plan)
         opened = np.asarray(self.opened[0], dtype=np.float64).reshape(plan.heads, plan.size)
         noise = math.sqrt(float(plan.variance) * plan.overhead) / plan.constant / (above - below)
-        found = (opened[:, plan.constant_place] / plan.constant - plan.rows * below) / (above - below)
+        counts = (opened[:, plan.constant_place] / plan.constant - plan.rows * below) / (above - below)
         least = min(max(1.0, 2.0 * noise), plan.rows / 2.0)
-        return np.clip(found, least, plan.rows - least)
+        return np.clip(counts, least, plan.rows - least)
 
     def _root_mean_square(self, weights: Array) -> Array:
         """How large scores are, by the moments: √(wᵀ Σx̃x̃ᵀ w / n), for every head."""
         squares = np.einsum("ij,ik,kj->j", weights, self.moments / self._plan.gamma**2, weights)
-        found: Array = np.sqrt(np.maximum(squares, 0.0) / self._plan.rows)
-        return found
+        sizes: Array = np.sqrt(np.maximum(squares, 0.0) / self._plan.rows)
+        return sizes
 
 
 def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
@@ -98,12 +98,12 @@ def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
     waves, others, at_zero = plan.waves, len(plan.others), np.zeros(1)
     # Of the others every sine is 0.
     cosines = waves.deal_plain(at_zero)[0, : plan.schedule.harmonics].tolist()
-    found = []
+    slopes = []
     for label, sign in ((False, -1), (True, 1)):
         labelled = waves.deal_labelled(at_zero, np.array([label]))[0].tolist()
         turned = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
-        found.append(turned + sign * waves.constant * plan.wave_grid**others)
-    return found[0], found[1]
+        slopes.append(turned + sign * waves.constant * plan.wave_grid**others)
+    return slopes[0], slopes[1]
 
 
 def log_odds_slope(size: Array) -> Array:
@@ -117,5 +117,5 @@ def log_odds_slope(size: Array) -> Array:
     [0.5, 0.831]
     """
     least = np.maximum(size, 1e-6)
-    found: Array = (np.logaddexp(0.0, least) - math.log(2.0)) / least
-    return found
+    slope: Array = (np.logaddexp(0.0, least) - math.log(2.0)) / least
+    return slope

@@ -159,12 +159,12 @@ class MarginPlan(SharedPlan, Layout):
     @property
     def claims(self) -> dict[str, tuple[Claim, ...]]:
         """What each owner proves about every row: the norm of its columns, and of ỹ·a₀ where it holds the label."""
-        found = {
+        claims = {
             owner: (Claim(width, self.shape_of(owner).norm_squared),) if width else ()
             for owner, width in self.widths.items()
         }
         constants = Claim(self.heads, self.heads * self.waves.constant**2)
-        return found | {self.label_holder: (*found[self.label_holder], constants)}
+        return claims | {self.label_holder: (*claims[self.label_holder], constants)}
 
     @property
     def wave_claims(self) -> dict[str, tuple[Claim, ...]]:

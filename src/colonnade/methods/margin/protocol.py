@@ -60,7 +60,7 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
             scheme=plan.scheme,
             step=f"noise {step}",
         )
-        found = await open_to(
+        noisy = await open_to(
             party,
             party.group.server,
             gradient + noise,
@@ -68,8 +68,8 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
             release=release,
             step=f"gradient {step}",
         )
-        if descent is not None and found is not None:
-            descent.step(found[0])
+        if descent is not None and noisy is not None:
+            descent.step(noisy[0])
         party.progress("steps", step + 1, plan.schedule.steps)
     return descent
 
@@ -120,7 +120,7 @@ async def _gradient(
 ) -> Shared:
     """Shares of Σ r̃x̃ over everybody, degree 2t, with no mask left."""
     mine = None if rows is None else weights[part_of(plan, party.name)]
-    found: FieldArray | None = None
+    total: FieldArray | None = None
     for number, block in enumerate(_blocks(plan)):
         label = f"{step}.{number}"
         count = block.stop - block.start
@@ -133,9 +133,9 @@ async def _gradient(
                 kept[number].rows.transpose_times(slope.columns(head, head + 1)) for head in range(plan.heads)
             ]
             block_sum = parts[0].stack_rows(parts[1:])
-            found = block_sum if found is None else found + block_sum
+            total = block_sum if total is None else total + block_sum
     shape = (1, plan.size * plan.heads)
-    return Shared(None if found is None else found.reshape(shape), shape, 2 * party.group.threshold)
+    return Shared(None if total is None else total.reshape(shape), shape, 2 * party.group.threshold)
 
 
 async def _waves(

@@ -84,14 +84,14 @@ class MarginRequest(Request[MarginPlan]):
             moments, gradient = plan.noises(noise)
             return moments.matrix.part(group.whole), gradient.vector.part(group.whole)
 
-        found = least_noise(
+        least = least_noise(
             lambda noise: plan.released(plan.noises(noise)),
             epsilon=plan.epsilon,
             delta=delta,
             drawn=drawn,
             digits=4,
         )
-        plan = replace(plan, variance=found.variance, law=found.law)
+        plan = replace(plan, variance=least.variance, law=least.law)
         _ = plan.field  # refuses here, before any data is touched, what could wrap around
         if plan.verify != "none" and plan.field != FIELD63:
             raise FieldTooSmall(
@@ -165,13 +165,13 @@ def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
     owners = len(plan.group.owners)
     wave = (2.0**bits / ratio) ** (1 / owners)
     wave_grid, label_grid = (min(max(2, int(grid)), _LARGEST_GRID) for grid in (wave, wave * ratio))
-    found = replace(plan, wave_grid=wave_grid, label_grid=label_grid)
-    if found.slopes.most > found.scale:
+    gridded = replace(plan, wave_grid=wave_grid, label_grid=label_grid)
+    if gridded.slopes.most > gridded.scale:
         raise PlanError(
             f"{owners} owners multiply {owners} rounded factors, and on the grids that noise can be drawn for rounding "
             "would cost more than half of the noise. Use the method 'moments', which takes any number of owners."
         )
-    return found
+    return gridded
 
 
 def _check_size(plan: MarginPlan) -> None:

@@ -131,5 +131,5 @@ def _rounded_exactly(grid: int, values: Integers) -> Integers:
     """grid·value/(10⁶·2⁴⁰), rounded to nearest: the product may be past 63 bits, its parts are not."""
     whole, rest = np.divmod(values, MILLION)
     scaled = grid * whole + (grid * rest) // MILLION
-    found: Integers = (scaled + (1 << (_BITS - 1))) >> _BITS
-    return found
+    rounded: Integers = (scaled + (1 << (_BITS - 1))) >> _BITS
+    return rounded

@@ -33,7 +33,7 @@ def message_experiments(
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    found = []
+    experiments = []
     for claim in claims:
         sees = [owner for owner in plan.group.owners if f"party:{owner}" == claim.observer]
         if sees:
@@ -41,7 +41,7 @@ def message_experiments(
         else:
             changed = [owner for owner in plan.group.owners if claim.unit == f"own-part:{owner}"]
         worlds = [together([record, rest]) for record in (low, mixed(low, high, changed))]
-        found.append(
+        experiments.append(
             Experiment(
                 "neighbours",
                 (claim,),
@@ -52,7 +52,7 @@ def message_experiments(
                 "the likelihood ratio of every message, the senders' weights followed on either data set",
             )
         )
-    return found
+    return experiments
 
 
 def canary_message_experiments(
@@ -104,17 +104,17 @@ def _ratio(
     plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], sees: Sequence[str]
 ) -> Callable[[Session, Claim], Array]:
     def statistic(session: Session, _claim: Claim) -> Array:
-        found = 0.0
+        ratio = 0.0
         for owner in changed:
             if owner == plan.active or plan.active in sees or not sees:
                 sent = messages_of(plan, session, owner)
                 first, second = (expected(plan, session, owner, people, sees=sees) for people in worlds)
                 variance = plan.sigma(owner) ** 2
-                found += sum(
+                ratio += sum(
                     float(np.sum((values - a) ** 2) - np.sum((values - b) ** 2)) / (2 * variance)
                     for values, a, b in zip(sent, first, second, strict=True)
                 )
-        return np.array([found])
+        return np.array([ratio])
 
     return statistic
 

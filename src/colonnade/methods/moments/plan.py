@@ -138,13 +138,13 @@ class MomentsPlan(SharedPlan, Layout):
         """
         if self.conditional:
             classes, holder = self.label.width, self.label_holder
-            found = {
+            claims = {
                 owner: (Claim(width, self.bounds[owner]),) if width else ()
                 for owner, width in self.widths.items()
             }
             own = self.widths[holder]
             features = (Claim(classes * own, self.bounds[holder]),) if own else ()
-            return found | {holder: (*features, Claim(classes, 1))}
+            return claims | {holder: (*features, Claim(classes, 1))}
         return {
             owner: (Claim(width, self.shape_of(owner).bound),) if width else ()
             for owner, width in self.dealt.items()

@@ -90,13 +90,13 @@ class MomentsRequest(Request[MomentsPlan]):
 
         def calibrated(grid: int) -> MomentsPlan:
             change = plan_with(Fraction(1), grid, "gaussian").zeroed_change
-            found = least_noise(
+            least = least_noise(
                 lambda noise: noise.matrix_event(change, group, size=blank.size),
                 epsilon=epsilon,
                 delta=delta,
                 drawn=lambda noise: noise.matrix.part(group.whole),
             )
-            plan = plan_with(found.variance / 2, grid, found.law)
+            plan = plan_with(least.variance / 2, grid, least.law)
             _ = plan.field  # refuses here, before any data is touched, what could wrap around
             return plan
 

@@ -50,11 +50,11 @@ def network_experiments(plan: EmbeddingsPlan, request: Request[Any]) -> list[Exp
         tried = stated.observer.name in observers and not isinstance(stated.unit, ColumnsOf)
         if tried and math.isfinite(stated.epsilon):
             units.setdefault(stated.unit.name, []).append(Claim.of(stated))
-    found = []
+    experiments = []
     for unit, claims in units.items():
         hidden = [party for party in plan.contributors if party != plan.receiver]
         changed = [party for party in hidden if unit in ("others-part", f"own-part:{party}")]
-        found.append(
+        experiments.append(
             Experiment(
                 "canaries",
                 tuple(claims),
@@ -66,35 +66,35 @@ def network_experiments(plan: EmbeddingsPlan, request: Request[Any]) -> list[Exp
                 independent=True,
             )
         )
-    return found
+    return experiments
 
 
 def _of_coins(plan: EmbeddingsPlan, first: People, second: People) -> Callable[[Bits], People]:
     # People who are held out are shown as well, and are the same on both sides.
     rest = np.zeros(plan.rows - plan.train_rows, dtype=np.bool_)
-    learnt = _learnt(plan)
+    trained_on = _trained_rows(plan)
 
     def people(coins: Bits) -> People:
         every = np.concatenate([coins, rest])
         placed = np.zeros(plan.rows, dtype=np.bool_)
-        placed[learnt] = every[: plan.train_rows]
+        placed[trained_on] = every[: plan.train_rows]
         return chosen(first, second, placed)
 
     return people
 
 
-def _learnt(plan: EmbeddingsPlan) -> Indices:
+def _trained_rows(plan: EmbeddingsPlan) -> Indices:
     rows = [batch.rows for batch in plan.batches(0) if not batch.held_out]
     return np.sort(np.concatenate(rows))
 
 
 def _statistic(plan: EmbeddingsPlan) -> Callable[[Session, Claim], Array]:
-    learnt = _learnt(plan)
+    trained_on = _trained_rows(plan)
 
     def statistic(session: Session, _claim: Claim) -> Array:
         result = session.result(plan.receiver)
         seen = result.brought.fusion.total if plan.learns_locally else result.sums.sum(axis=1)
-        return np.asarray(seen[learnt], dtype=np.float64)
+        return np.asarray(seen[trained_on], dtype=np.float64)
 
     return statistic
 

@@ -100,17 +100,17 @@ class _Neural(Estimator):
         as it is.
         """
         refuse_labels(y)
-        learnt = self.learn(source) if not isinstance(source, TrainedModel) else source
-        if not isinstance(learnt, NetworkModel) or learnt.network.design.task != self._task:
+        trained = self.learn(source) if not isinstance(source, TrainedModel) else source
+        if not isinstance(trained, NetworkModel) or trained.network.design.task != self._task:
             raise InputError(
                 f"this model is no network for {self._task}; {type(self).__name__} takes no other."
             )
-        self._take(learnt.network, learnt.privacy, learnt.statement)
-        self.run_ = learnt.run
-        self.plan_ = learnt.run.plan if learnt.run is not None else None
-        self.history_ = learnt.history
-        self.communication_ = learnt.communication
-        self.n_epochs_ = learnt.epochs
+        self._take(trained.network, trained.privacy, trained.statement)
+        self.run_ = trained.run
+        self.plan_ = trained.run.plan if trained.run is not None else None
+        self.history_ = trained.history
+        self.communication_ = trained.communication
+        self.n_epochs_ = trained.epochs
         return self
 
     def learn(self, federation: Federation) -> NetworkModel:
@@ -175,15 +175,15 @@ class _Neural(Estimator):
 
         `networks` and `fusion` are the modules, where they are your own: files hold weights, and no code.
         """
-        found = NetworkFile.load(Path(path))
-        if found.party is not None:
+        file = NetworkFile.load(Path(path))
+        if file.party is not None:
             raise ModelError(
-                f"{path} is {found.party}'s part of a network, and a part alone scores nobody. Score between the "
+                f"{path} is {file.party}'s part of a network, and a part alone scores nobody. Score between the "
                 "parties."
             )
-        if found.kind != cls.__name__:
-            raise ModelError(f"{path} holds a {found.kind}, not a {cls.__name__}.")
-        design = found.design
+        if file.kind != cls.__name__:
+            raise ModelError(f"{path} holds a {file.kind}, not a {cls.__name__}.")
+        design = file.design
         made = cls(
             regime=design.regime,
             networks=networks or design.networks,
@@ -191,7 +191,7 @@ class _Neural(Estimator):
             image=design.image,
             embedding=design.embedding,
         )
-        made._take(found.network(networks=networks, fusion=fusion), found.privacy, found.regime)
+        made._take(file.network(networks=networks, fusion=fusion), file.privacy, file.regime)
         return made
 
     @property

@@ -77,12 +77,12 @@ class FusionModel:
         leaves = {key: value.requires_grad_() for key, value in self.weights.parameters.items()}
         scores = self._forward(given, leaves)
         losses = self._loss(scores, self._tensor(targets))
-        found = torch.autograd.grad(losses.sum(), [given, *leaves.values()])
+        gradients = torch.autograd.grad(losses.sum(), [given, *leaves.values()])
         for value in leaves.values():
             value.requires_grad_(False)
-        self.weights.step(torch.cat([each.reshape(-1) for each in found[1:]]) / len(rows))
+        self.weights.step(torch.cat([each.reshape(-1) for each in gradients[1:]]) / len(rows))
         self._note(scores.detach(), losses.detach(), targets, held_out=False)
-        gradient: Floats = found[0].numpy()
+        gradient: Floats = gradients[0].numpy()
         return gradient
 
     def look(self, rows: Indices, sums: Floats, targets: Floats, *, held_out: bool = True) -> None:
@@ -143,7 +143,7 @@ def fit_on_sums(
     sums: Floats,
     targets: Floats,
     *,
-    learnt: Indices,
+    train: Indices,
     held_out: Indices,
     epochs: int,
     batch: int,
@@ -152,9 +152,9 @@ def fit_on_sums(
     """Train the fusion model on sums that its holder already has: nothing is sent, nothing is spent."""
     for epoch in range(epochs):
         # A different public order each time: the same shuffle, applied once more.
-        learnt = learnt[order]
-        for start in range(0, len(learnt), batch):
-            rows = learnt[start : start + batch]
+        train = train[order]
+        for start in range(0, len(train), batch):
+            rows = train[start : start + batch]
             model.learn(rows, sums[rows], targets[rows])
         if len(held_out):
             model.look(held_out, sums[held_out], targets[held_out])
@@ -163,7 +163,7 @@ def fit_on_sums(
 
 
 def solve_on_sums(
-    model: FusionModel, sums: Floats, *, learnt: Indices, held_out: Indices, variance: float
+    model: FusionModel, sums: Floats, *, train: Indices, held_out: Indices, variance: float
 ) -> None:
     """The linear layer that least squares gives on sums whose noise has this variance.
 
@@ -171,7 +171,7 @@ def solve_on_sums(
     moments' diagonal, which is taken off here, and what is left of it is what `colonnade.models.discriminant` and
     `colonnade.models.least_squares` are made for.
     """
-    rows, targets = np.asarray(sums[learnt], dtype=np.float64), model.labels()[learnt]
+    rows, targets = np.asarray(sums[train], dtype=np.float64), model.labels()[train]
     count, width = rows.shape
     gram = rows.T @ rows - count * variance * np.eye(width)
     size = max(0.0, float(np.trace(gram))) / (count * width)
@@ -200,7 +200,7 @@ def solve_on_sums(
         rule = (binary_rule if model.classes == 2 else multiclass_rule)(moments)
         model.set_linear(rule.coefficients, rule.intercepts)
     model.forget_unfinished()
-    for part, apart in ((learnt, False), (held_out, True)):
+    for part, apart in ((train, False), (held_out, True)):
         if len(part):
             model.look(part, sums[part], model.labels()[part], held_out=apart)
     model.close_epoch(len(model.history))

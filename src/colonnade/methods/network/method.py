@@ -93,9 +93,9 @@ def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
     """Fewer epochs of fewer batches, learnt from and held out."""
     batch = plan.batch
 
-    def at(epochs: int, learnt: int, held_out: int) -> EmbeddingsPlan:
+    def at(epochs: int, train_batches: int, held_out: int) -> EmbeddingsPlan:
         tested = held_out * batch + plan.held_out % batch
-        rows = learnt * batch + plan.train_rows % batch + tested
+        rows = train_batches * batch + plan.train_rows % batch + tested
         return kept(plan, replace(plan, epochs=epochs, rows=rows, held_out=tested))
 
     epochs = Axis(plan.epochs, 1, 2) if plan.learns_locally else Axis(plan.epochs, plan.epochs, plan.epochs)

@@ -60,8 +60,8 @@ class Network:
             raise ModelError(
                 f"this part of a network scores nobody: {self.design.receiver} has its last layer."
             )
-        found = np.asarray(self.fusion.scores(sums), dtype=np.float64)
-        return found if self.design.classes else self.frame.label.from_unit(np.clip(found, -1.0, 1.0))
+        scores = np.asarray(self.fusion.scores(sums), dtype=np.float64)
+        return scores if self.design.classes else self.frame.label.from_unit(np.clip(scores, -1.0, 1.0))
 
     def terms(self) -> dict[str, Terms]:
         """Each party's summand: the embeddings of its own rows."""
@@ -105,17 +105,17 @@ class Network:
             delta=delta,
             alignment=people.alignment,
         )
-        found = score_jointly(people, request, self.terms(), trained_on=trained_on)
-        return replace(found, sums=self.read(found.sums))
+        scored = score_jointly(people, request, self.terms(), trained_on=trained_on)
+        return replace(scored, sums=self.read(scored.sums))
 
     def tensors(self) -> Tensors:
         """The weights of all parts by name."""
-        found: Tensors = {}
+        tensors: Tensors = {}
         for name, local in self.locals.items():
-            found |= {f"network/{name}/{key}": value for key, value in _arrays(local.weights).items()}
+            tensors |= {f"network/{name}/{key}": value for key, value in _arrays(local.weights).items()}
         if self.fusion is not None:
-            found |= {f"fusion/{key}": value for key, value in _arrays(self.fusion.weights).items()}
-        return found
+            tensors |= {f"fusion/{key}": value for key, value in _arrays(self.fusion.weights).items()}
+        return tensors
 
     def part(self, party: str) -> Network:
         """One party's own part."""

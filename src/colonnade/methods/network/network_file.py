@@ -178,9 +178,9 @@ def _weights(path: Path, digest: str) -> Tensors:
             "where they were saved."
         )
     try:
-        found: Tensors = load(contents)
+        tensors: Tensors = load(contents)
     except SafetensorError:
         raise ModelDamaged(f"{path} is not a file of weights.") from None
-    if not all(np.isfinite(array).all() for array in found.values()):
+    if not all(np.isfinite(array).all() for array in tensors.values()):
         raise ModelDamaged(f"{path} holds weights that are not finite.")
-    return found
+    return tensors

@@ -130,12 +130,12 @@ class LocalNetwork:
         return total
 
     def _flat_gradients(self, rows: Indices, gradient: Floats) -> Floats:
-        found = self._row_gradients(
+        gradients = self._row_gradients(
             self.weights.parameters,
             self.features[torch.from_numpy(rows)],
             torch.from_numpy(np.ascontiguousarray(gradient, dtype=np.float32)),
         )
-        flat = torch.cat([found[key].reshape(len(rows), -1) for key in self.weights.parameters], dim=1)
+        flat = torch.cat([gradients[key].reshape(len(rows), -1) for key in self.weights.parameters], dim=1)
         return flat.double().numpy()
 
     def plain_sum(self, rows: Indices, gradient: Floats) -> Floats:
@@ -146,10 +146,10 @@ class LocalNetwork:
             functional_call(self.weights.module, (leaves, self.weights.buffers), (features,))
         )
         weighed = (out * torch.from_numpy(np.ascontiguousarray(gradient, dtype=np.float32))).sum()
-        found = torch.autograd.grad(weighed, list(leaves.values()))
+        gradients = torch.autograd.grad(weighed, list(leaves.values()))
         for value in leaves.values():
             value.requires_grad_(False)
-        return torch.cat([each.reshape(-1) for each in found]).numpy()
+        return torch.cat([each.reshape(-1) for each in gradients]).numpy()
 
     def step(self, direction: Floats) -> None:
         """Learn: move against this mean gradient."""

@@ -70,9 +70,9 @@ async def _train(
     epoch = 0
     for epoch in range(plan.passes):
         for batch in plan.batches(epoch):
-            found = await one_batch(paid, run, batch)
-            if sums is not None and found is not None:
-                sums[batch.rows] = found
+            opened = await one_batch(paid, run, batch)
+            if sums is not None and opened is not None:
+                sums[batch.rows] = opened
         party.progress("epochs", epoch + 1, plan.passes)
         if not await _another(party, run, epoch):
             break

@@ -152,14 +152,14 @@ def _with_noise(blank: EmbeddingsPlan, request: EmbeddingsRequest, hiding: list[
     local = plan.learns_locally
     target = plan.epsilon * request.local_share if local else plan.epsilon
     if plan.mechanism == "poisson-binomial":
-        found = calibrate_poisson_binomial(
+        event = calibrate_poisson_binomial(
             len(hiding),
             trials=(plan.trials,),
             times=plan.passes * plan.embedding,
             epsilon=target,
             delta=plan.delta,
         )
-        plan = replace(plan, beta=Fraction(found.beta))
+        plan = replace(plan, beta=Fraction(event.beta))
     else:
         variance = calibrate(
             lambda value: embedding_event(replace(blank, local_variance=value), known={blank.receiver}),

@@ -177,11 +177,11 @@ class EmbeddingsTerms(Plan):
     def batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch in public order: every record is in exactly one."""
         split = public_permutation(self.rows, self.order_seed)
-        learnt, looked_at = split[: self.train_rows], split[self.train_rows :]
+        train, looked_at = split[: self.train_rows], split[self.train_rows :]
         # The place of the epoch in the seed's sequence; only its being public and agreed matters.
-        learnt = learnt[public_permutation(len(learnt), self.order_seed + (epoch + 1) * 1_000_003)]
+        train = train[public_permutation(len(train), self.order_seed + (epoch + 1) * 1_000_003)]
         step = epoch * self.steps_in_epoch
-        for rows, held_out in ((learnt, False), (looked_at, True)):
+        for rows, held_out in ((train, False), (looked_at, True)):
             for start in range(0, len(rows), self.batch):
                 yield Batch(step, rows[start : start + self.batch], held_out)
                 step += 1

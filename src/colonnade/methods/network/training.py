@@ -150,15 +150,15 @@ def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan,
     by gradient steps where it has not learnt yet.
     """
     split = public_permutation(plan.rows, plan.order_seed)
-    learnt, held_out = split[: plan.train_rows], split[plan.train_rows :]
+    train, held_out = split[: plan.train_rows], split[plan.train_rows :]
     if linear:
-        solve_on_sums(fusion, sums, learnt=learnt, held_out=held_out, variance=plan.sum_variance)
+        solve_on_sums(fusion, sums, train=train, held_out=held_out, variance=plan.sum_variance)
     elif not plan.learns_locally:
         fit_on_sums(
             fusion,
             sums,
             fusion.labels(),
-            learnt=learnt,
+            train=train,
             held_out=held_out,
             epochs=plan.epochs,
             batch=plan.batch,

@@ -127,14 +127,14 @@ def fitted_once(
     guessed = calibrated(own, noisy, deviations, typical=typical)
     constant = np.full((plan.rows, 1), CONSTANT)
     targets = loss.targets(table.schema.label, labels)
-    found = solve(
+    solution = solve(
         np.concatenate((guessed, own, constant), axis=1), targets, loss=loss, penalty=options.penalties()
     )
-    weights = {plan.active: found[guessed.shape[1] :]}
+    weights = {plan.active: solution[guessed.shape[1] :]}
     start = 0
     for owner in plan.passive:
         width = plan.clipped.encoders[owner].width
-        part = found[start : start + width]
+        part = solution[start : start + width]
         # Noise also hides where the columns' means lie; longer weights would shift every score by more than this.
         longest = min(options.radius, _SHIFT * math.sqrt(plan.rows) / plan.sigma(owner))
         weights[owner] = part * min(1.0, longest / max(float(np.linalg.norm(part)), 1e-300))

@@ -28,7 +28,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
         Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
     )
     shorter = _rescaled(request, (plan.rows - 1) / plan.rows)
-    found = [
+    experiments = [
         Experiment(
             "neighbours",
             public,
@@ -45,7 +45,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
             second = mixed(low, high, others)
             worlds = [together([rest, record]) for record in (low, second)]
             change = gradient_of(plan, second) - gradient_of(plan, low)
-            found.append(
+            experiments.append(
                 Experiment(
                     "neighbours",
                     (Claim.of(stated),),
@@ -56,7 +56,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
                     "how far the weights of every step moved along the change of the record's gradient",
                 )
             )
-    return found
+    return experiments
 
 
 def _rescaled(request: GradientRequest, factor: float) -> GradientRequest:

@@ -131,13 +131,13 @@ class GradientPlan(SharedPlan, Layout):
     @property
     def claims(self) -> dict[str, tuple[Claim, ...]]:
         """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
-        found = {}
+        claims = {}
         for owner, width in self.widths.items():
             holds = owner == self.label_holder
             bound = self.bounds[owner] + (self.constant**2 if holds else 0)
             listed = (Claim(width, bound),) if width else ()
-            found[owner] = (*listed, Claim(1, self.gamma**2)) if holds else listed
-        return found
+            claims[owner] = (*listed, Claim(1, self.gamma**2)) if holds else listed
+        return claims
 
     @property
     def size(self) -> int:

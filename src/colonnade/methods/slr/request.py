@@ -105,10 +105,10 @@ def _calibrated(plan: GradientPlan) -> GradientPlan:
 def _least_noise(plan: GradientPlan) -> DealtNoise:
     """On a fine grid what rounding takes of the variance is nothing, and the noise grows with the sensitivity alone."""
     change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, bits_for(plan.epsilon))
-    found = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta)
-    scaled = found.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]
+    fine = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta)
+    scaled = fine.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]
     if scaled >= _FINE:
-        return replace(found, variance=Fraction(math.ceil(scaled)))
+        return replace(fine, variance=Fraction(math.ceil(scaled)))
     return least_noise(
         plan.sampled,
         epsilon=plan.epsilon,

@@ -169,11 +169,11 @@ class Saved:
     def load(cls, path: str | PathLike[str]) -> Self:
         """The model that `save`, or a run, wrote; a damaged or newer file, or another kind of model, is refused."""
         where = path_of(path)
-        found = ModelContent.load(where)
-        if found.kind != cls.__name__:
-            raise ModelError(f"{where} holds a {found.kind}, not a {cls.__name__}.")
-        if found.party is not None:
-            raise ModelError(f"{where} is {found.party}'s part of a model, and a part alone scores nobody.")
+        content = ModelContent.load(where)
+        if content.kind != cls.__name__:
+            raise ModelError(f"{where} holds a {content.kind}, not a {cls.__name__}.")
+        if content.party is not None:
+            raise ModelError(f"{where} is {content.party}'s part of a model, and a part alone scores nobody.")
         model = cls()
-        found.fill(model)
+        content.fill(model)
         return model

@@ -47,8 +47,8 @@ class ModelFile(ModelContent):
     @property
     def reading(self) -> Reading:
         """How its scores are read."""
-        found: Reading = KINDS[self.kind].reading
-        return found
+        reading: Reading = KINDS[self.kind].reading
+        return reading
 
     def scores(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
         """The linear scores of people whose features times the weights these are."""

@@ -114,10 +114,10 @@ def release_fields(described: Mapping[str, Any]) -> dict[str, Any]:
 def _members(source: Path) -> tuple[bytes, NDArray[np.int64], bytes]:
     size = source.stat().st_size
     with zipfile.ZipFile(source) as archive:
-        found = archive.infolist()
+        members = archive.infolist()
         # Stored as they are: a small file cannot claim to unpack to a large one.
-        if sorted(item.filename for item in found) != sorted(_MEMBERS) or any(
-            item.compress_type != zipfile.ZIP_STORED or item.file_size > size for item in found
+        if sorted(item.filename for item in members) != sorted(_MEMBERS) or any(
+            item.compress_type != zipfile.ZIP_STORED or item.file_size > size for item in members
         ):
             raise ValueError("not the members of a release")
     with np.load(source, allow_pickle=False) as archive:

@@ -124,9 +124,9 @@ def _pair(margins: Margins, first: int, second: int) -> dict[str, Any]:
     }
     one, two = values_of(a), values_of(b)
     if one is not None and two is not None:
-        found = _correlation(margins, (first, second), (one, two))
-        if found is not None:
-            facts["correlation"], facts["correlation_noise"] = found
+        correlation = _correlation(margins, (first, second), (one, two))
+        if correlation is not None:
+            facts["correlation"], facts["correlation_noise"] = correlation
     return facts
 
 
@@ -167,13 +167,13 @@ def variance_inflation(margins: Margins) -> list[float]:
     spectrum = decompose((scatter + scatter.T) / 2.0, floor=max(floor_of(None, noise, len(mean)), 1e-9))
     whole = (spectrum.vectors / spectrum.inverse) @ spectrum.vectors.T
     inverse = (spectrum.vectors * spectrum.inverse) @ spectrum.vectors.T
-    found = []
+    inflation = []
     for column in margins.columns:
         # det(S)/det(S_rest) is 1/det of the column's block of the inverse.
         own, other = (np.linalg.slogdet(part[column.span, column.span])[1] for part in (whole, inverse))
         width = column.span.stop - column.span.start
-        found.append(float(math.exp((own + other) / width)))
-    return found
+        inflation.append(float(math.exp((own + other) / width)))
+    return inflation
 
 
 def _classes(margins: Margins) -> list[dict[str, Any]]:

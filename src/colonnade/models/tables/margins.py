@@ -111,35 +111,35 @@ class Margins:
         spread[:-1, :-1] = len(self.grams) * self.noise**2
         spread[:-1, -1] = spread[-1, :-1] = len(self.counts) * self.sum_noise**2
         spread[-1, -1] = len(self.counts) * self.count_noise**2
-        found = a.inverse @ known @ b.inverse.T
-        return found, np.sqrt((a.inverse**2) @ spread @ (b.inverse.T**2))
+        counts = a.inverse @ known @ b.inverse.T
+        return counts, np.sqrt((a.inverse**2) @ spread @ (b.inverse.T**2))
 
     def drowned(self) -> tuple[str, ...]:
         """The columns whose shares are all within their noise of those that would be if everybody were alike."""
-        found = []
+        names = []
         for place, column in enumerate(self.columns):
             shares, spread = self.level_shares(place)
             if np.all(np.abs(shares - 1.0 / len(shares)) <= 2.0 * spread) and np.median(spread) > 0.5 / len(
                 shares
             ):
-                found.append(column.name)
-        return tuple(found)
+                names.append(column.name)
+        return tuple(names)
 
 
 def level_columns(encoders: Encoders) -> tuple[LevelColumn, ...]:
     """The columns of a release, if its coding tells their levels apart; else a `DataError` that names the others."""
-    found = units(encoders)
-    poor = [unit.name for unit in found if not is_levelled(unit)]
+    all_units = units(encoders)
+    poor = [unit.name for unit in all_units if not is_levelled(unit)]
     if poor:
         named = ", ".join(poor[:6]) + (f" and {len(poor) - 6} more" if len(poor) > 6 else "")
-        rest = [unit.name for unit in found if is_levelled(unit)]
+        rest = [unit.name for unit in all_units if is_levelled(unit)]
         aside = f", or leave them out: {', '.join(rest[:3])}{', …' if len(rest) > 3 else ''}" if rest else ""
         raise DataError(
             f"no table can be made of {named}: {'it is' if len(poor) == 1 else 'they are'} coded as "
             "numbers, of which a release knows two averages and not how many people are where. Declare "
             f'kind = "bins" with ordered = true for the next release{aside}.'
         )
-    return tuple(LevelColumn(unit.name, unit.party, _level(unit), unit.span) for unit in found)
+    return tuple(LevelColumn(unit.name, unit.party, _level(unit), unit.span) for unit in all_units)
 
 
 def is_levelled(unit: Unit) -> bool:

@@ -79,23 +79,23 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
 
     start = np.zeros(len(target))
     start[-1] = np.log(target[-1] / (1.0 - target[-1]))
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-6})
-    stretch, intercept = _stretched(features, found.x, target, weight, margins.sum_noise / margins.people)
-    return Matched(stretch * found.x[:-1], intercept, penalty, int(found.nit), stretch)
+    solution = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-6})
+    stretch, intercept = _stretched(features, solution.x, target, weight, margins.sum_noise / margins.people)
+    return Matched(stretch * solution.x[:-1], intercept, penalty, int(solution.nit), stretch)
 
 
 def _stretched(
-    features: NDArray[np.float32], found: Array, target: Array, penalty: Array, noise: float
+    features: NDArray[np.float32], weights: Array, target: Array, penalty: Array, noise: float
 ) -> tuple[float, float]:
     """The slope and the intercept with which scores agree with what was released of them.
 
     Where t moves by η, w moves by (H + Λ)⁻¹η, H being the curvature: so noise adds σ² tr (H + Λ)⁻¹ to w·t on average.
     """
-    scores = (features[:, :-1] @ found[:-1].astype(np.float32)).astype(np.float64)
-    chances = expit(scores + found[-1])
+    scores = (features[:, :-1] @ weights[:-1].astype(np.float32)).astype(np.float64)
+    chances = expit(scores + weights[-1])
     bend = (features.T * (chances * (1.0 - chances)).astype(np.float32)) @ features / len(features)
     inverse = np.linalg.inv(bend.astype(np.float64) + np.diag(penalty + _LEAST_CURVATURE))
-    told = float(found[:-1] @ target[:-1]) - noise**2 * float(np.trace(inverse[:-1, :-1]))
+    told = float(weights[:-1] @ target[:-1]) - noise**2 * float(np.trace(inverse[:-1, :-1]))
 
     def objective(line: Array) -> tuple[float, Array]:
         tried = line[0] * scores + line[1]
@@ -109,7 +109,7 @@ def _stretched(
 
     line = minimize(
         objective,
-        np.array([1.0, found[-1]]),
+        np.array([1.0, weights[-1]]),
         jac=True,
         method="L-BFGS-B",
         bounds=[(1.0, MOST_STRETCH), (None, None)],

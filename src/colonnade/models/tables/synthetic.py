@@ -100,19 +100,19 @@ class TableModel:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What is to be known of this fit."""
-        found = []
+        notes = []
         if not self.fit.reached:
-            found.append(
+            notes.append(
                 f"The fit stopped after {self.fit.steps} steps with {self.fit.residual:.2f} times the distance that "
                 "the noise alone would leave: pairs of columns are less exact than the release would allow."
             )
         for name in self.margins.drowned():
-            found.append(
+            notes.append(
                 f"The shares of {name} do not stand out of the noise: what the table says of it is noise."
             )
         for name in undeclared_ends([column.column for column in self.margins.columns]):
-            found.append(f"{name} declares no low or no high: how far its outer bins reach is a guess.")
-        return tuple(found)
+            notes.append(f"{name} declares no low or no high: how far its outer bins reach is a guess.")
+        return tuple(notes)
 
     def draw(self, rows: int, *, seed: int | None = None, progress: Progress | None = None) -> SyntheticTable:
         """So many invented people; with a seed, the same ones each time."""
