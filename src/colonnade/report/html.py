@@ -15,7 +15,7 @@ from colonnade.report.accounts import merged
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
 from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
-from colonnade.report.labels import label_rows
+from colonnade.report.labels import brought_text, label_rows
 from colonnade.report.numbers import budget_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.pictures import (
     bar_picture,
@@ -29,7 +29,6 @@ from colonnade.report.style import page_style
 from colonnade.report.text import (
     NONE_STANDS_OUT,
     WOULD_HOLD,
-    brought_text,
     clear,
     declared_text,
     exact_text,

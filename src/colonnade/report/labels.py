@@ -1,4 +1,4 @@
-"""Several labels of one run: how good the model of each is, and the facts of the run as those of one of them."""
+"""The labels of a run: who brought them, how good the model of each is, and the facts as those of one of them."""
 
 from __future__ import annotations
 
@@ -70,3 +70,14 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
 def _only(facts: Facts) -> list[str]:
     schemas = facts.get("plan", {}).get("schemas", {})
     return [schema["label"]["column"] for schema in schemas.values() if "label" in schema]
+
+
+def brought_text(party: Facts) -> str:
+    """What a party brought.
+
+    >>> brought_text({"columns": ["age"], "holds_label": True})
+    '1 column and the label'
+    """
+    count, labels = len(party["columns"]), f"{party['labels']} labels" if "labels" in party else "the label"
+    columns = "1 column" if count == 1 else f"{count} columns"
+    return f"{columns} and {labels}" if party["holds_label"] else columns

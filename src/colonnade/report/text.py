@@ -10,7 +10,7 @@ from colonnade.report.accounts import merged
 from colonnade.report.compared import measured_rows
 from colonnade.report.facts import Facts
 from colonnade.report.judged import beside_text, confusion_rows, figure_rows, judged_note
-from colonnade.report.labels import label_rows
+from colonnade.report.labels import brought_text, label_rows
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.plain import lines_text, one_line, table_lines, wrapped
 from colonnade.report.verdict import verdict_line
@@ -243,17 +243,6 @@ def declared_text(column: Facts) -> str:
         shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
         told.append(f"{key} {shown}")
     return ", ".join(told)
-
-
-def brought_text(party: Facts) -> str:
-    """What a party brought.
-
-    >>> brought_text({"columns": ["age"], "holds_label": True})
-    '1 column and the label'
-    """
-    count, labels = len(party["columns"]), f"{party['labels']} labels" if "labels" in party else "the label"
-    columns = "1 column" if count == 1 else f"{count} columns"
-    return f"{columns} and {labels}" if party["holds_label"] else columns
 
 
 def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str]:
