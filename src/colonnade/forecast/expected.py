@@ -55,11 +55,16 @@ LAWS = {
 def expected_loss(plan: Plan) -> dict[str, Any] | None:
     """What noise will cost this plan in accuracy, from `low` to `high`, and with how many people it would be a point.
 
-    None where the study says nothing: other methods, other tasks, more than two classes, matrices by class.
+    None where the study says nothing: other methods, other tasks, more than two classes, matrices by class, and
+    several labels, of which each has more noise than the study's one.
     """
     if isinstance(plan, MarginPlan):
         law, noise = LAWS["margin"], plan.deviation
-    elif isinstance(plan, MomentsPlan) and plan.task == "classification" and not plan.conditional:
+    elif (
+        isinstance(plan, MomentsPlan)
+        and plan.task == "classification"
+        and not (plan.conditional or plan.several)
+    ):
         law, noise = LAWS["moments"], noise_of(plan)
     else:
         return None
