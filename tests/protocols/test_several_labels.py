@@ -24,6 +24,7 @@ from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import LabelMismatch
 from colonnade.federation.federation import Federation, released
+from colonnade.forecast.expected import expected_loss
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
@@ -277,4 +278,6 @@ def test_a_plan_with_several_labels_names_them_and_one_with_one_is_as_before() -
     alone = tables_of()[0].for_label("risk").public()
     single = MomentsRequest("classification", 1.0).plan(target.group, (alone, target.schemas[1]), 60)
     assert "labels" not in single.to_data() and single.what == f"second moments of {single.size} columns"
+    # What was studied is one label: with more there is more noise of each, and nothing is foretold.
+    assert expected_loss(single) is not None and expected_loss(plan) is None
     assert isinstance(METHODS["moments"], Method)

@@ -60,11 +60,15 @@ def expected_loss(plan: Plan) -> dict[str, Any] | None:
     """
     if isinstance(plan, MarginPlan):
         law, noise = LAWS["margin"], plan.deviation
-    elif isinstance(plan, MomentsPlan) and plan.task == "classification" and not plan.conditional:
+    elif (
+        isinstance(plan, MomentsPlan)
+        and plan.task == "classification"
+        and not (plan.conditional or plan.several)
+    ):
         law, noise = LAWS["moments"], noise_of(plan)
     else:
         return None
-    if plan.label.width != 2 or (isinstance(plan, MomentsPlan) and plan.several):
+    if plan.label.width != 2:
         return None
     columns = sum(encoder.width for encoder in plan.encoders.values())
     lost = law.lost(noise / plan.rows, columns)
