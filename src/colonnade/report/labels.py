@@ -36,13 +36,19 @@ def _quality(facts: Facts, one: Facts, *, first: bool) -> str:
     measured = measured_rows({**facts, "measured": one["measured"]})
     if measured:
         return ", ".join(f"{name} {value}" for name, value in measured)
-    return "judged on the people held out" if first and facts.get("judged") else "not measured"
+    judged = one.get("judged") or (first and facts.get("judged"))
+    return "judged on the people held out" if judged else "not measured"
 
 
 def facts_of_label(facts: Facts, label: str | None) -> Facts:
     """The facts of a run with the model of one of its labels in the first's place; a `LabelMismatch` names them all.
 
     What was foretold and judged is of the first, and left out for another.
+
+    >>> one = {"kind": "classes", "model": "model.json", "measured": None, "failure": None}
+    >>> facts = {"judged": {"people": 90}, "labels": [{"label": "paid", **one}, {"label": "late", **one}]}
+    >>> [row[2] for row in label_rows(facts_of_label(facts, "late"))]
+    ['how good it is', 'judged on the people held out', 'not measured']
     """
     if label is None:
         return facts
@@ -60,6 +66,7 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
     failed = [] if one["failure"] is None else [f"No model of {label} was learnt: {one['failure']}"]
     return {
         **kept,
+        "labels": [{**labels[0], "judged": bool(facts.get("judged"))}, *labels[1:]],
         "task": _TASKS[one["kind"]],
         "learnt": one.get("learnt", {}),
         "measured": one["measured"],
