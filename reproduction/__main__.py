@@ -98,7 +98,9 @@ def run_parts(
             if one.beside in prepared:
                 prepared[one.beside].wait()
             place = f"[{len(todo) - len(left) + number + 1} of {len(todo)}] {study.name}: {one.title}"
-            _say(f"{place}; {_left([took.get((other.name, each.title)) for other, each in left[number:]])}")
+            rest = _left([took.get((other.name, each.title)) for other, each in left[number:]])
+            # What is kept says how long the whole took, and nothing about a quick run.
+            _say(place if quick else f"{place}; {rest}")
             section = one.run()
             if section.title != one.title:
                 raise ValueError(f"{study.name}: {one.title!r} came back as {section.title!r}")

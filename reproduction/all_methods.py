@@ -17,15 +17,16 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.public_data import PublicSet, Split, acs_income_texas, adult, binned, credit, phishing
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
+from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.methods.method import TrainingSpec
-from colonnade.methods.table import METHODS, checked_options, train_with
+from colonnade.methods.table import METHODS, checked_options, protocol_named, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
 from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.judged_quality import TITLE, judged_section
 from reproduction.one_place import DELTA, OnePlace
-from reproduction.sections import EFFORT, FIGURES, Part, Picture, Pieces, Section, Table, load, timed
+from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, load, said, timed
 from reproduction.skellam_sets import made_up_incomes
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0, 10.0)
@@ -35,9 +36,9 @@ SETS: dict[str, Callable[[Path], PublicSet]] = {
     "ACSIncome of Texas": acs_income_texas,
     "Phishing": phishing,
 }
-BY_PROTOCOL = ("functional", "intermediate", "one-shot", "local")
-LONG, QUICKEST = ("ACSIncome of Texas",), ("margin", "moments")
-"""Sets on which all methods would take an hour, and those that are run on them."""
+BY_PROTOCOL = ("functional", "slr", "intermediate", "one-shot", "local")
+BY_FORECAST = ("network", "encrypted")
+"""Methods that are on no set: what a training would take is foretold."""
 DRAWN = 50_000
 """Invented people on whom a regression is fitted."""
 TOGETHER, EXACT = "Which tool to take", "without privacy"
@@ -75,8 +76,7 @@ def study(data: Path, quick: bool) -> list[Part]:
 
 
 def _measured_of(name: str, data: Path) -> Section:
-    quickest = name in LONG and not EFFORT.full
-    return _section(name, SETS[name](data), quickest=quickest, kept=KEPT)
+    return _section(name, SETS[name](data), kept=KEPT)
 
 
 def _section(
@@ -85,7 +85,6 @@ def _section(
     *,
     epsilons: Sequence[float] = EPSILONS,
     others: Sequence[str] = BY_PROTOCOL,
-    quickest: bool = False,
     kept: Path | None = None,
 ) -> Section:
     """One set; every method's figures are kept as soon as they are there, so that an interruption loses one."""
@@ -93,8 +92,6 @@ def _section(
         split, coded = people.split(2, 0), binned(people).split(2, 0)
         truth = np.asarray(split.test_labels.astype(str) == str(people.label.classes[1]))  # type: ignore[union-attr]
         ways = _ways(split, coded, people.label.column, others)
-        if quickest:
-            ways = {way: ways[way] for way in QUICKEST}
         pieces = Pieces(kept)
         exact = pieces.get(f"{name}, {EXACT}", partial(_judged, partial(_exact, split), 0.0, truth))
         found = {
@@ -102,19 +99,21 @@ def _section(
             for way, made in ways.items()
             for epsilon in epsilons
         }
+        foretold = {
+            method: pieces.get(f"{name}, {method}, foretold", partial(_foretold, split, method))
+            for method in (BY_FORECAST if kept else ())
+        }
     facts = {
         f"{method}, {epsilon:g}": figures
         for (_, epsilon), each in found.items()
         for method, figures in each.items()
     } | exact
     commonest = max(float(truth.mean()), 1.0 - float(truth.mean()))
-    left = " Of so many people only these methods were run; `--full` runs the others." if quickest else ""
-    if pieces.found:
-        left += " Runs were kept from before; the seconds below are those of the rest."
+    left = " Runs were kept from before; the seconds below are those of the rest." if pieces.found else ""
     text = f"""
 {len(split.train_labels):,} people to train on and {len(truth):,} others to score, one split, {len(people.columns)}
 columns between two parties, δ = 1e-5. Always answering the commonest class has {commonest:.4f}; a model without privacy
-has {facts[EXACT][0]:.4f} and an AUC of {facts[EXACT][1]:.4f}.{left}
+has {facts[EXACT][0]:.4f} and an AUC of {facts[EXACT][1]:.4f}.{_in_words(foretold)}{left}
 """
     picture = () if name == "made up" else (_picture(name, facts, epsilons),)
     return Section(name, text, (_table(facts, epsilons),), picture, watch.seconds, facts={"scores": facts})
@@ -158,6 +157,27 @@ def _ways(split: Split, coded: Split, label: str, others: Sequence[str]) -> dict
         "trees": trees,
         **{method: partial(by_protocol, method) for method in others},
     }
+
+
+def _foretold(split: Split, method: str) -> float | None:
+    """Processor seconds of one training at ε = 1, as `colonnade plan` foretells it; none where there is no plan."""
+    chosen, place = protocol_named(method), Federation(split.tables, budget=(1e6, DELTA), public=True)
+    asked = TrainingSpec("classification", 1.0, DELTA, DELTA, options=checked_options(chosen, {}))
+    schemas = {table.party: table.public() for table in split.tables}
+    try:
+        plan = chosen.request(asked, "equal").plan(
+            place.group, tuple(schemas.values()), len(split.train_labels)
+        )
+    except ColonnadeError:
+        return None
+    return Rehearsals(schemas, weighed=False).rehearse(chosen, asked, plan).cost.seconds
+
+
+def _in_words(foretold: Mapping[str, float | None]) -> str:
+    known = [f"{method} {said(seconds)}" for method, seconds in foretold.items() if seconds is not None]
+    none = [method for method, seconds in foretold.items() if seconds is None]
+    words = f" Not run; forecasts of one training by `colonnade plan`: {', '.join(known)}." if known else ""
+    return words + (f" There is no plan for {', '.join(none)}." if none else "")
 
 
 def _exact(split: Split, _epsilon: float) -> dict[str, Scores]:
