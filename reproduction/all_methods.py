@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.public_data import PublicSet, Split, acs_income_texas, adult, binned, credit, phishing
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
-from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, protocol_named, train_with
 from colonnade.models.logistic import LogisticRegression
@@ -170,7 +170,7 @@ def _foretold(split: Split, method: str) -> float | None:
         )
     except ColonnadeError:
         return None
-    return Rehearsals(schemas, weighed=False).rehearse(chosen, asked, plan).cost.seconds
+    return PilotRuns(schemas, weighed=False).rehearse(chosen, asked, plan).cost.seconds
 
 
 def _in_words(foretold: Mapping[str, float | None]) -> str:
