@@ -5,6 +5,7 @@ every run.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,9 @@ settings.load_profile(_EXAMPLES)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the same noise where the same examples are drawn."""
+    """Draw the same noise where the same examples are drawn; hear Ctrl-C, which shells keep from what they start with &."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if _EXAMPLES == "same":
         config.pluginmanager.register(SameNoise(), "same noise")
 
