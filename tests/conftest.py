@@ -23,7 +23,7 @@ settings.load_profile(_EXAMPLES)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the same noise where the same examples are drawn; hear Ctrl-C, which shells keep from what they start with &."""
+    """Draw the same noise where the same examples are drawn; hear Ctrl-C, which shells keep from what runs behind."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if _EXAMPLES == "same":
