@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from colonnade.methods.baselines.losses import Loss
 from colonnade.numbers.threads import few_threads
@@ -24,6 +23,9 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
     >>> weights.round(2).tolist(), bool(abs(constants[0]) < 1e-6)
     ([[0.84]], True)
     """
+    # Loading it takes longer than most runs wait for anything, and few are compared with no privacy.
+    from scipy.optimize import minimize
+
     count, width = features.shape
     occurring = int(classes.max()) + 1
     loss = Loss("classes", classes, outputs=1 if occurring == 2 else occurring)
