@@ -22,7 +22,7 @@ from colonnade.data.label import LabelBlock, LabelBlocks
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.errors import LabelMismatch
+from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation, released
 from colonnade.forecast.expected import expected_loss
 from colonnade.methods.method import Method, TrainingSpec
@@ -281,3 +281,10 @@ def test_a_plan_with_several_labels_names_them_and_one_with_one_is_as_before() -
     # What was studied is one label: with more there is more noise of each, and nothing is foretold.
     assert expected_loss(single) is not None and expected_loss(plan) is None
     assert isinstance(METHODS["moments"], Method)
+
+
+def test_a_grid_too_coarse_for_so_many_labels_is_refused_with_what_to_do() -> None:
+    many = LabelBlocks.of([RealLabel(f"y{number}", low=0, high=1) for number in range(30)])
+    with pytest.raises(PlanError, match="gamma = 8 leaves no room for a label among 30"):
+        many.norm_squared(8)
+    assert many.norm_squared(4096) <= 4096**2 // 2

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.forms import label_from_data
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.errors import PlanError
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,9 @@ class LabelBlock:
         parts = (4 if self.kind in ("real", "count") else 2) * self.among
         constant = math.isqrt(gamma * gamma // parts)
         if constant < 1:
-            raise ValueError(f"gamma = {gamma} leaves no room for a label among {self.among}")
+            raise PlanError(
+                f"gamma = {gamma} leaves no room for a label among {self.among}. Take a larger gamma, or fewer labels."
+            )
         return constant
 
     def norm_squared(self, gamma: int) -> int:
