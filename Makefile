@@ -4,7 +4,7 @@ BENCHMARKS := field_kernels moments noise gram functional paillier encrypted int
 # These want public data sets.
 STUDIES := utility margin judge tables calibration
 
-.PHONY: demo demo-federation docs test coverage check format bench reproduce wheelhouse sbom clean
+.PHONY: demo demo-federation docs test golden coverage check format bench reproduce wheelhouse sbom clean
 
 demo: .venv/core
 	$(BIN)/colonnade demo
@@ -26,6 +26,10 @@ ACCOUNTING := tests/privacy tests/vectors tests/noise src/colonnade/privacy src/
 
 test: .venv/ready
 	$(PYTEST)
+
+# Answers of an earlier version to the corpus of cases in GOLDEN=folder; tests/golden/differences.toml has what differs.
+golden: .venv/ready
+	COLONNADE_GOLDEN="$(GOLDEN)" $(PYTEST) tests/golden
 
 # Every branch of the two rooms that guarantees rest on, by their tests and examples. Rooms are named by path, so
 # that coverage need not import them to find them.

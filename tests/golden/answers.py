@@ -1,0 +1,468 @@
+"""What this version answers to golden cases: the one file of the comparison that knows Colonnade's API.
+
+Each function takes the question of a case and returns plain values. `WORDS` has what the cases call otherwise than
+this version, their word first; it is applied to whole keys and texts, both ways.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+import json
+import re
+import shutil
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from plain_values import (
+    digest,
+    frames,
+    graph_answers,
+    numbers_in,
+    paths,
+    plain,
+    toml,
+    with_changes,
+    with_words,
+    write_database,
+)
+
+import colonnade
+from colonnade import Federation, MomentRelease, Schema, Table
+from colonnade.cli.app import run as invoke
+from colonnade.data.quantizer import Quantizer
+from colonnade.data.sources import DuckDBSource, SQLiteSource
+from colonnade.errors import ColonnadeError
+from colonnade.federation.job import Job
+from colonnade.federation.train import check_people, model_for, protocol_of, result_for
+from colonnade.forecast.default import trained_on
+from colonnade.forecast.forecast import forecast
+from colonnade.forecast.pilot_run import PilotRuns
+from colonnade.forecast.plan_job import features_of, plan_job
+from colonnade.ledger import Cut, Ledger, LedgerLine, Receipt, Release
+from colonnade.ledger.release import CoalitionBound
+from colonnade.models.files.onnx import onnx_model
+from colonnade.privacy.events import event_from_data
+from colonnade.protocols.plans import guarantees_of
+from colonnade.scoring.evaluating import check_held_out
+from colonnade.scoring.judged_training import judge_trained
+
+WORDS: dict[str, str] = {}
+CANARY = "7731"
+ROLES = ("threshold", "keepers", "disclosed_noise", "server", "alignment", "held_out")
+
+
+def answer(kind: str, case: dict[str, Any], folder: Path) -> Any:
+    """What this version says to a case of `folder`, in the words of the case."""
+    said = KINDS[kind](with_words(case, WORDS), folder)
+    return json.loads(json.dumps(plain(with_words(said, {new: old for old, new in WORDS.items()}))))
+
+
+def _number(error: BaseException) -> str:
+    return error.number if isinstance(error, ColonnadeError) else type(error).__name__
+
+
+def _job(fields: dict[str, Any]) -> Job:
+    return Job.parse(toml({"name": "golden", **fields}))
+
+
+def _schema(fields: dict[str, Any]) -> Schema:
+    return Schema.parse(toml(fields))
+
+
+def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Guarantees, noise and charges of a plan without data; where the case wants it, bytes and rounds of a run."""
+    try:
+        job = _job(case["job"])
+        schemas = {party: _schema(fields).public(party) for party, fields in case["parties"].items()}
+        planned = plan_job(job, schemas, rows=trained_on(case["rows"], job.held_out))
+        method = protocol_of(job)
+        noise = method.noise(planned)
+        said: dict[str, Any] = {
+            "method": job.method,
+            "rows": planned.rows,
+            "delta": planned.delta,
+            "features": features_of(job.task, schemas),
+            "guarantees": [
+                [
+                    g.observer.name,
+                    g.unit.name,
+                    g.epsilon,
+                    g.delta,
+                    re.findall(r"ε = ([0-9.e-]+|∞)", str(g))[1:],
+                ]
+                for g in guarantees_of(method.views(planned), planned.delta)
+            ],
+            "noise": None if noise is None else [noise.deviation, noise.people],
+            "charged": {
+                owner: sorted(f"{line.observer} {line.unit}" for line in planned.lines_for(owner))
+                for owner in planned.group.owners
+            },
+            "keepers": [*planned.group.keepers, planned.group.threshold],
+        }
+    except Exception as error:
+        return {"error": _number(error)}
+    try:
+        check_people(planned, noise)
+    except ColonnadeError as error:
+        said["few"] = error.number
+    try:
+        if job.held_out:
+            check_held_out(planned, job.held_out, epsilon=job.epsilon)
+    except ColonnadeError as error:
+        said["judged"] = error.number
+    if case.get("forecast"):
+        pilots = PilotRuns(schemas, effort=60.0, draws=1, tries=1, weighed=False)
+        cost = forecast(pilots, method, job.asked, planned, simulated=False).cost
+        said |= {"bytes": cost.bytes_sent, "rounds": cost.rounds}
+    return said
+
+
+def coding(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Codes, features and clipping of a file or query, from Parquet also through frames; or how it is refused."""
+    if "database" in case:
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place) / f"house.{case['database']}"
+            write_database(case["database"], case["statements"], path)
+            source = SQLiteSource if case["database"] == "sqlite" else DuckDBSource
+            asked = case["sql"], path, tuple(case.get("combines_rows", ()))
+            return _coded(lambda: Table("house", source(*asked), _schema(case["schema"])), case)
+    path = folder / case["file"]
+    said = _coded(lambda: Table("house", path, _schema(case["schema"])), case)
+    if path.suffix == ".parquet" and path.read_bytes()[-4:] == b"PAR1":
+        from_file = dict(said)
+        for name, frame in frames(path).items():
+            held = _coded(lambda frame=frame: Table.of("house", frame, _schema(case["schema"])), case)  # type: ignore[misc]
+            same = "same" if held == from_file else held.get("columns")
+            said[f"from {name}"] = held.get("error", same)
+    return said
+
+
+def _coded(table: Callable[[], Table], case: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return _codes(table(), case)
+    except Exception as error:
+        shown = "".join(traceback.format_exception(error))
+        counts = re.findall(r"(?<![\w.'])(\d+) (?:values?|ids?|rows?|lines?|cells?)", str(error))
+        return {"error": _number(error), "counts": sorted(map(int, counts)), "leaks": CANARY in shown}
+
+
+def _codes(table: Table, case: dict[str, Any]) -> dict[str, Any]:
+    table.check()
+    ids, blocks = list(table.ids()), list(table.blocks(case.get("block", 1 << 16)))
+    encoder = table.schema.encoder(case.get("mode", "circle"))
+    quantizer = Quantizer(encoder, attributes_total=encoder.attributes, gamma=case.get("gamma", 1 << 12))
+    integers = np.concatenate([quantizer.quantize(block) for block in blocks])
+    columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in blocks[0].columns}
+    for place, label in enumerate(table.schema.labels):
+        columns[f"label {label.column}"] = np.concatenate([block.labels[place] for block in blocks])
+    return {
+        "rows": table.rows,
+        "ids": [digest(ids), *ids[:3]],
+        "columns": {name: [digest(values), *plain(values[:3])] for name, values in columns.items()},
+        "features": list(encoder.feature_names),
+        "integers": [digest(integers), *integers[:2].tolist()],
+        "clipped": dict(table.clipping.counts),
+        "standardised": list(table.clipping.standardised),
+    }
+
+
+def _federation(case: dict[str, Any], job: Job, folder: Path) -> Federation:
+    tables = [
+        Table(party, folder / had["data"], _schema(had["schema"])) for party, had in case["parties"].items()
+    ]
+    more: dict[str, Any] = {name: getattr(job, name) for name in ROLES}
+    if "shown" in case:
+        more["shown_ids"] = case["shown"]
+    budget = tuple(case.get("budget", (1000.0, 1e-5)))
+    return Federation(
+        tables, budget=budget, noise_seed=case["seed"], public=case.get("public", False), **more
+    )
+
+
+def _totals(federation: Federation) -> dict[str, Any]:
+    return {
+        party: sorted(
+            [t.dataset, t.unit, t.observer, t.epsilon, t.delta, t.left, t.entries]
+            for t in federation.ledgers[party].totals()
+        )
+        for party in federation.tables
+    }
+
+
+def _said(fitted: Any, people: dict[str, Any]) -> dict[str, Any]:
+    """What a model says of people: components; or predictions, with probabilities or margins where it has them."""
+    if hasattr(fitted, "transform"):
+        return {"components": fitted.transform(people)}
+    said = {"predicted": fitted.predict(people)}
+    for name in ("predict_proba", "decision_function"):
+        if hasattr(fitted, name):
+            return {**said, name: getattr(fitted, name)(people)}
+    return said
+
+
+def _traffic(outcome: Any) -> dict[str, Any]:
+    return {"bytes": dict(sorted(outcome.bytes_by_step.items())), "rounds": outcome.rounds}
+
+
+def run(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """One seeded run of a job with all its parties in this process."""
+    federation = None
+    try:
+        job = _job(case["job"])
+        federation = _federation(case, job, folder)
+        return _aligned(federation) if case.get("only") == "align" else _trained(job, federation, case)
+    except Exception as error:
+        ledgers = {} if federation is None else federation.ledgers
+        charges = (sum(entry.kind == "charge" for entry in ledger.entries()) for ledger in ledgers.values())
+        return {"error": _number(error), "charged": sorted(charges)}
+
+
+def _aligned(federation: Federation) -> dict[str, Any]:
+    outcome = federation.align()
+    ids = {owner: list(outcome.results[owner].table.ids()) for owner in federation.tables}
+    return {
+        "ids": {owner: [len(common), digest(sorted(common))] for owner, common in ids.items()},
+        "same order": len(set(map(tuple, ids.values()))) == 1,
+        **_traffic(outcome),
+    }
+
+
+def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str, Any]:
+    result: Any = result_for(job, federation)
+    done = federation.runs[0]
+    said: dict[str, Any] = {
+        "rows": done.plan.rows,
+        "seeded": done.reproducible,
+        **_traffic(done.outcome),
+        "guarantees": [[g.observer.name, g.unit.name, g.epsilon, g.delta] for g in done.plan.guarantees],
+        "totals": _totals(federation),
+    }
+    if isinstance(result, Exception):
+        return {**said, "model": {"error": _number(result)}}
+    if isinstance(result, MomentRelease):
+        said["integers"] = [digest(result.matrix), *result.matrix.ravel()[:6].tolist()]
+    elif hasattr(result, "coefficients"):
+        said["coefficients"] = [result.coefficients, result.intercepts]
+    try:
+        said["model"] = _said(model_for(job, result).fit(result), case["people"])
+    except Exception as error:
+        said["model"] = {"error": _number(error)}
+    if job.held_out is not None:
+        judged: Any = judge_trained(job, federation, result, done)
+        said["judged"] = (
+            "not judged"
+            if isinstance(judged, str)
+            else {name: [f.value, f.error] for name, f in sorted(judged.judgement.figures.items())}
+        )
+        said["totals after"] = _totals(federation)
+    return said
+
+
+def ledger(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What each step of a sequence came to, and the totals at its end."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "house.ledger"
+        book = Ledger.create(path, "house") if case.get("file") else Ledger.in_memory("house")
+        steps: list[Any] = []
+        for verb, *given in case["steps"]:
+            try:
+                if verb == "reopen":
+                    book = Ledger.open(path)
+                    steps.append(book.verify([book.receipt()]).entries)
+                else:
+                    steps.append(_step(book, verb, given))
+            except ColonnadeError as error:
+                steps.append(error.number)
+            except ValueError as error:
+                steps.append(type(error).__name__)
+        totals = [
+            [
+                t.dataset,
+                t.unit,
+                t.observer,
+                t.epsilon,
+                t.delta,
+                t.budget_epsilon,
+                t.left,
+                t.entries,
+                t.reproducible,
+                t.part,
+                t.otherwise,
+                bool(t.because),
+            ]
+            for t in book.totals()
+        ]
+        kinds = [entry.kind for entry in book.entries()]
+        contradictions = len(book.contradictions())
+        return {"steps": steps, "totals": sorted(totals), "entries": kinds, "contradictions": contradictions}
+
+
+def _step(book: Ledger, verb: str, given: list[Any]) -> Any:
+    match verb:
+        case "budget":
+            book.set_budget(*given)
+            return "ok"
+        case "charge":
+            return book.charge(_release(given[1]), given[0], fresh=len(given) > 2 and given[2]).entry
+        case "fits":
+            return book.what_fits(*given)
+        case "compared":
+            book.note_comparison(given[0], given[1], run=given[2])
+            return len(book.comparisons())
+        case "receipt":
+            book.keep_receipt(Receipt(given[0], given[1], given[2] * 64, given[3] * 64))
+            return len(book.receipts())
+    raise KeyError(verb)
+
+
+def _release(fields: dict[str, Any]) -> Release:
+    tuples = ("owners", "shown_to", "share_holders", "noise_from")
+    more: dict[str, Any] = {name: tuple(fields[name]) for name in tuples if name in fields}
+    more |= {name: fields[name] for name in ("threshold", "published", "server", "exact") if name in fields}
+    if "part" in fields:
+        key, share, name = fields["part"]
+        more["part"] = Cut(bytes.fromhex(key * 32), share, "column id").part(name)
+    return Release(
+        fields["id"],
+        fields.get("run", "run"),
+        "5f0c",
+        fields.get("what", "a sum"),
+        "server",
+        tuple(
+            LedgerLine(observer, unit, event_from_data(e)) for observer, unit, e in fields.get("lines", [])
+        ),
+        fields.get("seeded", False),
+        coalitions=tuple(
+            CoalitionBound(size, event_from_data(e)) for size, e in fields.get("coalitions", [])
+        ),
+        **more,
+    )
+
+
+_PREPARED: dict[str, Path] = {}
+"""Folders in which the commands before a case's own were run, by what was asked there."""
+
+
+def _invoke(words: list[str], folder: Path) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = invoke(list(words))
+    return code, out.getvalue(), err.getvalue()
+
+
+def _prepared(case: dict[str, Any], folder: Path) -> Path:
+    """A job, each party's file, schema and rows, and what the commands before leave."""
+    asked = json.dumps([case["project"], case.get("before", []), case.get("changes", [])])
+    if asked not in _PREPARED:
+        made = Path(tempfile.mkdtemp(prefix="golden-"))
+        atexit.register(shutil.rmtree, made, ignore_errors=True)
+        project = json.loads((folder / case["project"]).read_text(encoding="utf-8"))
+        project = with_changes(with_words(project, WORDS), case.get("changes", []))
+        (made / "job.toml").write_text(toml(project["job"]), encoding="utf-8")
+        for party, had in project["parties"].items():
+            (made / f"{party}.toml").write_text(toml({"party": party, **had["file"]}), encoding="utf-8")
+            (made / f"{party}.schema.toml").write_text(toml(had["schema"]), encoding="utf-8")
+            shutil.copyfile(folder / had["data"], made / f"{party}.csv")
+        for name, source in project.get("more", {}).items():
+            shutil.copyfile(folder / source, made / name)
+        for words in case.get("before", []):
+            code, _, err = _invoke(words, made)
+            if code:
+                raise RuntimeError(f"{words}: {err}")
+        _PREPARED[asked] = made
+    return _PREPARED[asked]
+
+
+def cli(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The exit code, the number of the error, what was written, and of --json the keys."""
+    with tempfile.TemporaryDirectory() as place:
+        here = Path(place) / "here"
+        shutil.copytree(_prepared(case, folder), here)
+        for name, text in case.get("files", {}).items():
+            if text is None:
+                (here / name).unlink()
+            else:
+                (here / name).write_text(text, encoding="utf-8")
+        before = set(here.rglob("*"))
+        code, out, err = _invoke(case["args"], here)
+        new = {
+            path.relative_to(here).parts[0]
+            for path in set(here.rglob("*")) - before
+            if ".ledger" not in str(path)
+        }
+    number = re.search(r"\bE\d{3}\b", err) or re.search(r'(?<=")E\d{3}(?=")', out) if code else None
+    said: dict[str, Any] = {
+        "code": code,
+        "error": number and number[0],
+        "traceback": "Traceback" in out + err,
+        "leaks": f"CANARY{CANARY}" in out + err,
+        "wrote": sorted(new),
+    }
+    if "--json" in case["args"]:
+        is_object = out.strip().startswith("{")
+        said["keys"] = sorted(paths(json.loads(out), case.get("depth", 2))) if is_object else "no object"
+        if case.get("numbers") and not code:
+            said["numbers"] = numbers_in(json.loads(out))
+    return said
+
+
+def model(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A learner fitted by a federation or from its release, what it says, its file read again, and its graph."""
+    said: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            fitted = _fitted(case, folder, Path(place), said)
+            said["said"] = _said(fitted, case["people"])
+        except Exception as error:
+            return {**said, "error": _number(error)}
+        try:
+            if hasattr(fitted, "save"):
+                fitted.save(Path(place) / "model.json")
+                again = _said(type(fitted).load(Path(place) / "model.json"), case["people"])
+                said["file round trip"] = plain(again) == plain(said["said"])
+        except Exception as error:
+            said["file round trip"] = _number(error)
+        try:
+            said["onnx"] = graph_answers(_graph(case, fitted, Path(place)), case["people"], said["said"])
+        except Exception as error:
+            said["onnx"] = _number(error)
+    return said
+
+
+def _fitted(case: dict[str, Any], folder: Path, place: Path, said: dict[str, Any]) -> Any:
+    federation = _federation(case, _job(case["job"]), folder)
+    learner = getattr(colonnade, case["learner"])(**case.get("arguments", {}))
+    if case["from"] != "release":
+        return learner.fit(federation)
+    job = case["job"]
+    conditional = case.get("conditional", False)
+    release = federation.moments(
+        task=job["task"], epsilon=job["epsilon"], delta=1e-5, conditional=conditional
+    )
+    release.save(place / "release.npz")
+    kept = MomentRelease.load(place / "release.npz")
+    same = (kept.matrix == release.matrix).all() and kept.guarantees == release.guarantees
+    said["release round trip"] = bool(same)
+    for verb, *given in case.get("views", []):
+        kept = kept.for_label(*given) if verb == "label" else kept.select(given)
+    if case.get("ranked"):
+        said["ranked"] = list(colonnade.rank_columns(kept).best(3))
+    return learner.fit(kept)
+
+
+def _graph(case: dict[str, Any], fitted: Any, place: Path) -> bytes:
+    if case["learner"] == "GradientBoostedTrees":
+        from colonnade.models.files.tree_export import save_onnx_trees
+
+        save_onnx_trees(fitted, place / "model.onnx")
+        return (place / "model.onnx").read_bytes()
+    return bytes(onnx_model(fitted).SerializeToString())
+
+
+KINDS = {"plans": plan, "coding": coding, "runs": run, "ledger": ledger, "cli": cli, "models": model}
