@@ -97,11 +97,12 @@ def frames(path: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     read = {}
-    for name, reader in (
-        ("arrow", pq.read_table),
-        ("pandas", pandas.read_parquet),
-        ("polars", polars.read_parquet),
-    ):
+    readers: dict[str, Any] = {
+        "arrow": pq.read_table,
+        "pandas": lambda at: pq.read_table(at).to_pandas(),
+        "polars": polars.read_parquet,
+    }
+    for name, reader in readers.items():
         with contextlib.suppress(Exception):
             read[name] = reader(path)
     return read
