@@ -30,7 +30,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.federation.federation import Federation
-from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.forecast import forecast
 from colonnade.forecast.pilot_run import PilotRuns
@@ -110,13 +110,8 @@ def compared(shape: Shape, repeats: int) -> dict[str, Any]:
         raise SystemExit(f"{shape.method} has no plan")
     plan = method.request(asked, shape.alignment).plan(first.group, tuple(schemas.values()), shape.rows)
     began = time.perf_counter()
-    matching = matching_cost(
-        first.group,
-        schemas,
-        alignment=shape.alignment,
-        rows=shape.rows,
-        held=dict.fromkeys(schemas, shape.rows + shape.alone),
-    )
+    held = dict.fromkeys(schemas, shape.rows + shape.alone)
+    matching = Matching(first.group, schemas, shape.alignment, shape.rows, held)
     rehearsals = PilotRuns(schemas, effort=0.0, weighed=False)
     predicted = forecast(rehearsals, method, asked, plan, matching=matching, simulated=False).cost
     spent = time.perf_counter() - began

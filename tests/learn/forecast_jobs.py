@@ -12,7 +12,8 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
-from colonnade.forecast.cost import Cost
+from colonnade.forecast.alignment_cost import Matching
+from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
@@ -59,11 +60,12 @@ def planned(
 
 
 def foretold(method: str, asked: TrainingSpec, plan: Plan, made: list[Table]) -> Cost:
-    """The forecast from pilots alone."""
-    rehearsals = PilotRuns(
-        {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
-    )
-    return rehearsals.rehearse(untyped(METHODS[method]), asked, plan).cost
+    """The forecast from pilots alone, for people whom all hold in one order."""
+    schemas = {table.party: table.public() for table in made}
+    rehearsals = PilotRuns(schemas, effort=0.0, tries=1, weighed=False)
+    cost = rehearsals.rehearse(untyped(METHODS[method]), asked, plan).cost
+    asking = Matching(plan.group, schemas, "auto", plan.rows, dict.fromkeys(schemas, plan.rows)).cost(plan)
+    return cost if asking is None else weighted([(1.0, cost), (1.0, asking)])
 
 
 def ran(method: str, asked: TrainingSpec, federation: Federation) -> Outcome:

@@ -10,17 +10,22 @@ import pytest
 from forecast_jobs import foretold, planned, ran, tables
 from hypothesis import given
 from hypothesis import strategies as st
-from typed import untyped
+from typed import there, untyped
 
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.forecast import before_run as before
-from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.pilots import Axis, product
 from colonnade.methods.method import Method
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.table import METHODS
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.shared_plan import SharedPlan
 
 DIGITS = 0.01
 
@@ -103,14 +108,22 @@ def test_batches_of_networks_are_counted(regime: str) -> None:
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
 
 
+@pytest.mark.parametrize(("name", "task", "options"), SMALL)
+def test_a_request_says_whether_its_plans_are_in_shares(
+    name: str, task: Any, options: dict[str, Any]
+) -> None:
+    """By this the parties of a run and a plan of it take the same way to match people."""
+    asked, plan, federation = planned(name, tables([2, 2], 60), 60, task=task, options=options)
+    request = untyped(METHODS[name]).request(asked, federation.alignment)
+    assert request.in_shares is isinstance(plan, SharedPlan)
+
+
 @pytest.mark.parametrize("widths", [[1, 1], [1, 1, 1]], ids=["two", "three"])
 def test_people_to_match_are_counted(widths: list[int]) -> None:
     made = tables(widths, 90, alone=40)
     asked, plan, federation = planned("one-shot", made, 90, options={})
     schemas = {table.party: table.public() for table in made}
-    added = matching_cost(
-        federation.group, schemas, alignment="auto", rows=90, held=dict.fromkeys(schemas, 130)
-    )
+    added = Matching(federation.group, schemas, "auto", 90, dict.fromkeys(schemas, 130)).cost(plan)
     assert added is not None
     cost = weighted([(1.0, foretold("one-shot", asked, plan, made)), (1.0, added)])
     outcome = ran("one-shot", asked, federation)
@@ -121,11 +134,40 @@ def test_people_to_match_are_counted(widths: list[int]) -> None:
 def test_equal_lists_of_people_need_no_matching() -> None:
     made = tables([1, 1], 20)
     schemas = {table.party: table.public() for table in made}
-    group = planned("one-shot", made, 20, options={})[2].group
+    _, plan, federation = planned("one-shot", made, 20, options={})
     held = dict.fromkeys(schemas, 20)
-    for alignment in ("auto", "equal"):
-        assert matching_cost(group, schemas, alignment=alignment, rows=20, held=held) is None
-    assert matching_cost(group, schemas, alignment="intersection", rows=20, held=held) is not None
+    ways: dict[Alignment, str | None] = {"auto": None, "equal": None, "curve": "curve", "server": "server"}
+    for alignment, way in ways.items():
+        matching = Matching(federation.group, schemas, alignment, 20, held)
+        assert matching.by(plan) == way and (matching.cost(plan) is None) is (way is None)
+
+
+@pytest.mark.parametrize(
+    ("bank", "shop", "common"),
+    [(130, 130, 90), (90, 90, 90), (70_000, 40_000, 30_000)],
+    ids=["few", "equal", "many"],
+)
+def test_bytes_through_the_server_are_foretold_to_the_last_one(bank: int, shop: int, common: int) -> None:
+    """Also where the lists are so long that no list of that length was tried."""
+
+    def held(party: str, count: int) -> Table:
+        ids = [f"p{place}" if place < common else f"{party}{place}" for place in range(count)]
+        return Table.from_arrays(party, {party: [0.5] * count}, schema_of(party), ids=ids)
+
+    made = [held("bank", bank), held("shop", shop)]
+    federation = Federation(made, budget=(9.0, 1e-6))
+    schemas = {table.party: table.public() for table in made}
+    request = MomentsRequest("pca", 1.0, delta=1e-6)
+    plan = request.plan(federation.group, tuple(schemas.values()), common)
+    numbers = {"bank": bank, "shop": shop}
+    cost = Matching(federation.group, schemas, "auto", common, numbers).cost(plan)
+    equal = Federation([held("bank", common), held("shop", common)], budget=(9.0, 1e-6), alignment="equal")
+    outcome = federation.align(in_shares=True)
+    assert there(cost).bytes_sent == outcome.bytes_sent - equal.align().bytes_sent
+
+
+def schema_of(party: str) -> Schema:
+    return Schema.parse(f"id = 'n'\ncolumns.{party} = {{kind = 'numeric', low = 0, high = 1}}")
 
 
 def test_a_run_is_foretold_for_its_report_only_where_everybody_declared_the_data_public() -> None:

@@ -56,9 +56,9 @@ FIVE = '["bank", "shop", "clinic", "school", "town"]'
             "threshold = 1",
         ),
         (
-            job('alignment = "intersection"'),
-            "alignment: the job asks for 'intersection', and accepted is auto",
-            'alignment = ["auto", "intersection"]',
+            job('alignment = "server"'),
+            "alignment: the job asks for 'server', and accepted is auto",
+            'alignment = ["auto", "server"]',
         ),
         (job("delta = 1e-3"), r"delta: the job is at δ = 0.001, and the largest accepted is 1e-05", ""),
         (
@@ -151,7 +151,16 @@ def test_an_option_takes_the_values_that_are_named_and_its_default(
     [
         ("rows = 0", r"line 5, rows: found 0; it must be at least 1"),
         ("threshold = 0", r"line 5, threshold: found 0"),
-        ('alignment = ["fuzzy"]', "'fuzzy' is not one of auto, equal, intersection"),
+        ('alignment = ["fuzzy"]', "'fuzzy' is not one of auto, equal, server, curve"),
+        (
+            'alignment = ["auto", "oprf"]',
+            "alignment.1: found 'oprf': oblivious transfers .* are no more. Write",
+        ),
+        (
+            'alignment = ["intersection"]',
+            "alignment.0: found 'intersection': it says no more .* Write \"curve\"",
+        ),
+        ("most_ids = 0", "most_ids: found 0; it must be at least 1"),
         ('alignment = "auto"', "alignment: found 'auto'"),
         ("alignments = {most = -1}", "alignments: found most = -1"),
         ("alignments = {most = 1, days = 0}", "greater than 0"),

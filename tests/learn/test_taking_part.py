@@ -35,6 +35,7 @@ from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.kit import COORDINATOR, MAY, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
+from colonnade.runtime.wire import decode
 
 ROOT = Root.make()
 SPLIT = split(2)
@@ -302,6 +303,104 @@ def test_a_policy_limits_how_often_ids_are_compared_and_a_run_that_goes_on_is_th
     assert [charges(tmp_path, party) for party in PARTIES] == [1, 1]
 
 
+THROUGH = 'alignment = ["auto", "server"]'
+
+
+def fewer_people(tmp_path: Path, kits: dict[str, Kit]) -> None:
+    """The shop lacks one person, and nobody draws from a seed."""
+    for kit in kits.values():
+        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    customers = tmp_path / "shop.csv"
+    customers.write_text(customers.read_text().rpartition("\n")[0])
+
+
+@pytest.mark.parametrize(
+    ("bank", "shop", "through"),
+    [
+        (THROUGH, THROUGH, True),
+        ("", "", False),
+        (THROUGH, "", False),
+        (THROUGH, 'alignment = ["auto"]', False),
+    ],
+    ids=["both", "neither", "one", "the other from before"],
+)
+def test_people_are_matched_through_the_server_where_every_policy_names_it(
+    kits: dict[str, Kit], tmp_path: Path, bank: str, shop: str, through: bool
+) -> None:
+    fewer_people(tmp_path, kits)
+    (tmp_path / "bank.policy.toml").write_text(policy_text("bank", more=bank))
+    (tmp_path / "shop.policy.toml").write_text(policy_text("shop", more=shop))
+    passed: list[str] = []
+    outcomes = run_job(kits, relay=noting(passed))
+    assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(
+        MEMBERS, ""
+    )
+    assert ("pseudonyms" in passed, "pseudonym key" in passed) == (through, through)
+    for party in PARTIES:
+        (comparison,) = Ledger.open(tmp_path / f"{party}.ledger").comparisons()
+        assert comparison.through == ("server" if through else "")
+        assert MomentRelease.load(kits[party].run_folder("j1") / "release.npz").rows == two_houses.ROWS - 1
+
+
+def test_a_job_asks_for_the_server_in_vain_where_a_policy_does_not_name_it(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    fewer_people(tmp_path, kits)
+    (tmp_path / "bank.policy.toml").write_text(policy_text("bank", more=THROUGH))
+    text = job_text('method = "moments"\nalignment = "server"')
+    reasons = failed(run_job(kits, texts=dict.fromkeys(MEMBERS, text)), tmp_path)
+    assert "alignment: the job asks for 'server', and accepted is auto" in reasons["shop"]
+
+
+def test_seeded_coins_of_private_data_are_matched_on_a_curve(kits: dict[str, Kit], tmp_path: Path) -> None:
+    customers = tmp_path / "shop.csv"
+    customers.write_text(customers.read_text().rpartition("\n")[0])
+    for party in PARTIES:
+        (tmp_path / f"{party}.policy.toml").write_text(policy_text(party, more=THROUGH))
+    passed: list[str] = []
+    outcomes = run_job(kits, relay=noting(passed))
+    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}
+    assert "twice blinded ids" in passed and "pseudonyms" not in passed
+
+
+def test_the_key_of_pseudonyms_passes_the_server_sealed(
+    kits: dict[str, Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relayed as it is, whoever relays it has everybody's key."""
+    fewer_people(tmp_path, kits)
+    for party in PARTIES:
+        (tmp_path / f"{party}.policy.toml").write_text(policy_text(party, more=THROUGH))
+    seen: list[bytes] = []
+    keys: list[bytes] = []
+    sent = SealedChannel.send
+
+    async def send(channel: SealedChannel, to: str, step: str, frame: bytes) -> None:
+        if step == "pseudonym key":
+            keys.append(decode(frame)[1].fields["contribution"])
+        await sent(channel, to, step, frame)
+
+    def relay(message: Any) -> None:
+        seen.append(bytes(message.payload or b""))
+
+    monkeypatch.setattr(SealedChannel, "send", send)
+    outcomes = run_job(kits, relay=relay)
+    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}
+    passed = b"".join(seen)
+    assert len(keys) == 2 and b"CLSE" in passed
+    assert not [key for key in keys if key in passed or key.hex().encode() in passed]
+
+
+def test_a_policy_limits_how_many_ids_another_party_shows(kits: dict[str, Kit], tmp_path: Path) -> None:
+    fewer_people(tmp_path, kits)
+    for party in PARTIES:
+        more = f"{THROUGH}\nmost_ids = {two_houses.ROWS - 1}"
+        (tmp_path / f"{party}.policy.toml").write_text(policy_text(party, more=more))
+    passed: list[str] = []
+    reasons = failed(run_job(kits, relay=noting(passed)), tmp_path)
+    assert f"most_ids: bank shows {two_houses.ROWS} ids" in reasons["shop"]
+    assert "pseudonyms" not in passed
+
+
 def test_a_server_that_hands_out_two_jobs_is_caught_by_name_of_the_field(
     kits: dict[str, Kit], tmp_path: Path
 ) -> None:
@@ -446,20 +545,20 @@ def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(
         assert charges(tmp_path, party) == 1 and ended[party]["reproducible"] is False
 
 
-@pytest.mark.parametrize("step", ["twice blinded ids", "record values"])
+@pytest.mark.parametrize(
+    ("how", "step"),
+    [("curve", "twice blinded ids"), ("server", "pseudonyms"), ("server", "people, twice blinded")],
+)
 def test_a_short_run_goes_on_as_long_as_it_matches_people(
-    kits: dict[str, Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    kits: dict[str, Kit], tmp_path: Path, how: str, step: str
 ) -> None:
-    from colonnade.protocols import intersection
-
-    monkeypatch.setattr(intersection, "CURVE_UP_TO", 4096 if step.startswith("twice") else 0)
     for kit in kits.values():
         kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
     for party in PARTIES:
         (tmp_path / f"{party}.policy.toml").write_text(
-            policy_text(party, more='alignment = ["intersection"]\nalignments = {most = 1, days = 30}')
+            policy_text(party, more=f'alignment = ["{how}"]\nalignments = {{most = 1, days = 30}}')
         )
-    texts = dict.fromkeys(MEMBERS, job_text('method = "moments"\nalignment = "intersection"'))
+    texts = dict.fromkeys(MEMBERS, job_text(f'method = "moments"\nalignment = "{how}"'))
     first: list[Any] = []
     again: list[Any] = []
     stopped = run_job(kits, texts=texts, relay=both(noting(first), breaking(step)))

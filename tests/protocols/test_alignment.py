@@ -76,7 +76,7 @@ IDS = {
 }
 
 
-@pytest.mark.parametrize("how", ["auto", "intersection"])
+@pytest.mark.parametrize("how", ["auto", "curve"])
 @pytest.mark.parametrize("parties", [("bank", "insurer"), ("bank", "insurer", "shop")])
 def test_everybody_gets_the_common_people_in_one_order(how: Alignment, parties: tuple[str, ...]) -> None:
     ids = {party: IDS[party] for party in parties}
@@ -92,7 +92,7 @@ def test_everybody_gets_the_common_people_in_one_order(how: Alignment, parties: 
 def test_equal_tables_are_left_as_they_are() -> None:
     outcome = aligned("auto", {"bank": IDS["bank"], "insurer": IDS["bank"]})
     assert people(outcome.results["bank"], "bank") == IDS["bank"]
-    plain = aligned("intersection", {"bank": IDS["bank"], "insurer": IDS["bank"]})
+    plain = aligned("curve", {"bank": IDS["bank"], "insurer": IDS["bank"]})
     assert outcome.bytes_by_step["blinded"] < plain.bytes_by_step["blinded"] / 10, (
         "one point each, not one per person"
     )
@@ -127,7 +127,7 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: A
 
 
 def test_the_common_order_says_nothing_about_the_tables_order() -> None:
-    orders = [people(aligned("intersection", IDS).results["bank"], "bank") for _ in range(4)]
+    orders = [people(aligned("curve", IDS).results["bank"], "bank") for _ in range(4)]
     assert all(sorted(order) == sorted(orders[0]) for order in orders)
     assert len({tuple(order) for order in orders}) == 4
 
@@ -139,16 +139,14 @@ def test_no_common_people_is_an_error_without_ids_in_it() -> None:
 
 
 def test_padding_hides_how_many_people_there_are() -> None:
-    outcome = aligned(
-        "intersection", {"bank": IDS["bank"], "insurer": IDS["insurer"]}, shown={"insurer": 128}
-    )
-    plain = aligned("intersection", {"bank": IDS["bank"], "insurer": IDS["insurer"]})
+    outcome = aligned("curve", {"bank": IDS["bank"], "insurer": IDS["insurer"]}, shown={"insurer": 128})
+    plain = aligned("curve", {"bank": IDS["bank"], "insurer": IDS["insurer"]})
     assert people(outcome.results["bank"], "bank") != []
     assert outcome.bytes_by_step["blinded"] > plain.bytes_by_step["blinded"]
 
 
 def test_ids_never_travel_in_clear() -> None:
-    outcome = aligned("intersection", IDS, record=True)
+    outcome = aligned("curve", IDS, record=True)
     frames = [seen.frame for party in IDS for seen in there(outcome.seen[party])]
     assert frames
     assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
@@ -206,7 +204,7 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> 
         def recognise(self, opening: Opening) -> None:
             return None
 
-        def note_comparison(self, dataset: str, partners: list[str], *, run: str) -> None:
+        def note_comparison(self, dataset: str, partners: list[str], *, run: str, through: str = "") -> None:
             raise LedgerError("the disk is full")
 
     async def program(party: Party, table: Table | None) -> Any:
@@ -297,7 +295,7 @@ def two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("lie", "options"),
-    [("shifted_places", {"alignment": "intersection"}), ("two_keys", {"held_out": 0.2})],
+    [("shifted_places", {"alignment": "curve"}), ("two_keys", {"held_out": 0.2})],
 )
 def test_owners_that_were_told_different_people_stop_before_they_are_charged(
     lie: str, options: dict[str, Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

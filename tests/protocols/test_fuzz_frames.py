@@ -89,7 +89,7 @@ class OpenBook:
         if not (receipt.entry >= 1 and re.fullmatch("[0-9a-f]{64}", receipt.head)):
             raise AssertionError("a receipt that no ledger wrote")
 
-    def note_comparison(self, dataset: str, partners: list[str], *, run: str) -> None:
+    def note_comparison(self, dataset: str, partners: list[str], *, run: str, through: str = "") -> None:
         return None
 
 

@@ -140,7 +140,7 @@ async def moments(party: Party, table: Table | None) -> list[list[int]]:
 
 
 async def matched_moments(party: Party, table: Any) -> Any:
-    request = MomentsRequest("classification", 1.0, delta=1e-5, alignment="intersection")
+    request = MomentsRequest("classification", 1.0, delta=1e-5, alignment="curve")
     return (await moments_session(party, table, request)).matrix.tolist()
 
 

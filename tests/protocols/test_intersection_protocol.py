@@ -45,7 +45,9 @@ class NoLedger:
 async def program(party: Party, ids: Any, padding: Any) -> Any:
     await meet(party)
     return await intersect(
-        party, None if ids is None else Ids.of(ids), padded=padding.get(party.name), way="curve"
+        party,
+        None if ids is None else Ids.of(ids),
+        padded=padding.get(party.name),
     )
 
 
@@ -147,7 +149,7 @@ def test_padding_to_less_than_there_is_is_refused() -> None:
 
 def test_parties_meet_before_they_intersect() -> None:
     async def eager(party: Party, ids: Any, padding: Any) -> Any:
-        return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
+        return await intersect(party, None if ids is None else Ids.of(ids))
 
     with pytest.raises(LocalProtocolError, match="must meet"):
         run(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=eager)
@@ -190,7 +192,7 @@ def test_points_that_are_none_end_the_run_by_name(bad: Message, why: str) -> Non
     async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "insurer":
-            return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
+            return await intersect(party, None if ids is None else Ids.of(ids))
         await tell(party, "bank", "set sizes", Message({"size": 1}))
         await hear(party, "bank", "set sizes")
         await tell(party, "bank", "blinded ids", bad)
@@ -206,7 +208,7 @@ def test_an_impossible_size_ends_the_run(size: int) -> None:
     async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "insurer":
-            return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
+            return await intersect(party, None if ids is None else Ids.of(ids))
         await tell(party, "bank", "set sizes", Message({"size": size}))
         return await hear(party, "bank", "blinded ids")
 
@@ -218,7 +220,7 @@ def test_an_answer_that_repeats_a_point_ends_the_run() -> None:
     async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "insurer":
-            return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
+            return await intersect(party, None if ids is None else Ids.of(ids))
         await tell(party, "bank", "set sizes", Message({"size": 2}))
         await hear(party, "bank", "set sizes")
         await tell(party, "bank", "blinded ids", points(POINT, POINT))
@@ -250,7 +252,9 @@ def test_places_that_cannot_be_end_the_run_by_name(bad: Message, why: str) -> No
         await meet(party)
         if party.name != "bank":
             return await intersect(
-                party, Ids.of(ids) if ids else None, padded=3 if ids else None, way="curve"
+                party,
+                Ids.of(ids) if ids else None,
+                padded=3 if ids else None,
             )
         await tell(party, "insurer", "set sizes", Message({"size": 3}))
         await hear(party, "insurer", "set sizes")
@@ -271,7 +275,7 @@ def test_more_common_people_than_there_can_be_end_the_run(common: int) -> None:
     async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "bank":
-            return await intersect(party, Ids.of(ids) if ids else None, way="curve")
+            return await intersect(party, Ids.of(ids) if ids else None)
         await tell(party, "insurer", "set sizes", Message({"size": 0}))
         await hear(party, "insurer", "set sizes")
         await hear(party, "insurer", "blinded ids")

@@ -325,8 +325,8 @@ def test_every_owner_and_keeper_is_charged_before_the_first_column() -> None:
         def keep_receipt(self, receipt: Any) -> None:
             self.ledger.keep_receipt(receipt)
 
-        def note_comparison(self, dataset: Any, partners: Any, *, run: Any) -> None:
-            self.ledger.note_comparison(dataset, partners, run=run)
+        def note_comparison(self, dataset: Any, partners: Any, *, run: Any, through: Any = "") -> None:
+            self.ledger.note_comparison(dataset, partners, run=run, through=through)
 
     tables = tables_of(("bank", "insurer"), 30)
     group = Group.of(("bank", "insurer"), active="bank")

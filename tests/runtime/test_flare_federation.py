@@ -139,22 +139,22 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 @pytest.mark.slow
-def test_people_are_matched_by_transfers_between_processes(running: Live) -> None:
+def test_people_are_matched_through_the_server_between_processes(running: Live) -> None:
     for party in PARTIES:
         policy = running.folder / f"{party}.policy.toml"
-        policy.write_text(policy_text(party, more='alignment = ["auto", "oprf"]'))
+        policy.write_text(policy_text(party, more='alignment = ["auto", "server"]'))
     customers = running.folder / "shop.csv"
     everybody = customers.read_text()
     try:
         customers.write_text(everybody.rpartition("\n")[0])
-        job_id = running.submit(job_text(f'{MOMENTS}\nalignment = "oprf"'))
+        job_id = running.submit(job_text(MOMENTS))
         assert running.wait(job_id) == "FINISHED:COMPLETED"
     finally:
         customers.write_text(everybody)
     for party in PARTIES:
         outcome = running.outcome(party, job_id)
         assert outcome is not None and outcome["state"] == "finished"
-        assert '"step": "oblivious' in (running.kits[party].run_folder(job_id) / "log.jsonl").read_text()
+        assert '"step": "pseudonyms' in (running.kits[party].run_folder(job_id) / "log.jsonl").read_text()
     release = MomentRelease.load(running.kits["bank"].run_folder(job_id) / "release.npz")
     assert release.rows == ROWS - 1
 

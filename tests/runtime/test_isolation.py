@@ -33,7 +33,7 @@ class Book:
     def keep_receipt(self, receipt: Any) -> None:
         return None
 
-    def note_comparison(self, dataset: Any, partners: Any, *, run: Any) -> None:
+    def note_comparison(self, dataset: Any, partners: Any, *, run: Any, through: Any = "") -> None:
         return None
 
 

@@ -17,7 +17,8 @@ Example (`colonnade demo` writes such files):
 Nothing is charged, and the result is not kept: training aligns again, in a fresh order. That ids were compared and
 with whom is written into every party's ledger. Every party learns which of its people all have; the party that holds
 the label also learns which of its people each other party has. Set sizes are shown unless a party's
-file pads them with shown_ids.
+file pads them with shown_ids. People are matched on a curve, or, if the job says alignment = "server", through the
+server, which then learns set sizes and the number of common people.
 """
 
 

@@ -24,7 +24,7 @@ from colonnade.methods.moments.session import OpenedMoments, moments_session
 from colonnade.models.files.membership import remember, remembered
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.alignment import Alignment, alignment_session
+from colonnade.protocols.alignment import Alignment, alignment_session, check_alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.parts import PartSpec
 from colonnade.protocols.plans import Plan, Request, Task
@@ -147,6 +147,7 @@ class Federation(NoRows):
         )
         self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
         self.ledgers = self._ledgers(dict(ledgers or {}), checked_budget(budget))
+        check_alignment(alignment)
         self.alignment = alignment
         self.shown_ids = dict(shown_ids or {})
         self.timeout = timeout
@@ -267,6 +268,7 @@ class Federation(NoRows):
         return asked
 
     def _check(self, request: Request[Any], *, trains: bool, parts: Mapping[str, PartSpec]) -> None:
+        check_alignment(request.alignment)
         for party, asked in parts.items():
             asked.check(party)
         plan = check_plan(request, self.group, self.tables)
@@ -281,13 +283,16 @@ class Federation(NoRows):
         mode: Mode = "circle" if task == "classification" else "linear"
         return sum(table.schema.encoder(mode).width for table in self.tables.values())
 
-    def align(self) -> Outcome:
+    def align(self, *, in_shares: bool = False) -> Outcome:
         """Find the people that all parties have in common; each owner comes away with its aligned table.
+
+        They are matched on a curve where the federation says nothing else; with `in_shares` as in a run of which the
+        server keeps a share.
 
         Nothing is released and nothing is charged; every owner's ledger says that ids were compared. A later run
         aligns again, in a fresh order.
         """
-        return self._run(alignment_session, self.alignment)
+        return self._run(alignment_session, self.alignment, in_shares)
 
     def _run(
         self,
@@ -313,6 +318,7 @@ class Federation(NoRows):
                 part=(parts or {}).get(member),
                 randomness=self.randomness(member, journals.get(member)),
                 asks=self.asks if member in self.tables else None,
+                public=self.public,
             )
             for member in self.group.members
         }

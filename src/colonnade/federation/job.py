@@ -33,7 +33,7 @@ from colonnade.methods.method import Method, NoOptions, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import check_judged, checked_options, default_method, method_named
 from colonnade.models.class_weights import check_options
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
@@ -111,6 +111,8 @@ class Job:
     @classmethod
     def of(cls, document: Document, path: Path) -> Job:
         """The job in a document."""
+        if isinstance(how := document.data.get("alignment"), str):
+            check_alignment(how, document.where(("alignment",)))
         form = document.check(_JobForm)
         _check_numbers(form, document)
         if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):

@@ -7,7 +7,9 @@
     delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
     rows = 1000               # the fewest people it may be about
     verify = "rows"           # the least that is checked of what others deal
+    alignment = ["auto", "server"]   # the server may match pseudonyms of ids
     alignments = {most = 10, days = 30}
+    most_ids = 1000000        # the most ids that another party may show
     approval = "ask"          # a person here approves every job; "two" asks for two
     submission = "two"        # one administrator proposes every job, and another confirms it
 
@@ -23,9 +25,10 @@
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
 Where `server`, `keepers`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may have its
-default and nothing else, and it may not turn checks off with verify = "none"; where `rows` or `alignments` is not,
-there is no such limit. What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which
-hold over all jobs, stand in the party file.
+default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or `most_ids`
+is not, there is no such limit. Ids are matched through the server only where `alignment` names "server". What is
+learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the
+party file.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ from colonnade.methods.table import METHODS
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.neighbours import OthersPart
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
@@ -82,6 +85,7 @@ class _PolicyForm(Form):
     disclosed_noise: int | None = None
     alignment: list[Alignment] | None = None
     alignments: AlignmentsForm | None = None
+    most_ids: int | None = None
     receivers: list[str] | None = None
     rows: int | None = None
     verify: Verify | None = None
@@ -114,6 +118,7 @@ class Policy:
     disclosed_noise: int | None = None
     alignment: tuple[Alignment, ...] = ("auto",)
     alignments: Alignments | None = None
+    most_ids: int | None = None
     receivers: tuple[str, ...] = ()
     rows: int | None = None
     verify: Verify | None = None
@@ -133,6 +138,10 @@ class Policy:
 
     @classmethod
     def _of(cls, document: Document) -> Policy:
+        for number, how in enumerate(
+            listed if isinstance(listed := document.data.get("alignment"), list) else ()
+        ):
+            check_alignment(how, document.where(("alignment", number)))
         form = document.check(_PolicyForm)
         if not 0 < form.delta < 1:
             raise OutOfRange(
@@ -141,6 +150,7 @@ class Policy:
         for key, value, least in (
             ("threshold", form.threshold, 1),
             ("rows", form.rows, 1),
+            ("most_ids", form.most_ids, 1),
             ("disclosed_noise", form.disclosed_noise, 0),
         ):
             if value is not None and value < least:
@@ -165,6 +175,7 @@ class Policy:
             disclosed_noise=form.disclosed_noise,
             alignment=("auto",) if form.alignment is None else tuple(form.alignment),
             alignments=alignments_of(form.alignments, document),
+            most_ids=form.most_ids,
             receivers=tuple(form.receivers or ()),
             rows=form.rows,
             verify=form.verify,
@@ -299,7 +310,8 @@ class Policy:
             *([] if self.threshold is None else [f"threshold at least {self.threshold}"]),
             *([] if self.disclosed_noise is None else [f"disclosed_noise at least {self.disclosed_noise}"]),
             f"ids by {', '.join(self.alignment)}"
-            + ("" if self.alignments is None else f", compared {self.alignments}"),
+            + ("" if self.alignments is None else f", compared {self.alignments}")
+            + ("" if self.most_ids is None else f", with at most {self.most_ids} of another party"),
             *([f"scores shown to {', '.join(self.receivers)}"] if self.receivers else []),
             *([] if self.rows is None else [f"at least {self.rows} people"]),
             *([] if self.verify is None else [f"checked: {self.verify}"]),
@@ -368,11 +380,12 @@ class PolicedLedger(AskingAccountant):
         self.policy.check_release(release)
         return self.ledger.charge(release, dataset, fresh=fresh)
 
-    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
         """Write down with whom ids are compared, if the policy accepts one more time."""
         self.ledger.note_comparison(
             dataset,
             partners,
             run=run,
+            through=through,
             allowed=lambda earlier: self.policy.check_comparisons(earlier, dataset),
         )

@@ -19,7 +19,7 @@ from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PartyMismatch, PlanError
 from colonnade.federation.job import Job
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.runtime.group import Group
 
 EXACT, NOISY = "exact-scores", "noisy-scores"
@@ -73,6 +73,8 @@ class ScoreJob:
     @classmethod
     def of(cls, document: Document, path: Path) -> ScoreJob:
         """The job in a document."""
+        if isinstance(how := document.data.get("alignment"), str):
+            check_alignment(how, document.where(("alignment",)))
         form = document.check(_ScoreForm)
         for field, value, fits, limit in (
             (

@@ -44,6 +44,9 @@ class SiteInputs:
     table: Table | None = None
     dataset: str = ""
     shown_ids: int | None = None
+    most_ids: int | None = None
+    trusts_server: bool = False
+    public: bool = False
     asks: Callable[[Any, bool], None] | None = None
     ledger: Ledger | None = None
     part: PartSpec | None = None
@@ -171,6 +174,9 @@ def inputs_of(
         table,
         file.dataset,
         file.shown_ids,
+        policy.most_ids,
+        "server" in policy.alignment,
+        file.public,
         asks(part, worth),
         ledger,
         part,

@@ -7,7 +7,7 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.federation.preflight import check_budgets
 from colonnade.federation.train import protocol_of
-from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.default import Told, nobody, schemas_of
 from colonnade.forecast.forecast import Forecast, forecast
 from colonnade.forecast.pilot_run import PilotRuns
@@ -39,9 +39,7 @@ def forecast_before_run(job: Job, federation: Federation, told: Told = nobody) -
         most = min(rows if job.alignment == "equal" else shown.values())
         plan = method.request(job.asked, job.alignment).plan(federation.group, tuple(schemas.values()), most)
         check_budgets(plan, federation.ledgers, federation.datasets)
-        matching = matching_cost(
-            federation.group, schemas, alignment=job.alignment, rows=plan.rows, held=shown
-        )
+        matching = Matching(federation.group, schemas, job.alignment, plan.rows, shown)
         pilot_runs = PilotRuns(schemas, effort=EFFORT, draws=1, tries=1, weighed=False, told=told)
         return forecast(
             pilot_runs,

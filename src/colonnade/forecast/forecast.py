@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colonnade.errors import ColonnadeError
+from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.cost import Cost, cost_data, weighted
 from colonnade.forecast.pilot_run import PilotOutcome, PilotRuns
 from colonnade.methods.method import Kernel, Method, Noise, TrainingResult, TrainingSpec
@@ -99,13 +100,14 @@ def forecast(
     asked: TrainingSpec,
     plan: Plan,
     *,
-    matching: Cost | None = None,
+    matching: Matching | None = None,
     simulated: bool = True,
     components: int | None = None,
 ) -> Forecast:
     """Rehearse a plan. `matching` is what finding the common people adds; `simulated` = False leaves the error out."""
     rehearsed = pilot_runs.rehearse(method, asked, plan)
-    cost = rehearsed.cost if matching is None else weighted([(1.0, rehearsed.cost), (1.0, matching)])
+    added = None if matching is None else matching.cost(plan)
+    cost = rehearsed.cost if added is None else weighted([(1.0, rehearsed.cost), (1.0, added)])
     expected, unknown, trial = None, "no simulation was asked for", None
     if simulated:
         try:

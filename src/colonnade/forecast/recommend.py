@@ -11,6 +11,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError, PlanError
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
+from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, by_twin, forecast
 from colonnade.forecast.pairs import best_of, difference, race
@@ -67,7 +68,7 @@ def candidates(
     *,
     files: Mapping[str, PartyFile],
     pilot_runs: PilotRuns,
-    matching: Cost | None = None,
+    matching: Matching | None = None,
     simulated: bool = True,
     named: Collection[str] | None = None,
     work: Work,
@@ -236,7 +237,7 @@ def _candidate(
     *,
     files: Mapping[str, PartyFile],
     pilot_runs: PilotRuns,
-    matching: Cost | None,
+    matching: Matching | None,
     simulated: bool,
     all_of_them: bool,
     against: Candidate | None = None,

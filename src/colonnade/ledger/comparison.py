@@ -11,7 +11,8 @@ from typing import Any
 class Comparison:
     """The ids of a data set were compared with those of these parties, in a run that began at this time.
 
-    How many ids there were is not in it: an export of a ledger tells nobody the size of a table.
+    `through` is the server that pseudonyms of the ids are shown to where lists differ; empty if none is. How many ids
+    there were is not in it: an export of a ledger tells nobody the size of a table.
 
     >>> comparison = Comparison("customers", ("insurer",), run="5f0c", time="2030-01-01T00:00:00+00:00")
     >>> Comparison.from_data(comparison.to_data(), time=comparison.time) == comparison
@@ -22,18 +23,20 @@ class Comparison:
     partners: tuple[str, ...]
     run: str
     time: str
+    through: str = ""
 
     def __post_init__(self) -> None:
         if not self.partners or not all(isinstance(partner, str) and partner for partner in self.partners):
             raise ValueError("ids are compared with at least one party, by its name")
-        if not isinstance(self.dataset, str) or not isinstance(self.run, str):
+        if not all(isinstance(said, str) for said in (self.dataset, self.run, self.through)):
             raise ValueError("a comparison names its data set and its run")
 
     def to_data(self) -> dict[str, Any]:
         """The body of its entry, whose time is the entry's."""
-        return {"dataset": self.dataset, "partners": list(self.partners), "run": self.run}
+        through = {"through": self.through} if self.through else {}
+        return {"dataset": self.dataset, "partners": list(self.partners), "run": self.run, **through}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], *, time: str) -> Comparison:
         """The comparison that `to_data` wrote into an entry of this time."""
-        return cls(data["dataset"], tuple(data["partners"]), data["run"], time)
+        return cls(data["dataset"], tuple(data["partners"]), data["run"], time, data.get("through", ""))

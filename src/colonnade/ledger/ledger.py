@@ -216,9 +216,12 @@ class Ledger:
         partners: Sequence[str],
         *,
         run: str,
+        through: str = "",
         allowed: Callable[[Sequence[Comparison]], None] = lambda _earlier: None,
     ) -> None:
         """Write down with whom ids of a data set are compared, before anything made of them leaves; a run once.
+
+        `through` is the server that matches them, if one does.
 
         `allowed` is shown the comparisons so far, and raises if there is to be no further one: nothing is written then.
 
@@ -229,7 +232,7 @@ class Ledger:
         """
         with self._lock, self._journal.writing() as page:
             state = self._catch_up(page)
-            entry = Comparison(dataset, tuple(partners), run, time="")
+            entry = Comparison(dataset, tuple(partners), run, time="", through=through)
             if any(replace(earlier, time="") == entry for earlier in state.comparisons):
                 return
             allowed(tuple(state.comparisons))

@@ -2,64 +2,104 @@
 
 The parties first test whether their lists of ids are equal, by intersecting one blinded digest of the whole list:
 tables that hold the same people in the same order need nothing else. Otherwise they find the people they have in
-common by private set intersection of the ids. A digest never travels in a form that could be compared with a guess.
+common: on a curve, or through the server where it is trusted with as much already and every owner accepts it. A digest
+never travels in a form that could be compared with a guess.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople
+from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople, UnknownChoice
 from colonnade.ledger import Cut
 from colonnade.ledger.parts import PartName
+from colonnade.protocols import server_intersection
 from colonnade.protocols.agreement import agree, canonical, meet
 from colonnade.protocols.id_list import Ids
-from colonnade.protocols.intersection import Way, intersect
+from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
-Alignment = Literal["auto", "equal", "intersection", "curve", "oprf"]
+Alignment = Literal["auto", "equal", "server", "curve"]
+_DIGEST = 32
+_INSTEAD = (
+    'Write "curve", or "server" where every party accepts that the server matches pseudonyms of their ids; "auto", the '
+    "default, takes one of them where lists differ."
+)
+_GONE = {
+    "oprf": "oblivious transfers show an owner that leaves the protocol the whole list of the other, and are no more",
+    "intersection": "it says no more how people are matched",
+}
 
 
-async def align(party: Party, table: Table | None, how: Alignment = "auto") -> AlignedTable | None:
+def check_alignment(how: object, place: str = "alignment") -> None:
+    """Return if there is such a way to align.
+
+    >>> check_alignment("oprf", "job.toml, line 7, alignment")
+    Traceback (most recent call last):
+    colonnade.errors.UnknownChoice: job.toml, line 7, alignment: found 'oprf': oblivious transfers show an owner \
+that leaves the protocol the whole list of the other, and are no more. Write "curve", or "server" where every party \
+accepts that the server matches pseudonyms of their ids; "auto", the default, takes one of them where lists differ.
+    """
+    if isinstance(how, str) and how in _GONE:
+        raise UnknownChoice(f"{place}: found {how!r}: {_GONE[how]}. {_INSTEAD}")
+    if how not in get_args(Alignment):
+        raise UnknownChoice(f"{place}: {how!r} is not one of {', '.join(get_args(Alignment))}.")
+
+
+async def align(
+    party: Party, table: Table | None, how: Alignment = "auto", *, in_shares: bool = False
+) -> AlignedTable | None:
     """The table as aligned rows; None at nodes that own no columns.
 
     * "equal": all owners must hold the same ids in the same order. Each learns whether that is so, and if not,
       whether sorting would help; the active party learns it of each peer.
-    * "intersection": the rows whose ids all owners have, in an order that says nothing. What each learns stands in
-      docs/proofs/psi.md.
-    * "curve", "oprf": as "intersection", in this way whatever the sizes are.
-    * "auto": as "equal" if the ids are equal, else as "intersection".
+    * "curve", "server": the rows whose ids all owners have, in an order that says nothing, matched in this way. What
+      each learns stands in docs/proofs/psi.md.
+    * "auto": as "equal" if the ids are equal. Else as "server" with two owners in a run `in_shares` of which the server
+      keeps one, if both accept it; else as "curve".
     """
-    if not party.owns_columns or table is None:
-        return None
+    check_alignment(how)
+    offered = how == "auto" and server_intersection.by_default(party.group, in_shares=in_shares)
     with party.aligning():
-        return await _align(party, table, how)
+        if party.owns_columns and table is not None:
+            return await _align(party, table, how, offered=offered)
+        if party.is_server and not party.owns_columns and (offered or how == "server"):
+            await server_intersection.serve(party)
+    return None
 
 
-async def _align(party: Party, table: Table, how: Alignment) -> AlignedTable:
+async def _align(party: Party, table: Table, how: Alignment, *, offered: bool) -> AlignedTable:
+    refused = server_intersection.refusal(party)
+    if how == "server" and refused is not None:
+        raise refused
     # Nothing made of ids leaves before every owner has said its rules, which it does once policy and budget said yes.
-    await _same_id_rules(party, table)
+    accepted = await _same_id_rules(party, table, (refused is None) if offered else None)
+    through = how == "server" or (offered and accepted)
     partners = [owner for owner in party.group.owners if owner != party.name]
-    party.ledger.note_comparison(party.dataset, partners, run=party.run)
+    party.ledger.note_comparison(
+        party.dataset, partners, run=party.run, through=party.group.server if through else ""
+    )
     if how in ("auto", "equal"):
         aligned = await _align_equal(party, table, must=how == "equal")
         if aligned is not None:
+            if offered:
+                await server_intersection.no_matching(party)
             return aligned
-    way: Way | None = how if how in ("curve", "oprf") else None
-    common_rows = await intersect(party, Ids.of_table(table), padded=party.shown_ids, way=way)
+    if through:
+        return await _align_through_server(party, table)
+    if offered:
+        await server_intersection.no_matching(party)
+    common_rows = await intersect(party, Ids.of_table(table), padded=party.shown_ids)
     if common_rows is None or not len(common_rows.rows):
-        raise PeopleDiffer(
-            f"{party.name} and its peers have no ids in common. See whether all use the same kind of id, and declare "
-            "the same id rules in every schema."
-        )
+        raise _nobody(party)
     common = table.take(common_rows.rows)
     agreed = await _compare(party, common)
     if agreed is None:
@@ -67,6 +107,40 @@ async def _align(party: Party, table: Table, how: Alignment) -> AlignedTable:
             "step 'ids': after intersection the owners do not hold the same ids; nothing was released."
         )
     return AlignedTable(common, common.rows, agreed)
+
+
+async def _align_through_server(party: Party, table: Table) -> AlignedTable:
+    """The rows that the server named, if every two owners hold the same ids in that order.
+
+    Whatever is wrong ends here, at one step and in the same words: where it shows would else tell the server something
+    of the place that it named wrongly.
+    """
+    named = await server_intersection.ask(party, Ids.of_table(table))
+    # Drawn in any case, so that a run that goes on draws alike.
+    spoilt = party.randomness.bytes(_DIGEST)
+    common = table.take(named.rows) if len(named.rows) else None
+    digest = _digest(party, "in order", Ids.of([]) if common is None else Ids.of_table(common))
+    held = [
+        await _holds(party, peer, digest if named.sound else spoilt)
+        for peer in party.group.owners
+        if peer != party.name
+    ]
+    if not (named.sound and all(held)):
+        raise RemoteProtocolError(
+            f"{party.name} at step 'people': the owners do not hold the same people after {party.group.server} matched "
+            "them, so that it or one of the owners does not follow the protocol. Nothing was charged. Ask all what "
+            'they run, or align by "curve".'
+        )
+    if common is None:
+        raise _nobody(party)
+    return AlignedTable(common, common.rows, digest)
+
+
+def _nobody(party: Party) -> PeopleDiffer:
+    return PeopleDiffer(
+        f"{party.name} and its peers have no ids in common. See whether all use the same kind of id, and declare "
+        "the same id rules in every schema."
+    )
 
 
 def keep_part(aligned: AlignedTable | None, cut: Cut | None, part: PartName) -> AlignedTable | None:
@@ -122,27 +196,34 @@ async def _swapped(party: Party, peer: str, step: str, point: bytes) -> bytes:
     return said.array("point", dtype="u1", shape=(POINT_BYTES,)).tobytes()
 
 
-async def alignment_session(party: Party, table: Table | None, how: Alignment) -> AlignedTable | None:
+async def alignment_session(
+    party: Party, table: Table | None, how: Alignment, in_shares: bool = False
+) -> AlignedTable | None:
     """Meet, and find the common people, and nothing else."""
     await meet(party)
     await agree(party, "job", {"program": "alignment", "how": how})
     if table is not None:
         table.check(party.progress)
-    return await align(party, table, how)
+    return await align(party, table, how, in_shares=in_shares)
 
 
-async def _same_id_rules(party: Party, table: Table) -> None:
-    """Ids are compared as each party spells them, so all must spell them by the same declared rules."""
+async def _same_id_rules(party: Party, table: Table, accepts: bool | None) -> bool:
+    """Ids are compared as each party spells them, so all must spell them by the same declared rules.
+
+    Returns whether all owners accept matching through the server, where this one says whether it does.
+    """
     parts = len(table.schema.id_columns)
     rules = table.schema.id_spelling.to_data() | ({"columns": parts} if parts > 1 else {})
     mine = canonical(rules).decode()
-    said = await exchange(party, "id rules", Message({"rules": mine}), party.group.owners)
+    fields = {"rules": mine} if accepts is None else {"rules": mine, "server": accepts}
+    said = await exchange(party, "id rules", Message(fields), party.group.owners)
     for peer, message in said.items():
         if message.text("rules") != mine:
             raise PlanError(
                 f"step 'id rules': {party.name} and {peer} declare different rules for ids (how many columns, trim, "
                 "case, unicode). Write the same [id] rules into both schemas."
             )
+    return bool(accepts) and all(message.fields.get("server") is True for message in said.values())
 
 
 async def _align_equal(party: Party, table: Table, *, must: bool) -> AlignedTable | None:
@@ -160,18 +241,18 @@ async def _compare(party: Party, table: Table, *, explain: bool = False) -> byte
     peers = " and ".join(owner for owner in party.group.owners if owner != party.name)
     if await _all_hold(party, _digest(party, "sorted", Ids.of(sorted(table.ids())))):
         raise PeopleDiffer(
-            f"{party.name} and {peers} hold the same ids in different orders. Sort the tables by id, or align by "
-            "intersection."
+            f"{party.name} and {peers} hold the same ids in different orders. Sort the tables by id, or write "
+            'alignment = "auto".'
         )
     raise PeopleDiffer(
-        f"the ids of {party.name} and {peers} do not match. Align by intersection, or bring tables of the same "
-        "people."
+        f'the ids of {party.name} and {peers} do not match. Write alignment = "auto", or bring tables of the '
+        "same people."
     )
 
 
 async def _all_hold(party: Party, digest: bytes) -> bool:
     """Whether every owner holds the same digest: the intersection of sets of one element each."""
-    common = await intersect(party, Ids.of([digest.hex()]), way="curve")
+    common = await intersect(party, Ids.of([digest.hex()]))
     return common is not None and len(common.rows) == 1
 
 

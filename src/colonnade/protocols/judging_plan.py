@@ -252,6 +252,7 @@ class JudgeRequest(Request[JudgePlan]):
     limits: tuple[Limit, ...] = ()
 
     method = "judging"
+    in_shares = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> JudgePlan:
         """With the least noise that keeps what is asked, and every limit."""

@@ -220,6 +220,8 @@ class Request(Terms, ABC, Generic[PlanT]):
 
     takes_labels: ClassVar[bool] = False
     """Whether it learns several labels at once, or none."""
+    in_shares: ClassVar[bool] = False
+    """Whether keepers hold shares of everybody's columns: its plans are `SharedPlan`s."""
 
     @abstractmethod
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:

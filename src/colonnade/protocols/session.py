@@ -52,7 +52,7 @@ async def prepare(
         for place, plan in enumerate(plans):
             party.asks(plan, place == 0)
     await wait_for_approval(party, asking, agreed, plans)
-    aligned = await align(party, table, request.alignment)
+    aligned = await align(party, table, request.alignment, in_shares=request.in_shares)
     if party.part is not None:
         aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
     await compare_people(party, aligned)

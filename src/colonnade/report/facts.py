@@ -271,7 +271,9 @@ def entry_text(entry: Entry) -> str:
                 f"{release['what']} of {body['dataset']!r}{part} to {release['receiver']}, run {run}{seeded}"
             )
         case "compared":
-            return f"ids of {body['dataset']!r} compared with {', '.join(body['partners'])}, run {body['run'][:12]}"
+            through = f", through {body['through']}" if "through" in body else ""
+            partners = ", ".join(body["partners"])
+            return f"ids of {body['dataset']!r} compared with {partners}{through}, run {body['run'][:12]}"
         case "decision":
             because = f": {body['because']}" if body["because"] else ""
             said = _SUBMITTED.get(

@@ -32,8 +32,8 @@ class Accountant(Protocol):
         """Refuse a peer's ledger that is not the one whose receipts are kept here."""
         ...
 
-    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
-        """Write down with whom ids are compared, or refuse it, before anything made of them leaves."""
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
+        """Write down with whom ids are compared, through whom, or refuse it, before anything made of them leaves."""
         ...
 
 
@@ -59,9 +59,9 @@ class AskingAccountant:
         """Refuse a peer's ledger that is not the one whose receipts are kept here."""
         self.ledger.recognise(opening)
 
-    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
-        """Write down with whom ids are compared."""
-        self.ledger.note_comparison(dataset, partners, run=run)
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
+        """Write down with whom ids are compared, and through whom."""
+        self.ledger.note_comparison(dataset, partners, run=run, through=through)
 
 
 def silent(step: str, done: int, total: int) -> None:
@@ -72,7 +72,9 @@ def silent(step: str, done: int, total: int) -> None:
 class Party:
     """One node of a run, with everything it may touch.
 
-    `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
+    `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one, and
+    `most_ids` the most that a peer may show. `trusts_server` says that this owner lets the server match pseudonyms of
+    its ids; `public` that its data is declared public.
     `asks` raises where this party's policy or budgets do not accept a plan; it is told whether the plan is for as many
     people as there can be, or for few, which only its ε and δ are to be judged by. None: nobody asks during the run.
     `approves` returns when a person here has approved what all agreed on, at the cost of these plans, and raises if
@@ -93,6 +95,9 @@ class Party:
     randomness: Randomness = field(default_factory=SystemRandomness)
     dataset: str = ""
     shown_ids: int | None = None
+    most_ids: int | None = None
+    trusts_server: bool = False
+    public: bool = False
     asks: Callable[[Any, bool], None] | None = None
     approves: Callable[[Mapping[str, Any], Sequence[Any]], Awaitable[None]] | None = None
     remembers: Callable[[Any, str], None] | None = None

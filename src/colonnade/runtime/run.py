@@ -66,7 +66,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PartyInputs:
-    """What one party brings to a run in this process: its table, its ledger, its randomness."""
+    """What one party brings to a run in this process: its table, its ledger, its randomness.
+
+    In one process there is no policy that could not accept the server.
+    """
 
     ledger: Accountant
     table: Any = None
@@ -76,6 +79,8 @@ class PartyInputs:
     part: Any = None
     randomness: Randomness = field(default_factory=SystemRandomness)
     asks: Callable[[Any, bool], None] | None = None
+    trusts_server: bool = True
+    public: bool = False
 
 
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
@@ -173,6 +178,8 @@ async def _run_all(
             remembers=inputs[name].remembers,
             part=inputs[name].part,
             asks=inputs[name].asks,
+            trusts_server=inputs[name].trusts_server,
+            public=inputs[name].public,
             timeout=timeout,
             progress=progress if name in (group.server, group.active or group.owners[0]) else silent,
             seen=[] if record else None,

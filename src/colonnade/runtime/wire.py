@@ -84,27 +84,11 @@ class Message:
 
 def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> bytes:
     """The frame of a message. What cannot be serialised fails here, on the sender's own machine."""
-    arrays = []
-    for name, array in message.arrays.items():
-        code = array.dtype.newbyteorder("=").str[1:]
-        if code not in _TYPES:
-            raise LocalProtocolError(f"array {name!r} has type {array.dtype}, which does not travel")
-        arrays.append((name, code, array))
-    header = {
-        "envelope": [envelope.run, envelope.sender, envelope.receiver, envelope.step, envelope.number],
-        "fields": dict(message.fields),
-        "arrays": [[name, code, list(array.shape)] for name, code, array in arrays],
-    }
-    try:
-        packed = msgpack.packb(header, use_bin_type=True)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise LocalProtocolError(
-            f"step {envelope.step!r}: this message cannot be serialised ({error})"
-        ) from None
+    packed = _header(envelope, message)
     pieces = [_PREFIX.pack(MAGIC, VERSION, len(packed)), packed]
     pieces += [
-        np.ascontiguousarray(array, dtype="<" + code).data.cast("B")
-        for _, code, array in arrays
+        np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data.cast("B")
+        for array in message.arrays.values()
         if array.size
     ]
     size = sum(len(piece) for piece in pieces)
@@ -113,6 +97,38 @@ def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> b
             f"step {envelope.step!r}: a frame of {size} bytes is over the limit of {limit}; send smaller blocks"
         )
     return b"".join(pieces)
+
+
+def frame_size(envelope: Envelope, message: Message) -> int:
+    """How many bytes the frame of a message has, without making it.
+
+    >>> envelope, message = Envelope("r", "a", "b", "hello", 0), Message({"n": 3}, {"x": np.arange(2)})
+    >>> frame_size(envelope, message) == len(encode(envelope, message))
+    True
+    """
+    content = sum(array.nbytes for array in message.arrays.values())
+    return _PREFIX.size + len(_header(envelope, message)) + content
+
+
+def _header(envelope: Envelope, message: Message) -> bytes:
+    arrays = []
+    for name, array in message.arrays.items():
+        code = array.dtype.newbyteorder("=").str[1:]
+        if code not in _TYPES:
+            raise LocalProtocolError(f"array {name!r} has type {array.dtype}, which does not travel")
+        arrays.append([name, code, list(array.shape)])
+    header = {
+        "envelope": [envelope.run, envelope.sender, envelope.receiver, envelope.step, envelope.number],
+        "fields": dict(message.fields),
+        "arrays": arrays,
+    }
+    try:
+        packed: bytes = msgpack.packb(header, use_bin_type=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LocalProtocolError(
+            f"step {envelope.step!r}: this message cannot be serialised ({error})"
+        ) from None
+    return packed
 
 
 def decode(frame: bytes | bytearray, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:

@@ -22,14 +22,20 @@ methods = []              # such as ["moments"]
 parties = []              # the other organisations, by the names of their kits
 delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
 
-# Without these lines a job may have the server, the committee and the alignment that jobs have by default.
+# How a job may find the people in common: of "auto", "equal", "curve" and "server". With "server" the server matches
+# pseudonyms of ids, and learns how long lists are and how many people are common; the server and another party together
+# could try any id against the list here. Two parties whose server keeps shares trust it with as much already: for them
+# "auto" takes it if every policy names it, and it is far quicker. Without "server" ids are matched on a curve.
+alignment = ["auto", "server"]
+
+# Without these lines a job may have the server and the committee that jobs have by default.
 # server = "server"
 # keepers = ["server", "{party}"]
 # threshold = 1           # so many keepers, at least, may pool what they have and learn nothing
-# alignment = ["auto"]    # of auto, equal, intersection, curve and oprf
 
 # rows = 1000             # the fewest people that a job may be about
 # alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
+# most_ids = 1000000      # the most ids that another party may show: it learns which of them are known here
 # approval = "ask"        # a person here approves every job before it begins; "two" asks for two
 {off}submission = "two"      # one administrator proposes every job, and another confirms it
 

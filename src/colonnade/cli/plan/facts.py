@@ -11,8 +11,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.train import told_of
-from colonnade.forecast.alignment_cost import matched_by, matching_cost
-from colonnade.forecast.cost import Cost
+from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.default import left_open, settle, trained_on
 from colonnade.forecast.expected import expected_loss
 from colonnade.forecast.forecast import ERRORS
@@ -89,7 +88,7 @@ def plan_facts(
         measured=measured or there is not None,
     )
     work.end()
-    matched = None if matching is None else _matching_facts(job, planned, matching, rows, held, line)
+    matched = _matching_facts(planned, matching, line)
     return _facts(
         job,
         schemas,
@@ -118,11 +117,11 @@ def _chosen(
     effort: float,
     work: Work,
     measured: bool,
-) -> tuple[Choice, Machine | None, Cost | None]:
+) -> tuple[Choice, Machine | None, Matching]:
     """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
     here = Machine.measured() if measured else None
     pilot_runs = PilotRuns(schemas, effort=effort)
-    matching = matching_cost(planned.group, schemas, alignment=job.alignment, rows=common, held=held)
+    matching = Matching(planned.group, schemas, job.alignment, common, held)
     entries = candidates(
         job,
         planned,
@@ -138,11 +137,11 @@ def _chosen(
     return choose(entries, without_privacy=exact), here, matching
 
 
-def _matching_facts(
-    job: Job, plan: Plan, cost: Cost, common: int, held: Mapping[str, int], line: NetworkLink
-) -> dict[str, Any]:
-    """In which way ids are matched, and what that is of the forecast."""
-    way = matched_by(plan.group, alignment=job.alignment, rows=common, held=held)
+def _matching_facts(plan: Plan, matching: Matching, line: NetworkLink) -> dict[str, Any] | None:
+    """In which way ids are matched, and what that is of the forecast; None where they are simply equal."""
+    way, cost = matching.by(plan), matching.cost(plan)
+    if way is None or cost is None:
+        return None
     return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
 
 

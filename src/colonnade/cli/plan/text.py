@@ -12,9 +12,13 @@ from colonnade.report.text import guarantee_lines
 
 HEAD = ("method", "error", "ε ≤", "sent", "rounds", "time", "memory", "budgets")
 _WAYS = {
-    "curve": "on a curve, as short lists are",
-    "oprf": "by oblivious transfers, as long lists are",
+    "curve": "on a curve",
+    "server": "through the server",
 }
+_UNLESS = (
+    ' By methods in which it keeps no share, and where a policy does not name "server" under alignment, they are '
+    "matched on a curve, which takes far longer."
+)
 _CHECKED = {
     "all": (
         'Everything that is dealt, verify = "all": two keepers check the norm of every row, and every product before '
@@ -230,7 +234,9 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
         listed = ", ".join(f"{party} {count:,}" for party, count in facts["people"].items())
         notes.append(
             f"Ids are matched {_WAYS[matching['by']]} (alignment {facts['alignment']}; {listed}): "
-            f"{size_text(matching['bytes'])} and {duration_text(matching['seconds'])} of every method's figures."
+            f"{size_text(matching['bytes'])} and {duration_text(matching['seconds'])} of the figures of "
+            f"{facts['method']}."
+            + (_UNLESS if matching["by"] == "server" and facts["alignment"] == "auto" else "")
         )
     where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
     lines = (

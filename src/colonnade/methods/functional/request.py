@@ -44,6 +44,7 @@ class FunctionalRequest(Request[FunctionalPlan]):
     verify: Verify | None = None
 
     method = "functional"
+    in_shares = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
         """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.

@@ -45,6 +45,7 @@ class MarginRequest(Request[MarginPlan]):
     verify: Verify | None = None
 
     method = "margin"
+    in_shares = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MarginPlan:
         """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""

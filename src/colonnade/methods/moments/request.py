@@ -40,6 +40,7 @@ class MomentsRequest(Request[MomentsPlan]):
     conditional: bool = False
 
     method = "moments"
+    in_shares = True
     takes_labels = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:

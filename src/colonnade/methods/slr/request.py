@@ -42,6 +42,7 @@ class GradientRequest(Request[GradientPlan]):
     verify: Verify | None = None
 
     method = "slr"
+    in_shares = True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> GradientPlan:
         """The plan with the least noise that keeps ε for the server and for readers over all steps."""

@@ -1,0 +1,147 @@
+"""Pseudonyms: what a list of them has, and what lists have in common, beside sets."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.crypto import pseudonyms as module
+from colonnade.crypto.pseudonyms import (
+    DUMMIES,
+    PSEUDONYM_BYTES,
+    PseudonymList,
+    Strings,
+    ascending,
+    common,
+    numbered,
+    pseudonyms,
+    sorting,
+    subkey,
+)
+from colonnade.data.packed_text import Text
+from colonnade.randomness import SystemRandomness
+
+KEY = bytes(range(32))
+
+
+def of_ids(ids: list[str], size: int | None = None, *, key: bytes = KEY) -> PseudonymList:
+    packed = Text.of(ids)
+    strings = np.empty(((len(ids) if size is None else size) + DUMMIES, PSEUDONYM_BYTES), dtype=np.uint8)
+    strings[: len(ids)] = pseudonyms(packed.store, packed.ends, subkey(key, "ids"))
+    return PseudonymList.of(strings, len(ids), key=key, padding=SystemRandomness().bytes(32))
+
+
+def strings(*content: bytes) -> Strings:
+    joined = b"".join(one.ljust(PSEUDONYM_BYTES, b"\0") for one in content)
+    return np.frombuffer(joined, dtype=np.uint8).reshape(-1, PSEUDONYM_BYTES)
+
+
+def texts(rows: Strings) -> list[bytes]:
+    return [row.tobytes() for row in rows]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1 << 16])
+def test_a_pseudonym_is_keyed_blake2b_of_the_id_however_many_are_made_at_once(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    ids = ["ada", "", "grace", "ü" * 90, "x" * 300]
+    packed = Text.of(["left out", *ids]).part(1, 6)
+    made = pseudonyms(packed.store, packed.ends, KEY)
+    expected = [hashlib.blake2b(one.encode(), key=KEY, digest_size=16).digest() for one in ids]
+    assert texts(made) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sets(st.integers(0, 40), max_size=30), min_size=2, max_size=4),
+    st.integers(0, 20),
+    st.integers(1, 9),
+)
+def test_what_lists_have_in_common_is_what_sets_have(sets: list[set[int]], more: int, at_once: int) -> None:
+    kept, module._AT_ONCE = module._AT_ONCE, at_once
+    try:
+        held = [[f"p{number}" for number in one] for one in sets]
+        lists = [of_ids(ids, len(ids) + more) for ids in held]
+        assert all(ascending(one.strings) and not one.repeated for one in lists)
+        found = common([one.strings for one in lists])
+        people = []
+        for ids, listed, named in zip(held, lists, found, strict=True):
+            rows, sound = listed.rows(named)
+            assert sound and named.sum() == len(rows) + DUMMIES
+            people.append([ids[row] for row in rows])
+        assert set(people[0]) == {f"p{number}" for number in set.intersection(*sets)}
+        assert all(order == people[0] for order in people)
+    finally:
+        module._AT_ONCE = kept
+
+
+def test_strings_that_begin_alike_are_told_apart() -> None:
+    """Half of a string decides nearly always; here it never does, and zeros at the end count too."""
+    first = strings(b"12345678b", b"12345678", b"12345678a", b"12345678a\0\1")
+    order = sorting(first)
+    assert order.tolist() == [1, 2, 3, 0] and ascending(first[order])
+    second = strings(b"12345678", b"12345678a\0\1", b"12345678c")
+    assert [named.tolist() for named in common([first[order], second])] == [
+        [True, False, True, False],
+        [True, True, False],
+    ]
+    assert not ascending(strings(b"a", b"a")) and not ascending(strings(b"b", b"a"))
+
+
+def test_nothing_is_common_with_an_empty_list() -> None:
+    assert [named.tolist() for named in common([strings(b"a"), strings()])] == [[False], []]
+    assert [named.tolist() for named in common([strings(), strings(b"a")])] == [[], [False]]
+
+
+def test_ids_dummies_and_padding_have_keys_of_their_own() -> None:
+    """The id "\\0…\\0" is no dummy: else an owner could list a dummy as a person, and be believed."""
+    counters = [number.to_bytes(8, "little").decode() for number in range(3)]
+    assert len(set(texts(of_ids(counters).strings))) == len(counters) + DUMMIES
+    dummies = set(texts(numbered(DUMMIES, subkey(KEY, "dummies"))))
+    listed = of_ids(["ada"], 9)
+    assert len(dummies & set(texts(listed.strings))) == DUMMIES
+    assert not set(texts(of_ids([], 9).strings)) & set(texts(of_ids([], 9).strings)) - dummies
+
+
+def test_repeated_ids_are_counted() -> None:
+    assert of_ids(["a", "b", "a", "a"]).repeated == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sound"),
+    [
+        (lambda named, order: None, True),
+        (lambda named, order: named.__setitem__(order == 0, False), True),
+        (lambda named, order: named.__setitem__(order == 2 + 5, False), False),
+        (lambda named, order: named.__setitem__(order == 2 + DUMMIES, True), False),
+        (lambda named, order: named.__setitem__(slice(None), False), False),
+        (lambda named, order: named.__setitem__(slice(None), True), False),
+    ],
+    ids=["as it is", "a person left out", "a dummy left out", "padding named", "nothing", "everything"],
+)
+def test_places_are_sound_only_with_every_dummy_and_no_padding(spoil: object, sound: bool) -> None:
+    listed = of_ids(["ada", "grace"], 4)
+    named = listed.order < 2 + DUMMIES
+    spoil(named, listed.order)  # type: ignore[operator]
+    assert listed.rows(named)[1] is sound
+
+
+def test_padding_takes_as_long_as_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quicker hash of padding would show in time how many ids there are."""
+    hashed: list[int] = []
+    honest = pseudonyms
+
+    def counting(store: Strings, ends: Strings, key: bytes) -> Strings:
+        hashed.append(len(ends) - 1)
+        return honest(store, ends, key)
+
+    monkeypatch.setattr(module, "pseudonyms", counting)
+    for ids in ([], ["a"], ["a", "b", "c"]):
+        hashed.clear()
+        of_ids(ids, 3)
+        assert sum(hashed) + len(ids) == 3 + DUMMIES
