@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting verified plan comfort board engine operations house
+BENCHMARKS := field_kernels moments threads noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting verified plan comfort board engine operations house
 # These want public data sets.
 STUDIES := utility margin judge tables calibration
 

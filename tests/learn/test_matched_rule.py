@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from learn_releases import release_of
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression as Central
 from tables_people import LABEL, OWNER, coded, people, release_with
+from threadpoolctl import threadpool_limits
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.encoding import Encoder
 from colonnade.errors import InputError
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.rules import PAYS_FROM, choose_rule, strength_of
-from colonnade.models.tables.matched import MOST_STRETCH, matched_rule
+from colonnade.models.tables import matched
+from colonnade.models.tables.drawing import draw_levels
+from colonnade.models.tables.matched import MOST_STRETCH, PEOPLE, matched_rule
 
 RAW, RISK = people(6000)
 
@@ -28,6 +33,35 @@ def test_without_noise_the_matched_rule_is_logistic_regression() -> None:
     scores = central.decision_function(features)
     off = [np.abs(model.decision_function(RAW) - scores).mean() for model in (matched, squared)]
     assert off[0] < 0.1 * np.abs(scores).mean() and off[0] < 0.5 * off[1]
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_the_matched_rule_is_the_same_with_any_number_of_threads(noise: float) -> None:
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = LogisticRegression(rule="matched").fit(release_with(RAW, RISK, noise=noise))
+        found.append(model.predict_proba(RAW))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize(("noise", "ridge"), [(0.0, 0.0), (1.0, 0.0), (1.0, 300.0)])
+def test_the_end_of_the_matched_rule_does_not_depend_on_the_order_of_its_sums(
+    noise: float, ridge: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same invented people in another order are other sums in the last digits, and the same rule."""
+    model = release_with(RAW, RISK, noise=noise).table_model()
+    order = np.random.default_rng(1).permutation(PEOPLE)
+
+    def shuffled(*arguments: Any) -> Any:
+        levels, classes = draw_levels(*arguments)
+        return [codes[order] for codes in levels], classes[order]
+
+    first = matched_rule(model.margins, model.fit, ridge=ridge)
+    monkeypatch.setattr(matched, "draw_levels", shuffled)
+    other = matched_rule(model.margins, model.fit, ridge=ridge)
+    np.testing.assert_allclose(other.coefficients, first.coefficients, rtol=1e-9, atol=1e-11)
+    assert (other.intercept, other.stretch) == pytest.approx((first.intercept, first.stretch), rel=1e-9)
 
 
 def test_probabilities_of_the_matched_rule_have_the_released_mean() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 from typed import there, untyped
 
 from colonnade.errors import LocalProtocolError, PeerTimeout, PlanError, RemoteProtocolError
@@ -72,6 +74,60 @@ def test_everybody_hears_what_everybody_says() -> None:
     assert outcome.results["bank"] == ["insurer", "server"]
     assert outcome.rounds == 1
     assert outcome.bytes_sent > 0
+
+
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("before", [2, 3])
+def test_products_of_a_run_are_made_by_one_thread_and_the_setting_of_before_holds_again(
+    before: int, fails: bool
+) -> None:
+    found: list[set[int]] = []
+
+    async def program(party: Party, table: Any) -> None:
+        # They begin and end one after the other, each with its own length.
+        for _ in range(1 + party.group.members.index(party.name)):
+            found.append(blas_threads())
+            await asyncio.sleep(0)
+        if fails and party.name == "insurer":
+            raise PlanError("no")
+
+    with threadpool_limits(before, user_api="blas"):
+        if fails:
+            with pytest.raises(PlanError):
+                run_here(program, GROUP, desks())
+        else:
+            run_here(program, GROUP, desks())
+        assert blas_threads() == {before}
+    assert len(found) > 3
+    assert all(threads == {1} for threads in found)
+
+
+def test_two_runs_at_once_share_one_limit() -> None:
+    """Whoever ends last puts back what was there before either began."""
+    within, over = threading.Event(), threading.Event()
+    found: list[set[int]] = []
+
+    async def longer(party: Party, table: Any) -> None:
+        within.set()
+        await asyncio.to_thread(over.wait, 30)
+        found.append(blas_threads())
+
+    async def shorter(party: Party, table: Any) -> None:
+        found.append(blas_threads())
+
+    with threadpool_limits(2, user_api="blas"):
+        thread = threading.Thread(target=run_here, args=(longer, GROUP, desks()))
+        thread.start()
+        assert within.wait(30)
+        run_here(shorter, GROUP, desks())
+        over.set()
+        thread.join(30)
+        assert blas_threads() == {2}
+    assert found == [{1}] * 6
 
 
 def test_it_runs_inside_a_running_event_loop() -> None:

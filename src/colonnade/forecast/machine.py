@@ -25,6 +25,7 @@ from colonnade.forecast.cost import Cost
 from colonnade.methods.method import Kernel
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import FIELD63
+from colonnade.numbers.threads import one_thread
 from colonnade.randomness import SystemRandomness
 
 SECONDS = 0.05
@@ -56,13 +57,15 @@ class Machine:
         modulus = Modulus((1 << 4095) + 1)
         numbers = modulus.enter([3 + number for number in range(64)])
         floats = np.ones((512, 512))
-        return Machine(
-            cores=usable_cores(),
-            products=_rate(lambda: shares.transpose_times(shares), rows * side * side),
-            draws=_rate(lambda: noise.draw(1 << 16, randomness), 1 << 16),
-            powers=_rate(lambda: modulus.multiply(numbers, numbers), 64),
-            floats=_rate(lambda: floats @ floats, 512**3),
-        )
+        # As parties compute: by one thread of BLAS each.
+        with one_thread():
+            return Machine(
+                cores=usable_cores(),
+                products=_rate(lambda: shares.transpose_times(shares), rows * side * side),
+                draws=_rate(lambda: noise.draw(1 << 16, randomness), 1 << 16),
+                powers=_rate(lambda: modulus.multiply(numbers, numbers), 64),
+                floats=_rate(lambda: floats @ floats, 512**3),
+            )
 
     @classmethod
     def load(cls, path: Path) -> Machine:

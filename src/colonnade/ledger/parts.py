@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.crypto.keyed_digests import keyed_digests
 from colonnade.privacy.neighbours import ColumnsOf, parse_unit
 
 KEY_BYTES = 32
@@ -86,11 +87,7 @@ class Cut:
 
     def held_out(self, ids: Iterable[str]) -> NDArray[np.bool_]:
         """Who is held out: those whose keyed hash, as a fraction of 2⁶⁴, is below the share."""
-        hashes = (
-            hashlib.blake2b(person.encode(), digest_size=8, key=self.key, person=b"colonnade cut").digest()
-            for person in ids
-        )
-        numbers = np.fromiter((int.from_bytes(item, "little") for item in hashes), dtype=np.uint64)
+        numbers = keyed_digests(self.key, ids, person=b"colonnade cut")
         return numbers < np.uint64(min(int(self.share * 2.0**64), 2**64 - 1))
 
     def to_data(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from colonnade.models.moments import Scatter
 from colonnade.models.spectral import deflated, learnable_rank
+from colonnade.numbers.threads import few_threads
 
 Array = NDArray[np.float64]
 
@@ -47,7 +48,8 @@ def principal_directions(scatter: Scatter, *, centre: bool = True, lift: float =
     >>> uncentred.squares, np.abs(uncentred.directions[0])
     (array([41.,  5.]), array([0., 1.]))
     """
-    observed, vectors = np.linalg.eigh(scatter.matrix)
+    with few_threads(scatter.matrix.size):
+        observed, vectors = np.linalg.eigh(scatter.matrix)
     observed, vectors = observed[::-1], vectors[:, ::-1]
     squares = deflated(observed, scatter.noise)
     learnable = learnable_rank(observed - lift, scatter.noise)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.numbers.threads import few_threads
+
 Array = NDArray[np.float64]
 
 # Past this many standard deviations the floor costs more in bias than it saves in variance: a floor is a
@@ -80,7 +82,8 @@ def decompose(matrix: Array, *, floor: float, ridge: float = 0.0) -> Spectrum:
     """
     if not floor >= 0 or not ridge >= 0:
         raise ValueError(f"a floor and a ridge are at least 0, not {floor} and {ridge}")
-    values, vectors = np.linalg.eigh(matrix)
+    with few_threads(matrix.size):
+        values, vectors = np.linalg.eigh(matrix)
     raised = np.maximum(values, floor) + ridge
     largest = float(np.abs(values).max(initial=0.0))
     negligible = largest * len(values) * float(np.finfo(np.float64).eps)

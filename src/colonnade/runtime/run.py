@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from colonnade.errors import ColonnadeError, RemoteProtocolError, RowsNotProved
+from colonnade.numbers.threads import one_thread
 from colonnade.randomness import Randomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.group import Group
@@ -86,11 +87,13 @@ class PartyInputs:
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
     """Run a program as one party; peers are told when this party stops, and why.
 
-    Peers are told the reason only where it is not about this party's own data, files, budget or ledger.
+    Peers are told the reason only where it is not about this party's own data, files, budget or ledger. Products of
+    blocks are short: a second thread of BLAS would mostly spin, on a core that another party could use.
     """
     _keep_freed_memory()
     try:
-        result = await program(party, *arguments)
+        with one_thread():
+            result = await program(party, *arguments)
     except BaseException as error:
         party.channel.stop(reason_for_peers(error))
         raise

@@ -33,6 +33,7 @@ from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.models.class_weights import ClassOptions
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
+from colonnade.numbers.threads import one_thread
 from colonnade.protocols.alignment import Alignment
 from colonnade.randomness import Randomness
 
@@ -87,7 +88,8 @@ def model(_asked: TrainingSpec, results: Mapping[str, MarginTrained]) -> Trained
 
 def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> TrainedModel:
     """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
-    descent = ideal_margin(plan, tables, randomness)
+    with one_thread():
+        descent = ideal_margin(plan, tables, randomness)
     return linear_model(descent.model, descent.counts, plan, reproducible=False)
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.crypto.keyed_digests import keyed_digests
 from colonnade.data.schema import Schema
 from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
@@ -91,14 +92,14 @@ class TrainingMembership:
 
     def joined_by(self, ids: Iterable[str], *, run: str = "") -> TrainingMembership:
         """The set with these ids too, which a run trained on."""
-        more = np.fromiter(_digests(self.key, ids), dtype=np.uint64)
+        more = keyed_digests(self.key, ids)
         runs = dict.fromkeys((*self.runs, run) if run else self.runs)
         return replace(self, digests=np.union1d(self.digests, more), runs=tuple(runs))
 
     def __contains__(self, person: object) -> bool:
-        (digest,) = _digests(self.key, (str(person),))
-        place = int(np.searchsorted(self.digests, np.uint64(digest)))
-        return place < len(self.digests) and int(self.digests[place]) == digest
+        (digest,) = keyed_digests(self.key, (str(person),))
+        place = int(np.searchsorted(self.digests, digest))
+        return place < len(self.digests) and bool(self.digests[place] == digest)
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -214,9 +215,3 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
     finally:
         os.close(held)
-
-
-def _digests(key: bytes, ids: Iterable[str]) -> Iterator[int]:
-    for person in ids:
-        digest = hashlib.blake2b(person.encode(), digest_size=8, key=key).digest()
-        yield int.from_bytes(digest, "little")

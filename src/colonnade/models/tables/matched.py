@@ -12,11 +12,15 @@ needs no invented people, puts least squares in the place of the logistic functi
 λ holds all scores back, more than their order asks for. So the score s = w·f is matched once more by itself, as one
 column without a penalty: mean p = n₁/n and mean s·p = w·t/n, what noise adds to w·t taken out. Scores are stretched by
 it and never flattened.
+
+Both are minima of convex functions and are sought by Newton's steps until none moves anything, so that where they end
+depends on the release alone, and not on the order in which somebody's BLAS adds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +30,14 @@ from colonnade.errors import DrownedByNoise
 from colonnade.models.tables.drawing import draw_levels
 from colonnade.models.tables.margins import Margins
 from colonnade.models.tables.mixture import Fit
+from colonnade.numbers.threads import one_thread
 from colonnade.randomness import SeededRandomness
 
 Array = NDArray[np.float64]
 _LEAST_CURVATURE = 1e-9
+_MOST_STEPS = 100
+_HALVINGS = 30
+_BLOCK = 4096
 PEOPLE = 40_000
 """Invented people: more change a coefficient by less than the noise of a release does."""
 MANY_COLUMNS = 20
@@ -53,6 +61,7 @@ class Matched:
     stretch: float = 1.0
 
 
+@one_thread()
 def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
     """The matched logistic rule of two classes."""
     count = float(margins.counts[1])
@@ -68,53 +77,77 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
     penalty = penalty_of(margins) + ridge / margins.people
     weight = np.full(len(target), penalty)
     weight[-1] = 0.0
-
-    def objective(w: Array) -> tuple[float, Array]:
-        scores = (features @ w.astype(np.float32)).astype(np.float64)
-        value = float(np.logaddexp(0.0, scores).mean()) - float(w @ target) + 0.5 * float(weight @ w**2)
-        shares = (1.0 / (1.0 + np.exp(-scores))).astype(np.float32)
-        return value, (shares @ features).astype(np.float64) / PEOPLE - target + weight * w
-
-    from scipy.optimize import minimize
-
     start = np.zeros(len(target))
     start[-1] = np.log(target[-1] / (1.0 - target[-1]))
-    solution = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-6})
-    stretch, intercept = _stretched(features, solution.x, target, weight, margins.sum_noise / margins.people)
-    return Matched(stretch * solution.x[:-1], intercept, penalty, int(solution.nit), stretch)
+    least = _minimum(features, start, target, weight)
+    stretch, intercept = _stretched(features, least, target, margins.sum_noise / margins.people)
+    return Matched(stretch * least.weights[:-1], intercept, penalty, least.steps, stretch)
 
 
 def _stretched(
-    features: NDArray[np.float32], weights: Array, target: Array, penalty: Array, noise: float
+    features: NDArray[np.float32], least: _Minimum, target: Array, noise: float
 ) -> tuple[float, float]:
     """The slope and the intercept with which scores agree with what was released of them.
 
     Where t moves by η, w moves by (H + Λ)⁻¹η, H being the curvature: so noise adds σ² tr (H + Λ)⁻¹ to w·t on average.
     """
-    scores = (features[:, :-1] @ weights[:-1].astype(np.float32)).astype(np.float64)
-    chances = expit(scores + weights[-1])
-    bend = (features.T * (chances * (1.0 - chances)).astype(np.float32)) @ features / len(features)
-    inverse = np.linalg.inv(bend.astype(np.float64) + np.diag(penalty + _LEAST_CURVATURE))
+    weights = least.weights
+    scores = features[:, :-1].astype(np.float64) @ weights[:-1]
+    inverse = np.linalg.inv(least.curvature)
     told = float(weights[:-1] @ target[:-1]) - noise**2 * float(np.trace(inverse[:-1, :-1]))
+    ones, share = np.ones((len(scores), 1)), target[-1:]
+    rows, free = np.column_stack([scores, ones]), np.zeros(2)
+    slope, offset = _minimum(rows, np.array([1.0, weights[-1]]), np.append(told, share), free).weights
+    if not 1.0 <= slope <= MOST_STRETCH:
+        # Of a convex function of two numbers the least within bounds of one is on the bound that is passed.
+        slope = min(max(slope, 1.0), MOST_STRETCH)
+        (offset,) = _minimum(ones, weights[-1:], share, free[1:], known=slope * scores).weights
+    return float(slope), float(offset)
 
-    def objective(line: Array) -> tuple[float, Array]:
-        tried = line[0] * scores + line[1]
-        value = float(np.logaddexp(0.0, tried).mean()) - line[0] * told - line[1] * target[-1]
-        shares = expit(tried)
-        return value, np.array(
-            [float(scores @ shares) / len(scores) - told, float(shares.mean()) - target[-1]]
+
+@dataclass(frozen=True, eq=False)
+class _Minimum:
+    """Where a sum is least, the curvature there, and after how many steps."""
+
+    weights: Array
+    curvature: Array
+    steps: int
+
+
+def _minimum(
+    rows: NDArray[Any], start: Array, target: Array, penalty: Array, *, known: Array | None = None
+) -> _Minimum:
+    """The least of mean log(1 + e^s) − w·t + ½ Σ λw², s being w·rows beside what is known of it."""
+
+    def at(w: Array) -> tuple[float, Array, Array]:
+        value, slope, bend = 0.0, np.zeros(len(w)), np.zeros((len(w), len(w)))
+        for begin in range(0, len(rows), _BLOCK):
+            part = rows[begin : begin + _BLOCK].astype(np.float64)
+            scores = part @ w if known is None else part @ w + known[begin : begin + _BLOCK]
+            chances = expit(scores)
+            value += float(np.logaddexp(0.0, scores).sum())
+            slope += chances @ part
+            bend += (part.T * (chances * (1.0 - chances))) @ part
+        return (
+            value / len(rows) - float(w @ target) + 0.5 * float(penalty @ w**2),
+            slope / len(rows) - target + penalty * w,
+            bend / len(rows) + np.diag(penalty + _LEAST_CURVATURE),
         )
 
-    from scipy.optimize import minimize
-
-    line = minimize(
-        objective,
-        np.array([1.0, weights[-1]]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(1.0, MOST_STRETCH), (None, None)],
-    ).x
-    return float(line[0]), float(line[1])
+    weights = start
+    value, slope, bend = at(weights)
+    for number in range(1, _MOST_STEPS + 1):
+        step = np.linalg.solve(bend, -slope)
+        for _ in range(_HALVINGS):
+            tried = at(weights + step)
+            # Near the least, values differ by less than their own rounding.
+            if tried[0] <= value + 1e-13 * abs(value):
+                break
+            step = step / 2.0
+        weights, (value, slope, bend) = weights + step, tried
+        if float(np.abs(step).max()) <= 1e-10 * max(1.0, float(np.abs(weights).max())):
+            return _Minimum(weights, bend, number)
+    return _Minimum(weights, bend, _MOST_STEPS)
 
 
 def penalty_of(margins: Margins) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import NotConverged
 from colonnade.models.tables.margins import Margins
+from colonnade.numbers.threads import one_thread
 from colonnade.randomness import SeededRandomness
 
 Floats = NDArray[np.float32]
@@ -54,6 +55,7 @@ class Fit:
         return self.residual <= 1.0 and self.label_residual <= 1.0
 
 
+@one_thread()  # People are drawn from it by chance: a difference in the last digit makes other people.
 def fit_mixture(
     margins: Margins,
     *,
