@@ -105,11 +105,18 @@ class DuckDBRelation:
 
     def _catalogue(self) -> Catalogue:
         with self._engine.session() as session:
-            views = session.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall()
-            macros = session.execute(
-                "SELECT function_name, macro_definition FROM duckdb_functions() WHERE NOT internal"
+            ((database,),) = session.execute("SELECT lower(current_database())").fetchall()
+            views = session.execute(
+                "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE NOT internal"
             ).fetchall()
-        return Catalogue(aggregates(), texts_by_name([*views, *macros]))
+            macros = session.execute(
+                "SELECT function_name || '()', macro_definition FROM duckdb_functions() WHERE NOT internal"
+            ).fetchall()
+        named = [(f"{schema}.{name}", text) for schema, name, text in views]
+        for schema, name, text in views:
+            if schema == "main":
+                named += [(name, text), (f"{database}.{name}", text)]
+        return Catalogue(aggregates(), texts_by_name([*named, *macros]), also_main=str(database))
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
         return refusal(self._party, self.name, message, kind=kind)
@@ -198,7 +205,10 @@ class SQLiteRelation:
         raise self._wrong(wrong)
 
     def _catalogue(self) -> Catalogue:
-        views = self._database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'view'").fetchall()
+        views = self._database.execute(
+            "SELECT name, sql FROM sqlite_schema WHERE type = 'view'"
+            " UNION ALL SELECT 'main.' || name, sql FROM sqlite_schema WHERE type = 'view'"
+        ).fetchall()
         known = self._database.execute("SELECT name FROM pragma_function_list WHERE type <> 's'").fetchall()
         return Catalogue(
             aggregates() | {str(name).lower() for (name,) in known}, texts_by_name(views), largest_of_row=True

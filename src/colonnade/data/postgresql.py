@@ -172,8 +172,9 @@ class PostgreSQLRelation:
 
     def _catalogue(self) -> Catalogue:
         views = self._one(
-            "SELECT viewname, definition FROM pg_catalog.pg_views"
-            " UNION ALL SELECT matviewname, definition FROM pg_catalog.pg_matviews"
+            "SELECT n.nspname, c.relname, pg_catalog.pg_get_viewdef(c.oid), pg_catalog.pg_table_is_visible(c.oid)"
+            " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.relkind IN ('v', 'm')"
         ).fetchall()
         functions = self._one(
             "SELECT proname, prokind IN ('a', 'w') FROM pg_catalog.pg_proc WHERE prokind IN ('a', 'w')"
@@ -181,7 +182,9 @@ class PostgreSQLRelation:
         ).fetchall()
         takes_many = {str(name).lower() for name, aggregate in functions if aggregate}
         written = {str(name).lower() for name, aggregate in functions if not aggregate}
-        return Catalogue(aggregates() | takes_many, texts_by_name(views), written)
+        named = [(f"{schema}.{name}", text) for schema, name, text, _ in views]
+        named += [(name, text) for _, name, text, visible in views if visible]
+        return Catalogue(aggregates() | takes_many, texts_by_name(named), written)
 
     def _failed(self, error: psycopg.Error) -> DataError:
         lost = self._connection.closed or error.sqlstate is None or error.sqlstate[:2] in ("08", "57")

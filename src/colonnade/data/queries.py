@@ -1,8 +1,9 @@
 """A party's query as its text says it: one SELECT, and what in it takes several rows together.
 
 ε is computed for tables in which one person's row depends on that person alone. A window function, an aggregate, a
-limit or a sample can break that without a trace in the rows, so a query that has one is refused unless the party's
-file acknowledges it by name. Texts of views and macros are read too, through whatever a query names.
+limit, a sample, a table that is read twice or a subquery that is not tied to its row can break that without a trace in
+the rows, so a query that has one is refused unless the party's file acknowledges it by name. Texts of views and macros
+are read too, through whatever a query names.
 
 The text is parsed by DuckDB, whose grammar is PostgreSQL's with much of SQLite's. What it cannot parse is acknowledged
 as such, or refused; it never runs as anything but a SELECT, because it stands inside one and is sent alone.
@@ -19,11 +20,11 @@ from typing import Any, Protocol
 
 import duckdb
 
+from colonnade.data.query_tables import SqlText, Tree, names, nodes
 from colonnade.data.relation import Engine, first_line, owned, refusal
 from colonnade.errors import QueryRefused
 
-Tree = dict[str, Any]
-KINDS = ("window", "aggregate", "limit", "sample", "unparsed")
+KINDS = ("window", "aggregate", "limit", "sample", "self-join", "subquery", "unparsed")
 _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
 # They run a text that is made while the query runs.
 _RUN_TEXTS = {
@@ -41,7 +42,8 @@ _RUN_TEXTS = {
 class Catalogue:
     """What a database defines that a query may name, all names in lower case.
 
-    `texts` are the definitions of views and macros; `opaque` are functions that nobody can look into from here.
+    `texts` are the definitions of views and macros, as a query calls them: `people` or `core.people` for a view,
+    `typical()` for a macro. `opaque` are functions that nobody can look into from here.
 
     >>> Catalogue(aggregates=frozenset({"avg"})).texts
     {}
@@ -52,6 +54,8 @@ class Catalogue:
     opaque: Collection[str] = ()
     # SQLite's max(a, b) is no aggregate, though its max(a) is.
     largest_of_row: bool = False
+    # What DuckDB lets a query write for the schema `main`: the name of the database.
+    also_main: str = ""
 
 
 class Query(Protocol):
@@ -143,22 +147,35 @@ def taken_together(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
     combined: dict[str, str] = {}
     if tree is None:
         combined["unparsed"] = "a text that cannot be parsed here"
-    waiting, seen = [("", tree)], set()
+        return combined
+
+    @cache
+    def definitions(name: str) -> list[SqlText | None]:
+        trees = map(_definition, catalogue.texts.get(name, ()))
+        return [None if tree is None else SqlText(tree, definitions, catalogue.also_main) for tree in trees]
+
+    query = SqlText(tree, definitions, catalogue.also_main)
+    for table in sorted(table for table, times in query.reads(tree).items() if times > 1):
+        combined.setdefault("self-join", f"table {table!r}, which is read twice")
+    waiting, seen = [("", query)], set()
     while waiting:
-        where, part = waiting.pop(0)
-        for node in _nodes(part):
+        where, text = waiting.pop(0)
+        for what in text.untied():
+            combined.setdefault("subquery", f"{what}{where}")
+        for node in nodes(text.tree):
             for kind, what in _of_node(node, catalogue):
                 combined.setdefault(kind, f"{what}{where}")
-            for name in _names(node):
+            for name in names(node):
                 if name not in catalogue.texts or name in seen:
                     continue
                 seen.add(name)
-                for inside in map(_definition, catalogue.texts[name]):
+                for inside in definitions(name):
                     if inside is None:
                         combined.setdefault(
                             "unparsed", f"the definition of {name!r}, which cannot be parsed here"
                         )
-                    waiting.append((f" in {name!r}", inside))
+                    else:
+                        waiting.append((f" in {name!r}", inside))
     return combined
 
 
@@ -213,12 +230,8 @@ def _of_node(node: Tree, catalogue: Catalogue) -> Iterator[tuple[str, str]]:
         yield "limit", "DISTINCT ON"
     if node.get("sample"):
         yield "sample", "a sample"
-
-
-def _names(node: Tree) -> Iterator[str]:
-    for key in ("table_name", "function_name"):
-        if isinstance(node.get(key), str):
-            yield node[key].lower()
+    if kind == "RECURSIVE_CTE_NODE":
+        yield "self-join", f"{node.get('cte_name')!r}, which reads itself"
 
 
 def _definition(text: str) -> Tree | None:
@@ -232,20 +245,8 @@ def _definition(text: str) -> Tree | None:
     return None
 
 
-def _nodes(part: Any) -> Iterator[Tree]:
-    """Every node of a tree, without recursion: a query may be nested deeper than Python is."""
-    waiting = [part]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
-
-
 def _kinds_of_nodes(part: Any) -> Iterator[str]:
-    for node in _nodes(part):
+    for node in nodes(part):
         kind = node.get("type")
         if isinstance(kind, str) and kind.endswith("_NODE"):
             yield kind
