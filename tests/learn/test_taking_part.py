@@ -13,7 +13,7 @@ import pytest
 import two_houses
 from certificates import DAY, NOW, Root
 from kits import make_kit
-from relayed_jobs import houses, own_weights, part_of, run_job
+from relayed_jobs import breaking, houses, own_weights, part_of, run_job
 from two_houses import (
     MEMBERS,
     MOMENTS,
@@ -480,17 +480,6 @@ def test_a_party_that_was_not_told_its_files_says_so(kits: dict[str, Kit], tmp_p
     kits["bank"].tell_site({})
     reasons = failed(run_job(kits), tmp_path)
     assert "party start" in reasons["bank"]
-
-
-def breaking(step: str) -> Callable[[Any], Any]:
-    """A relay that loses its connections when a step comes by."""
-    from nvflare.fuel.f3.cellnet.defs import ReturnCode
-    from nvflare.fuel.f3.cellnet.utils import make_reply
-
-    def relay(message: Any) -> Any:
-        return make_reply(ReturnCode.COMM_ERROR) if message.get_header("step") == step else None
-
-    return relay
 
 
 @pytest.mark.parametrize(

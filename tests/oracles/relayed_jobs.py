@@ -70,6 +70,17 @@ def run_job(
     return dict(zip(MEMBERS, outcomes, strict=True))
 
 
+def breaking(step: str) -> Callable[[Any], Any]:
+    """A relay that loses its connections when a step comes by."""
+    from nvflare.fuel.f3.cellnet.defs import ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+
+    def relay(message: Any) -> Any:
+        return make_reply(ReturnCode.COMM_ERROR) if message.get_header("step") == step else None
+
+    return relay
+
+
 def own_weights(kit: Kit, party: str, job_id: str) -> list[list[float]]:
     """A party's part of a model, as its kit has it."""
     (model,) = (kit.run_folder(job_id) / "parties").glob("*.model.json")

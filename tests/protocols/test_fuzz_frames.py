@@ -35,6 +35,7 @@ from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Opening, Receipt, Release
+from colonnade.ledger.claim import Claim
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import checked_release
 from colonnade.numbers.field import FIELD63
@@ -85,7 +86,11 @@ class OpenBook:
     def recognise(self, opening: Opening) -> None:
         return None
 
-    def keep_receipt(self, receipt: Receipt) -> None:
+    def prove(self, claim: Claim) -> bytes:
+        # A claim may come from a mutated frame; the real ledger would refuse it.
+        raise LedgerAltered("no such entry")
+
+    def keep_receipt(self, receipt: Receipt, *, after: int | None = None) -> None:
         if not (receipt.entry >= 1 and re.fullmatch("[0-9a-f]{64}", receipt.head)):
             raise AssertionError("a receipt that no ledger wrote")
 
@@ -248,8 +253,9 @@ class Protocol:
 
 
 PROTOCOLS = {
-    "agreement": Protocol(agreement),
-    "disagreement": Protocol(disagreement),
+    # An entry that nobody has written is one that this ledger does not have.
+    "agreement": Protocol(agreement, own_errors=(LedgerAltered,)),
+    "disagreement": Protocol(disagreement, own_errors=(LedgerAltered,)),
     "introduction": Protocol(introduction, tables=TABLES),
     "alignment": Protocol(alignment, tables=TABLES, own_errors=(DataError, PlanError)),
     "misalignment": Protocol(misalignment, tables=TABLES, own_errors=(DataError, PlanError)),
@@ -365,6 +371,10 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
         case ["release"]:
             matrix = arrays["matrix"]
             return matrix.shape == honest.arrays["matrix"].shape and bool((matrix == matrix.T).all())
+        case ["known", "entries"]:
+            return arrays["entry"].tolist() == [0] and arrays["tag"].shape == (32,)
+        case ["proved", "entries"]:
+            return arrays["tag"].shape == (32,)
         case ["closing"]:
             return True
         case ["finished"]:

@@ -38,7 +38,7 @@ class NoLedger:
     def recognise(self, opening: Any) -> None:
         return None
 
-    def keep_receipt(self, receipt: Any) -> None:
+    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
         raise AssertionError("nothing is released here")
 
 

@@ -30,7 +30,7 @@ class Book:
     def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> None:
         return None
 
-    def keep_receipt(self, receipt: Any) -> None:
+    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
         return None
 
     def note_comparison(self, dataset: Any, partners: Any, *, run: Any, through: Any = "") -> None:

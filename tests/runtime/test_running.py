@@ -24,7 +24,7 @@ class NoLedger:
     def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> None:
         raise AssertionError("nothing is released here")
 
-    def keep_receipt(self, receipt: Any) -> None:
+    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
         raise AssertionError("nothing is released here")
 
 

@@ -57,14 +57,14 @@ def admit(state: LedgerState, release: Release, dataset: str) -> None:
             _admit(state, release, account, budget)
 
 
-def charged_before(state: LedgerState, release: Release, text: str) -> Receipt | None:
+def charged_before(state: LedgerState, release: Release, text: str, *, fresh: bool) -> Receipt | None:
     """The receipt of a release whose id was charged already; None if it was not.
 
-    `text` is what would be written. Raises `LedgerError` if the id was charged for something else: the
-    second release would leave uncounted.
+    `text` is what would be written. Raises `LedgerError` if the id was charged for something else, where the
+    second release would leave uncounted, and with `fresh` if it was charged at all.
 
     >>> release = Release("r", "run", "plan", "a count", "server", (), False)
-    >>> charged_before(LedgerState("bank.ledger"), release, "") is None
+    >>> charged_before(LedgerState("bank.ledger"), release, "", fresh=True) is None
     True
     """
     if release.id not in state.charged:
@@ -74,6 +74,11 @@ def charged_before(state: LedgerState, release: Release, text: str) -> Receipt |
         raise LedgerError(
             f"{state.where}: release id '{release.id}' was charged at entry {receipt.entry} for something else. "
             "Give every release an id of its own; a run that starts again takes a new run id."
+        )
+    if fresh:
+        raise LedgerError(
+            f"{state.party}: release {release.id!r} was charged before, at entry {receipt.entry}; a second draw of its "
+            "noise would be a second release. Start a new run."
         )
     return receipt
 
@@ -111,6 +116,12 @@ def check_witnesses(
     >>> check_witnesses(Opening("bank", "", anew=True), [Receipt("bank", 9, "b" * 64, "c" * 64)], [], where="")
     0
     """
+    for receipt in receipts:
+        if receipt.party != opening.party:
+            raise LedgerError(
+                f"{where}: this is the ledger of {opening.party}, and a receipt of {receipt.party} says nothing about "
+                "it. Pass only receipts of this party."
+            )
     opening.check(receipts, where=where, holder="a peer")
     own = [receipt for receipt in receipts if receipt.origin in ("", opening.origin)]
     for receipt in own:

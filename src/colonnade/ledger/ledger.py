@@ -14,6 +14,7 @@ from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer, path_of
 from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
 from colonnade.ledger.budget import Budget, named_account, named_pattern
 from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, now, write
+from colonnade.ledger.claim import Claim, check_told
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.decision import Decision
 from colonnade.ledger.entry_store import EntryStore, FileEntryStore, MemoryEntryStore
@@ -152,22 +153,18 @@ class Ledger:
             raise ValueError(f"release {release.id!r} does not survive being written and read")
         with self._lock, self._journal.writing() as page:
             state = self._catch_up(page)
-            if (earlier := charged_before(state, release, canonical(body))) is not None:
-                if fresh:
-                    raise LedgerError(
-                        f"{self.party}: release {release.id!r} was charged before, at entry {earlier.entry}; a second "
-                        "draw of its noise would be a second release. Start a new run."
-                    )
+            if (earlier := charged_before(state, release, canonical(body), fresh=fresh)) is not None:
                 return earlier
             admit(state, release, dataset)
             entry = self._append(page, "charge", body)
         return Receipt(self.party, entry.seq, entry.hash, state.origin)
 
-    def keep_receipt(self, receipt: Receipt) -> None:
+    def keep_receipt(self, receipt: Receipt, *, after: int | None = None) -> None:
         """Keep a peer's receipt, as a witness that its entry was written. A receipt is kept once.
 
-        Raises `LedgerAltered` if the peer gave another head for the same entry of the same ledger before: what
-        followed was cut off and written anew. Both receipts are kept, because together they are the evidence.
+        Raises `LedgerAltered` if the peer gave another head for the same entry of the same ledger before, or if the
+        entry is not above `after`, which is the highest that is kept unless the peer proved another one before it
+        charged: what followed was cut off. Both receipts are kept, because together they are the evidence.
 
         >>> ledger = Ledger.in_memory("bank")
         >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="0" * 64))
@@ -180,16 +177,10 @@ class Ledger:
                 "Give it to a peer."
             )
         with self._lock, self._journal.writing() as page:
-            state = self._catch_up(page)
-            others = [kept for kept in state.receipts if receipt.contradicts(kept)]
-            if receipt not in state.receipts:
+            kept = tuple(self._catch_up(page).receipts)
+            if receipt not in kept:
                 self._append(page, "receipt", receipt.to_data())
-        if others:
-            raise LedgerAltered(
-                f"{self._journal.where}: {receipt.party} gives another head for entry {receipt.entry} of its ledger "
-                f"than it gave before, so entries of that ledger were cut off. Both receipts are kept here as "
-                f"evidence; ask {receipt.party} to restore its ledger from a copy."
-            )
+        check_told(receipt, kept, after=after, where=self._journal.where)
 
     def opening(self) -> Opening:
         """Which ledger this is, for peers to recognise.
@@ -199,8 +190,10 @@ class Ledger:
         """
         return Opening(self._state.party, self._state.origin, anew=bool(self._state.reason))
 
-    def recognise(self, opening: Opening) -> None:
-        """Return if a peer's ledger may be the one that its receipts kept here are of; else `LedgerReplaced`.
+    def recognise(self, opening: Opening) -> Receipt | None:
+        """The receipt for the highest entry known of a peer's ledger, None without one.
+
+        Raises `LedgerReplaced` if the receipts kept here are of another one.
 
         >>> ledger = Ledger.in_memory("bank")
         >>> ledger.keep_receipt(Receipt("insurer", entry=3, head="0" * 64, origin="a" * 64))
@@ -208,7 +201,20 @@ class Ledger:
         Traceback (most recent call last):
         colonnade.errors.LedgerReplaced: ...
         """
-        opening.check(self.receipts(opening.party), where=f"{opening.party}'s ledger", holder=self.party)
+        kept = self.receipts(opening.party)
+        opening.check(kept, where=f"{opening.party}'s ledger", holder=self.party)
+        return opening.highest(kept)
+
+    def prove(self, claim: Claim) -> bytes:
+        """The proof that this ledger has the entry that a peer knows, or `LedgerAltered`.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> len(ledger.prove(Claim.of(ledger.receipt(), holder="shop", run="5f0c")))
+        32
+        """
+        origin = self._state.origin
+        own = {entry.seq: Receipt(self.party, entry.seq, entry.hash, origin) for entry in self.entries()}
+        return claim.answer(own.get(claim.entry), where=self._journal.where)
 
     def note_comparison(
         self,
@@ -355,12 +361,6 @@ class Ledger:
         colonnade.errors.LedgerAltered: ...
         """
         witnesses = sorted(set(receipts), key=lambda receipt: receipt.entry)
-        for receipt in witnesses:
-            if receipt.party != self.party:
-                raise LedgerError(
-                    f"{self._journal.where}: this is the ledger of {self.party}, and a receipt of {receipt.party} "
-                    "says nothing about it. Pass only receipts of this party."
-                )
         with self._lock, self._journal.reading() as page:
             known = self._catch_up(page)
             replayed, heads = LedgerState(self._journal.where), [GENESIS]

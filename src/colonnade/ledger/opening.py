@@ -31,6 +31,11 @@ class Opening:
         origins = {receipt.origin for receipt in receipts if receipt.party == self.party and receipt.origin}
         return not origins or self.origin in origins
 
+    def highest(self, receipts: Iterable[Receipt]) -> Receipt | None:
+        """The receipt of this very ledger for its highest entry, of two for one entry the first; None without any."""
+        own = [kept for kept in receipts if (kept.party, kept.origin) == (self.party, self.origin)]
+        return max(own, key=lambda kept: kept.entry, default=None)
+
     def check(self, receipts: Iterable[Receipt], *, where: str, holder: str) -> None:
         """Return if the ledger is one that the holder of these receipts knows, or was begun anew on purpose."""
         if self.anew or self.is_among(receipts):

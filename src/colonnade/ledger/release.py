@@ -251,11 +251,12 @@ class Receipt:
         >>> told.contradicts(Receipt("bank", entry=3, head="1" * 64, origin="b" * 64))
         False
         """
-        return (
-            (self.party, self.entry, self.origin) == (other.party, other.entry, other.origin)
-            and self.origin != ""
-            and self.head != other.head
-        )
+        same = self.same_ledger(other) and self.entry == other.entry
+        return same and self.origin != "" and self.head != other.head
+
+    def same_ledger(self, other: Receipt) -> bool:
+        """Whether both are of one ledger, as far as they say."""
+        return (self.party, self.origin) == (other.party, other.origin)
 
     def to_data(self) -> dict[str, Any]:
         """The receipt as JSON data."""

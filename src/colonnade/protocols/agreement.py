@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PlansDiffer, RemoteProtocolError
 from colonnade.ledger import Opening
+from colonnade.protocols.ledger_proofs import prove_ledgers
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -57,7 +58,7 @@ async def meet(party: Party) -> None:
     """Give the run a name to which everybody contributed, so that no message of another run fits it.
 
     Everybody also says whether it draws from a seed: one such party is enough to taint the run. An owner says
-    which ledger it will charge, and whoever holds receipts of another one of it refuses here, before a charge.
+    which ledger it will charge, and proves that it goes on from what others hold receipts of, before a charge.
     """
     fields = {"contribution": party.randomness.bytes(16).hex(), "reproducible": party.randomness.reproducible}
     mine = Message(fields)
@@ -68,12 +69,13 @@ async def meet(party: Party) -> None:
             {**fields, "ledger": opening.origin}, {"anew": np.array([opening.anew], dtype=np.int64)}
         )
     said = {party.name: mine, **await exchange(party, "hello", mine, party.group.members)}
+    openings = []
     for owner in party.group.owners:
-        if owner != party.name:
-            (anew,) = said[owner].array("anew", dtype="i8", shape=(1,)).tolist()
-            party.ledger.recognise(Opening(owner, said[owner].text("ledger"), anew=bool(anew)))
+        (anew,) = said[owner].array("anew", dtype="i8", shape=(1,)).tolist()
+        openings.append(Opening(owner, said[owner].text("ledger"), anew=bool(anew)))
     party.run = digest({name: message.text("contribution") for name, message in said.items()})[:32]
     party.seeded = any(message.fields.get("reproducible") is not False for message in said.values())
+    await prove_ledgers(party, openings)
 
 
 async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:

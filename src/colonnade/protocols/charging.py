@@ -16,7 +16,7 @@ async def charge_first(party: Party, release: Release) -> None:
 
     A refusal is raised here, before anything derived from data is on the wire. The charge must be a new one: the
     noise that follows is drawn for it alone. Peers keep the head of
-    this ledger, so that cutting its end off is noticed at the next run.
+    this ledger, so that cutting its end off is noticed when they meet again.
     """
     receipt: Receipt = party.ledger.charge(release, party.dataset, fresh=True)
     # As an array a number has one length: bytes are in every report, and the length of a ledger is its party's own.
@@ -29,4 +29,4 @@ async def charge_first(party: Party, release: Release) -> None:
             theirs = Receipt(peer, place, message.text("head"), message.text("origin"))
         except ValueError as error:
             raise RemoteProtocolError(f"{party.name} at step 'receipts', from {peer}: {error}") from None
-        party.ledger.keep_receipt(theirs)
+        party.ledger.keep_receipt(theirs, after=party.proved.get(peer))

@@ -5,10 +5,11 @@ record, and with the frames that it had received, which are in the record. So it
 and each must be the one in the record, byte for byte; it is sent again only to a peer that did not receive it. Where
 the record ends the run goes on.
 
-Every frame is in the record, on the disk, before it leaves. What was received is written before it is used, and so is
-on the disk before anything that was made from it leaves: no noise is ever drawn twice for different messages. The
-folder is as private as the member's data, and is deleted when the run has ended, or, where a run is short, when the
-common people are found: what comes after that then starts again from the beginning, with a charge of its own.
+Every frame is in the record, on the disk, before it leaves, but those by which ledgers are compared with what peers
+know of them: that is done anew. What was received is written before it is used, and so is on the disk before anything
+that was made from it leaves: no noise is ever drawn twice for different messages. The folder is as private as the
+member's data, and is deleted when the run has ended, or, where a run is short, when the common people are found: what
+comes after that then starts again from the beginning, with a charge of its own.
 
 Frames stay on the disk: memory holds where each begins.
 """
@@ -37,6 +38,9 @@ from colonnade.runtime.party import AskingAccountant
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 RESUMED = "resumed"
+KNOWN, PROVED = "known entries", "proved entries"
+# Said anew when a run goes on and never kept: ledgers have gone on since, or one of them was put back.
+_NEVER_KEPT = frozenset({KNOWN, PROVED})
 _KEY, _FRAMES = "key", "frames"
 _HEAD = struct.Struct("<BHHQI")
 _SENT, _RECEIVED = 0, 1
@@ -201,6 +205,10 @@ class ResumedLedger(AskingAccountant):
         # The run's name and its noise come from the record, so this id stands for one draw whoever asks again.
         return self.ledger.charge(release, dataset, fresh=False)
 
+    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
+        """Remember the head of a peer's ledger when it charged, which other runs may have passed since."""
+        self.ledger.keep_receipt(receipt, after=0)
+
 
 def _alone(folder: Path) -> BinaryIO:
     """The frames of a record, for this process alone; the kernel lets go of them when it ends."""
@@ -251,7 +259,7 @@ class JournalChannel:
                 )
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
-        if self._ended:
+        if self._ended or step in _NEVER_KEPT:
             await self._inner.send(to, step, frame)
             return
         number, recorded = self._next(_SENT, to), self._journal.sent[to]
@@ -266,7 +274,7 @@ class JournalChannel:
             await self._inner.send(to, step, frame)
 
     async def receive(self, peer: str, step: str, timeout: float) -> Frame:
-        if self._ended:
+        if self._ended or step in _NEVER_KEPT:
             return await self._inner.receive(peer, step, timeout)
         number, recorded = self._next(_RECEIVED, peer), self._journal.received[peer]
         if number >= len(recorded):

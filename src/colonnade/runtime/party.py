@@ -20,16 +20,20 @@ class Accountant(Protocol):
         """Record the release, or refuse it, before anything leaves; `fresh` refuses an id charged before."""
         ...
 
-    def keep_receipt(self, receipt: Any) -> None:
-        """Remember the head of a peer's ledger."""
+    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
+        """Remember the head of a peer's ledger, which goes on after the entry that the peer proved."""
         ...
 
     def opening(self) -> Any:
         """Which ledger this is, for peers to recognise."""
         ...
 
-    def recognise(self, opening: Any) -> None:
-        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
+    def recognise(self, opening: Any) -> Any:
+        """The highest receipt of a peer's ledger; refuse one that is not the one whose receipts are kept here."""
+        ...
+
+    def prove(self, claim: Any) -> bytes:
+        """The proof that this ledger has the entry that a peer knows, or refuse."""
         ...
 
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
@@ -47,17 +51,21 @@ class AskingAccountant:
         """Charge the other one."""
         return self.ledger.charge(release, dataset, fresh=fresh)
 
-    def keep_receipt(self, receipt: Any) -> None:
+    def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
         """Remember the head of a peer's ledger."""
-        self.ledger.keep_receipt(receipt)
+        self.ledger.keep_receipt(receipt, after=after)
 
     def opening(self) -> Any:
         """Which ledger this is."""
         return self.ledger.opening()
 
-    def recognise(self, opening: Any) -> None:
-        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
-        self.ledger.recognise(opening)
+    def recognise(self, opening: Any) -> Any:
+        """The highest receipt of a peer's ledger; refuse one that is not the one whose receipts are kept here."""
+        return self.ledger.recognise(opening)
+
+    def prove(self, claim: Any) -> bytes:
+        """The proof that this ledger has the entry that a peer knows, or refuse."""
+        return self.ledger.prove(claim)
 
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
         """Write down with whom ids are compared, and through whom."""
@@ -83,7 +91,8 @@ class Party:
     trains nothing. `part` says which part of the people a run is about (`colonnade.protocols.parts`); None for all.
     `aligned` is called when the common people are found and before anything is charged.
     `run` names the run once the parties have agreed on it, and `seeded` says that somebody in it draws from
-    a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
+    a seed, so that its noise protects nobody. `proved` is the entry of each peer's ledger that was known here and that
+    the peer proved when they met. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
     `alignment_numbers`.
     """
@@ -108,6 +117,7 @@ class Party:
     seen: list[Seen] | None = None
     run: str = ""
     seeded: bool = False
+    proved: dict[str, int] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     alignment_numbers: dict[tuple[str, str], int] = field(default_factory=dict)
