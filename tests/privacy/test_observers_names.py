@@ -6,28 +6,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colonnade.errors import InputError
+from colonnade.ledger.budget import named_account, named_pattern
+from colonnade.ledger.release import LedgerLine
+from colonnade.privacy.leaves import Gaussian
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit, parse_unit
 from colonnade.privacy.observers import (
     Coalition,
+    Colluding,
     Observer,
     PartyView,
     Reader,
     Server,
     check_party_name,
+    named_observer,
     parse_observer,
 )
 
 NAMES = st.text("abcXYZ -_0é", min_size=1, max_size=8).filter(lambda name: name == name.strip())
 
 
-@given(NAMES, NAMES)
-def test_every_observer_comes_back_from_its_name(one: str, other: str) -> None:
+@given(NAMES, NAMES, st.integers(2, 10**8))
+def test_every_observer_comes_back_from_its_name(one: str, other: str, many: int) -> None:
     observers: list[Observer] = [Server(), Reader(), PartyView(one), Coalition((one, "server"))]
     if one != other:
         observers.append(Coalition((one, other)))
     for observer in observers:
-        assert parse_observer(observer.name) == observer
+        assert parse_observer(observer.name) == named_observer(observer.name) == observer
         assert observer.sentence
+    assert parse_observer(Colluding(many).name) == Colluding(many)
+
+
+@given(st.integers(2, 99))
+def test_a_coalition_without_names_has_no_account_no_line_and_no_limit(many: int) -> None:
+    """Who is in it is not known, so that nothing could be charged to it but what a reader sees: too little."""
+    name = Colluding(many).name
+    with pytest.raises(ValueError, match="no observer"):
+        named_observer(name)
+    with pytest.raises(ValueError, match="no observer"):
+        LedgerLine(name, "others-part", Gaussian(sensitivity=1.0, sigma=4.0))
+    for account in (named_account, named_pattern):
+        with pytest.raises(InputError, match="no observer"):
+            account("people", "others-part", name)
 
 
 @given(NAMES)
@@ -95,7 +115,19 @@ def test_a_coalition_of_fewer_than_two_is_refused(members: tuple[str, ...]) -> N
         Coalition(members)
 
 
-@pytest.mark.parametrize("name", ["", "nobody", "server:x", "party", "coalition", "reader:a", "Server"])
+@pytest.mark.parametrize("owners", [1, 0, -1])
+def test_a_coalition_of_fewer_than_two_owners_is_refused(owners: int) -> None:
+    with pytest.raises(ValueError, match="two owners"):
+        Colluding(owners)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "nobody", "server:x", "party", "coalition", "reader:a", "Server"),
+        *("any 1 owners", "any 02 owners", "any 2 owners ", "any 2 owner", "any two owners", "any ٢ owners"),
+    ],
+)
 def test_an_unknown_observer_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no observer"):
         parse_observer(name)

@@ -16,7 +16,7 @@ from colonnade.federation.job import Job
 from colonnade.ledger import Comparison
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import METHODS
-from colonnade.privacy.observers import parse_observer
+from colonnade.privacy.observers import named_observer
 from colonnade.protocols.assumptions import Verify
 
 ANY = "*"
@@ -180,7 +180,7 @@ def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
             raise OutOfRange(f"{where}: found {epsilon!r}; it must be greater than 0.")
         if not observer.endswith(ANY):
             try:
-                parse_observer(observer)
+                named_observer(observer)
             except ValueError as error:
                 raise UnknownChoice(f"{where}: {error}.{nearest(observer, OBSERVERS)}") from None
         elif observer not in (ANY, "party:*", "coalition:*"):

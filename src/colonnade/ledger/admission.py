@@ -13,7 +13,7 @@ from colonnade.ledger.budget import ANY, Account, Budget
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt, Release
 from colonnade.ledger.state import LedgerState, accounts, left
-from colonnade.privacy.observers import Coalition, parse_observer
+from colonnade.privacy.observers import Coalition, named_observer
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _admit(state: LedgerState, release: Release, account: Account, budget: Budge
 
 def _remedy(account: Account, budget: Budget) -> str:
     """What to do where no ε helps."""
-    if isinstance(parse_observer(account.observer), Coalition):
+    if isinstance(named_observer(account.observer), Coalition):
         return (
             "Choose members of which fewer collude, or accept it by name: a budget of ε = inf for that unit and "
             "observer."

@@ -17,7 +17,7 @@ from colonnade.ledger.release import LedgerLine, Release
 from colonnade.privacy.events import Event
 from colonnade.privacy.group_privacy import replaced_from_zeroed
 from colonnade.privacy.neighbours import ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit, parse_unit
-from colonnade.privacy.observers import SERVER_NAME, Observer, members_of, parse_observer
+from colonnade.privacy.observers import SERVER_NAME, Observer, members_of, named_observer
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
     )
     if named or not release.lines:
         return Bound(named)
-    unit, observer = parse_unit(account.unit), parse_observer(account.observer)
+    unit, observer = parse_unit(account.unit), named_observer(account.observer)
     view = _View.of(release, observer)
     if view.nothing or (isinstance(unit, PartOf | ColumnsOf) and _is_absent(release, unit.party)):
         return Bound(())
     asked = _Parts.of(unit, observer)
-    groups = [lines for lines in _by_account(release) if view.within(parse_observer(lines[0].observer))]
+    groups = [lines for lines in _by_account(release) if view.within(named_observer(lines[0].observer))]
     candidates = [_events(lines) for lines in groups if _contains(lines[0], unit, asked, release)]
     if asked is not None and view.colludes_within(asked):
         candidates += [
@@ -197,7 +197,7 @@ def _contains(line: LedgerLine, unit: Unit, asked: _Parts | None, release: Relea
         return theirs == unit
     # Columns that are replaced in every record are replaced in one.
     theirs = PartOf(theirs.party) if isinstance(theirs, ColumnsOf) else theirs
-    stated = _Parts.of(theirs, parse_observer(line.observer))
+    stated = _Parts.of(theirs, named_observer(line.observer))
     return stated is not None and asked.within(stated, release)
 
 

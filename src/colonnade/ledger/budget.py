@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from colonnade.errors import InputError
 from colonnade.privacy.neighbours import parse_unit
-from colonnade.privacy.observers import parse_observer
+from colonnade.privacy.observers import named_observer
 
 ANY = "*"
 
@@ -107,7 +107,7 @@ def named_account(dataset: str, unit: str, observer: str) -> Account:
     if not isinstance(dataset, str) or not dataset or dataset == ANY:
         raise InputError(f"an account is for one data set; found {dataset!r}. Give the data set's name.")
     try:
-        return Account(dataset, unit=parse_unit(unit).name, observer=parse_observer(observer).name)
+        return Account(dataset, unit=parse_unit(unit).name, observer=named_observer(observer).name)
     except ValueError as error:
         raise InputError(f"data set {dataset!r}: {error}") from error
 

@@ -11,7 +11,7 @@ from colonnade.ledger.parts import Part
 from colonnade.privacy.events import Event, event_from_data, event_to_data
 from colonnade.privacy.guarantee import check_claim
 from colonnade.privacy.neighbours import parse_unit
-from colonnade.privacy.observers import Reader, parse_observer
+from colonnade.privacy.observers import Reader, named_observer
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _READER = Reader().name
@@ -34,7 +34,7 @@ class LedgerLine:
     event: Event
 
     def __post_init__(self) -> None:
-        observer, unit = parse_observer(self.observer), parse_unit(self.unit)
+        observer, unit = named_observer(self.observer), parse_unit(self.unit)
         if self.observer != observer.name:
             raise ValueError(f"the observer {self.observer!r} is written {observer.name!r}")
         if self.unit != unit.name:

@@ -7,12 +7,14 @@ released model know none. What an observer knows is no noise to it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 SERVER_NAME = "server"
 _RESERVED = frozenset({SERVER_NAME, "reader", "*"})
+_COLLUDING = re.compile(r"any ([2-9]|[1-9][0-9]{1,8}) owners", re.ASCII)
 
 
 def check_party_name(name: str) -> str:
@@ -183,6 +185,12 @@ class Colluding:
 
     owners: int
 
+    def __post_init__(self) -> None:
+        if self.owners < 2:
+            raise ValueError(
+                f"a coalition needs two owners or more, found {self.owners}: use PartyView for one party"
+            )
+
     @property
     def name(self) -> str:
         return f"any {self.owners} owners"
@@ -216,10 +224,21 @@ def members_of(observer: Observer) -> frozenset[str]:
 
 
 def parse_observer(name: str) -> Observer:
-    """The observer with this stable name.
+    """The observer with this stable name: of every observer that a guarantee states, itself.
 
-    >>> parse_observer("coalition:bank+server")
-    Coalition(members=('bank', 'server'))
+    >>> parse_observer("coalition:bank+server"), parse_observer("any 2 owners")
+    (Coalition(members=('bank', 'server')), Colluding(owners=2))
+    """
+    if colluding := _COLLUDING.fullmatch(name):
+        return Colluding(int(colluding[1]))
+    return named_observer(name)
+
+
+def named_observer(name: str) -> Observer:
+    """The observer with this stable name, if a ledger can keep an account for it: one that says who looks.
+
+    >>> named_observer("party:bank")
+    PartyView(party='bank')
     """
     kind, colon, rest = name.partition(":")
     if not colon:
