@@ -68,7 +68,7 @@ def start(
         None,
         "--metrics",
         metavar="PORT",
-        help="Serve /metrics and /healthz on this port, on this machine only.",
+        help="Serve /metrics and /healthz on this port, if it is free, on this machine only.",
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -82,7 +82,7 @@ def start(
 
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
-    from colonnade.cli.federation.party_metrics import Tally, served
+    from colonnade.cli.federation.party_metrics import served_if_free
     from colonnade.federation.health import reconcile
     from colonnade.runtime.arrival import refusal
     from colonnade.runtime.kit import Kit
@@ -120,7 +120,7 @@ def start(
         if why := refusal(place):
             raise KitError(f"{place.path}: {why}.")
     code = 0
-    told = contextlib.nullcontext() if metrics is None else served(Tally(place), metrics)
+    told = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
     with contextlib.suppress(KeyboardInterrupt), told, process_group() as begin:
         process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
