@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from certificates import Root
+from job_processes import job_at_work
 from kits import make_kit
 from two_houses import write_party
 
@@ -87,10 +89,50 @@ def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
 
 def test_a_job_without_an_outcome_gets_one_before_its_member_starts_again(kit: Kit) -> None:
     kit.run_folder("j1").mkdir(parents=True)
-    assert measured.job_states(kit)["running"] == 1
     assert reconcile(kit) == ("j1",)
     assert reconcile(kit) == ()
     assert measured.job_states(kit) == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}
+
+
+def test_a_job_runs_while_it_has_a_process_and_is_a_problem_when_that_ended_without_a_word(
+    kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = "596ca27d-8325-4ccd-bb80-460765e4591c"
+    kit.run_folder(job).mkdir(parents=True)
+    status = ["job", "status", job, "--kit", str(kit.path)]
+    with job_at_work(kit, job):
+        code, facts = told(kit, capsys)
+        assert (code, facts["problems"], facts["jobs"]["running"], facts["jobs"]["failed"]) == (0, [], 1, 0)
+        assert reconcile(kit) == ()
+        assert run(status) == 0 and capsys.readouterr().out.split() == [job, "running"]
+    code, facts = told(kit, capsys)
+    assert (code, facts["jobs"]["running"], facts["jobs"]["failed"]) == (3, 0, 1)
+    assert job in facts["problems"][0] and "without a word" in facts["problems"][0]
+    assert run(status) == 0 and "ended without a word" in capsys.readouterr().out
+    with monkeypatch.context() as full:
+        full.setattr(measured, "write_whole", no_room)
+        assert reconcile(kit) == ()
+    assert reconcile(kit) == (job,)
+    code, facts = told(kit, capsys)
+    assert (code, facts["problems"], facts["jobs"]["failed"]) == (0, [], 1)
+
+
+def no_room(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_the_fullest_of_the_disks_that_a_member_writes_to_is_the_one_that_counts(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs, or the ledger, may lie on a disk of their own."""
+    kit.runs.mkdir(exist_ok=True)
+    for full in (kit.runs, tmp_path):
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda path, full=full: Usage(1 << 40, 0, 0 if path == full else 1 << 40)
+        )
+        code, facts = told(kit, capsys)
+        assert (code, facts["free_disk"]) == (3, 0)
+        assert facts["problems"][0].startswith(f"0 MB of disk are free at {full}.")
 
 
 def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: Kit) -> None:

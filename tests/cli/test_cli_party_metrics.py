@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Root
+from job_processes import job_at_work
 from kits import make_kit
 
 from colonnade.cli.federation import party_metrics
@@ -48,7 +49,8 @@ def test_totals_are_those_of_the_logs_and_grow_with_them(kit: Kit, monkeypatch: 
     monkeypatch.setattr(party_metrics, "_FRESH_SECONDS", 0.0)
     note(kit, "j1", sent=10, state="finished")
     note(kit, "j2", sent=5, torn='{"step": "no')
-    found = told(tally)
+    with job_at_work(kit, "j2"):
+        found = told(tally)
     assert found["colonnade_steps_total"] == 2
     assert found["colonnade_sent_bytes_total"] == 15
     assert found["colonnade_received_bytes_total"] == 30

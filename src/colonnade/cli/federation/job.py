@@ -312,7 +312,10 @@ def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
         state = f"waits for approval by somebody at {' and '.join(waits)}"
         return {"id": job_id, "name": "", "state": state}
     if not path.exists():
-        return {"id": job_id, "name": "", "state": "running, or its process ended without a word"}
+        from colonnade.federation.health import jobs_without_outcome
+
+        lost = job_id in jobs_without_outcome(kit)
+        return {"id": job_id, "name": "", "state": "ended without a word" if lost else "running"}
     outcome = json.loads(path.read_text(encoding="utf-8"))
     return {
         "id": job_id,
