@@ -180,3 +180,32 @@ def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party
     (tmp_path / "bank.toml").write_text(f"record_days = -1\n{text}")
     assert run(["party", "clean", str(kit.path)]) == 3
     assert "record_days: found -1.0; it must be a number of days" in capsys.readouterr().err
+
+
+def test_what_flare_keeps_of_jobs_that_ended_and_keys_that_were_renewed_go_too(
+    kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new, running, refused = (f"{number}96ca27d-8325-4ccd-bb80-460765e4591c" for number in range(4))
+    then = time.time() - 40 * 86400
+    for job in (old, new, running, refused):
+        for folder in (kit.path / job, kit.path / "jobs" / job):
+            folder.mkdir(parents=True)
+            (folder / "log.txt").write_text("")
+            if job != new:
+                os.utime(folder, (then, then))
+        if job != refused:
+            kit.run_folder(job).mkdir(parents=True)
+        if job in (old, new):
+            (kit.run_folder(job) / "outcome.json").write_text('{"state": "finished"}')
+    before = kit.path / "startup.before"
+    before.mkdir()
+    (before / "client.key").write_text("a key that is good until its certificate ends")
+    assert run(["party", "clean", str(kit.path), "--json"]) == 0
+    destroyed = json.loads(capsys.readouterr().out)["destroyed"]
+    gone = {str(kit.path / job) for job in (old, refused)} | {
+        str(kit.path / "jobs" / job) for job in (old, refused)
+    }
+    assert set(destroyed) == gone | {str(before)}
+    assert not before.exists() and not any(Path(path).exists() for path in destroyed)
+    assert all((kit.path / job / "log.txt").exists() for job in (new, running))
+    assert kit.run_folder(old).exists() and (kit.path / "local").exists()

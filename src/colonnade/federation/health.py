@@ -21,6 +21,7 @@ from colonnade.federation.approval import list_requests
 from colonnade.federation.own_files import OUTCOME
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.records import sealed_text
+from colonnade.federation.site import RESERVE
 from colonnade.federation.whole_files import write_whole
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
@@ -179,6 +180,7 @@ def reconcile(kit: Kit) -> tuple[str, ...]:
             ),
         }
         with suppress(OSError):
+            (kit.run_folder(job) / RESERVE).unlink(missing_ok=True)
             write_whole(kit.run_folder(job) / OUTCOME, sealed_text(facts) + "\n", own=True)
             lost.append(job)
     return tuple(lost)
