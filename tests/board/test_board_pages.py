@@ -282,6 +282,13 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     assert f"{PeerTimeout.number}: " in page, "what the error means and what to do"
     (job / "journal").write_text("")
     assert "colonnade job resume j5" in ada.get("/runs/j5").text
+    # What the ledger was charged for goes on; a job that somebody declined was never begun, and stays declined.
+    (job / "outcome.json").write_text(json.dumps({**outcome, "run": "8c11"}))
+    assert "colonnade job resume j5" in ada.get("/runs/j5").text
+    for kind in ("NotApproved", "RemoteProtocolError"):
+        (job / "outcome.json").write_text(json.dumps({**outcome, "run": "77aa", "kind": kind}))
+        page = ada.get("/runs/j5").text
+        assert "job resume" not in page and "gone on with" not in page and "colonnade job submit" in page
     assert "failed" in ada.get("/runs").text
 
 

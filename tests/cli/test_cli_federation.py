@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -110,12 +111,22 @@ def test_a_certificate_is_renewed_and_the_kit_stays(
     before = kit.identity()
     asked = said(capsys, "federation", "renew", kit.path)
     assert "exists already" in refusal(capsys, "federation", "renew", kit.path)
-    request = asked["request"]
+    # As in the runbook: whoever approves has the answer to the first request where the second one comes to.
+    request = Path(str(first)).with_name("bank.request.zip")
+    shutil.copy(str(asked["request"]), request)
+    assert "exists already" in refusal(capsys, "federation", "approve", "ours", request)
+    Path(str(first)).rename("first.signed.zip")
     assert "could then be two" in refusal(capsys, "federation", "approve", "ours", request)
+    Path("first.signed.zip").rename(str(first))
+    before_it = Path(str(first)).read_bytes()
     assert "Ask by telephone" in refusal(capsys, "federation", "approve", "ours", request, "--renews")
+    assert Path(str(first)).read_bytes() == before_it
     told = ("--fingerprint", asked["fingerprint"])
     signed = said(capsys, "federation", "approve", "ours", request, *told, "--renews")["signed"]
+    assert signed == first and Path(str(signed)).read_bytes() != before_it
+    key = (kit.path / "startup" / "client.key").read_bytes()
     (renewed,) = listed(capsys, "federation", "renew", kit.path, signed)
+    assert not any(key in path.read_bytes() for path in kit.path.rglob("*") if path.is_file())
     after = Kit.load(kit.path)
     assert (
         renewed["fingerprint"] == fingerprint(after.identity().certificate) != fingerprint(before.certificate)

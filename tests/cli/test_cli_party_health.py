@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from certificates import Root
+from job_processes import job_at_work
 from kits import make_kit
 from two_houses import write_party
 
@@ -59,7 +61,7 @@ def test_a_party_that_was_heard_is_well(kit: Kit, capsys: pytest.CaptureFixture[
     assert (code, facts["fine"], facts["connected"], facts["problems"]) == (0, True, True, [])
     assert facts["jobs"] == {"finished": 0, "failed": 0, "running": 0, "waiting": 0}
     assert run(["party", "health", str(kit.path)]) == 0
-    assert "bank is connected, heard 0 s ago" in capsys.readouterr().out
+    assert re.match(r"bank is connected, heard \d+ s ago\n", capsys.readouterr().out)
 
 
 def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
@@ -87,10 +89,50 @@ def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
 
 def test_a_job_without_an_outcome_gets_one_before_its_member_starts_again(kit: Kit) -> None:
     kit.run_folder("j1").mkdir(parents=True)
-    assert measured.job_states(kit)["running"] == 1
     assert reconcile(kit) == ("j1",)
     assert reconcile(kit) == ()
     assert measured.job_states(kit) == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}
+
+
+def test_a_job_runs_while_it_has_a_process_and_is_a_problem_when_that_ended_without_a_word(
+    kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = "596ca27d-8325-4ccd-bb80-460765e4591c"
+    kit.run_folder(job).mkdir(parents=True)
+    status = ["job", "status", job, "--kit", str(kit.path)]
+    with job_at_work(kit, job):
+        code, facts = told(kit, capsys)
+        assert (code, facts["problems"], facts["jobs"]["running"], facts["jobs"]["failed"]) == (0, [], 1, 0)
+        assert reconcile(kit) == ()
+        assert run(status) == 0 and capsys.readouterr().out.split() == [job, "running"]
+    code, facts = told(kit, capsys)
+    assert (code, facts["jobs"]["running"], facts["jobs"]["failed"]) == (3, 0, 1)
+    assert job in facts["problems"][0] and "without a word" in facts["problems"][0]
+    assert run(status) == 0 and "ended without a word" in capsys.readouterr().out
+    with monkeypatch.context() as full:
+        full.setattr(measured, "write_whole", no_room)
+        assert reconcile(kit) == ()
+    assert reconcile(kit) == (job,)
+    code, facts = told(kit, capsys)
+    assert (code, facts["problems"], facts["jobs"]["failed"]) == (0, [], 1)
+
+
+def no_room(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_the_fullest_of_the_disks_that_a_member_writes_to_is_the_one_that_counts(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs, or the ledger, may lie on a disk of their own."""
+    kit.runs.mkdir(exist_ok=True)
+    for full in (kit.runs, tmp_path):
+        monkeypatch.setattr(
+            shutil, "disk_usage", lambda path, full=full: Usage(1 << 40, 0, 0 if path == full else 1 << 40)
+        )
+        code, facts = told(kit, capsys)
+        assert (code, facts["free_disk"]) == (3, 0)
+        assert facts["problems"][0].startswith(f"0 MB of disk are free at {full}.")
 
 
 def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: Kit) -> None:
@@ -100,7 +142,12 @@ def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: 
             assert json.loads(answer.read())["fine"] is True
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     named = {name for rule in rules for name in re.findall(r"colonnade_\w+", rule["expr"])}
-    assert len(rules) == 8 and named <= set(re.findall(r"^(colonnade_\w+)", text, re.MULTILINE))
+    assert len(rules) == 9 and named <= set(re.findall(r"^(colonnade_\w+)", text, re.MULTILINE))
+    # A number that is absent is absent at everybody: one member that is gone is a target that does not answer.
+    down = next(rule for rule in rules if rule["alert"] == "ColonnadeDown")
+    assert down["expr"] == 'up{job="colonnade"} == 0' and not named & {
+        name for rule in rules for name in re.findall(r"absent\((colonnade_\w+)", rule["expr"])
+    }
     heard(kit, seconds_ago=60)
     with served(Tally(kit), 0) as port, pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60)
@@ -133,3 +180,32 @@ def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party
     (tmp_path / "bank.toml").write_text(f"record_days = -1\n{text}")
     assert run(["party", "clean", str(kit.path)]) == 3
     assert "record_days: found -1.0; it must be a number of days" in capsys.readouterr().err
+
+
+def test_what_flare_keeps_of_jobs_that_ended_and_keys_that_were_renewed_go_too(
+    kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new, running, refused = (f"{number}96ca27d-8325-4ccd-bb80-460765e4591c" for number in range(4))
+    then = time.time() - 40 * 86400
+    for job in (old, new, running, refused):
+        for folder in (kit.path / job, kit.path / "jobs" / job):
+            folder.mkdir(parents=True)
+            (folder / "log.txt").write_text("")
+            if job != new:
+                os.utime(folder, (then, then))
+        if job != refused:
+            kit.run_folder(job).mkdir(parents=True)
+        if job in (old, new):
+            (kit.run_folder(job) / "outcome.json").write_text('{"state": "finished"}')
+    before = kit.path / "startup.before"
+    before.mkdir()
+    (before / "client.key").write_text("a key that is good until its certificate ends")
+    assert run(["party", "clean", str(kit.path), "--json"]) == 0
+    destroyed = json.loads(capsys.readouterr().out)["destroyed"]
+    gone = {str(kit.path / job) for job in (old, refused)} | {
+        str(kit.path / "jobs" / job) for job in (old, refused)
+    }
+    assert set(destroyed) == gone | {str(before)}
+    assert not before.exists() and not any(Path(path).exists() for path in destroyed)
+    assert all((kit.path / job / "log.txt").exists() for job in (new, running))
+    assert kit.run_folder(old).exists() and (kit.path / "local").exists()

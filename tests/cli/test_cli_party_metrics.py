@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from certificates import Root
+from job_processes import job_at_work
 from kits import make_kit
 
 from colonnade.cli.federation import party_metrics
-from colonnade.cli.federation.party_metrics import LOOPBACK, Tally, served
+from colonnade.cli.federation.party_metrics import LOOPBACK, Tally, served, served_if_free
 from colonnade.errors import InputError
 from colonnade.runtime.kit import Kit
 
@@ -47,7 +49,8 @@ def test_totals_are_those_of_the_logs_and_grow_with_them(kit: Kit, monkeypatch: 
     monkeypatch.setattr(party_metrics, "_FRESH_SECONDS", 0.0)
     note(kit, "j1", sent=10, state="finished")
     note(kit, "j2", sent=5, torn='{"step": "no')
-    found = told(tally)
+    with job_at_work(kit, "j2"):
+        found = told(tally)
     assert found["colonnade_steps_total"] == 2
     assert found["colonnade_sent_bytes_total"] == 15
     assert found["colonnade_received_bytes_total"] == 30
@@ -73,3 +76,45 @@ def test_it_is_served_on_loopback_under_two_paths(kit: Kit) -> None:
             urllib.request.urlopen(f"http://{LOOPBACK}:{port}/runs/j1/outcome.json", timeout=60)
         with pytest.raises(InputError, match=rf"port {port} cannot be had"), served(Tally(kit), port):
             pass
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/"])
+def test_whoever_asks_under_another_name_is_refused(kit: Kit, path: str) -> None:
+    """A page elsewhere can make a name of its own lead here, and read what its browser is told."""
+
+    def asked(port: int, *hosts: str) -> tuple[int, bytes, str | None]:
+        connection = http.client.HTTPConnection(LOOPBACK, port, timeout=60)
+        connection.putrequest("GET", path, skip_host=True)
+        for host in hosts:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.headers["Cross-Origin-Resource-Policy"]
+
+    with served(Tally(kit), 0) as port:
+        for name in (LOOPBACK, "localhost", "[::1]"):
+            status, _, policy = asked(port, f"{name}:{port}")
+            assert status != 403 and policy == "same-origin"
+        own = f"{LOOPBACK}:{port}"
+        for hosts in (
+            (),
+            ("evil.example",),
+            (f"evil.example:{port}",),
+            (LOOPBACK,),
+            (own, "evil.example"),
+            (own, own),
+        ):
+            status, body, _ = asked(port, *hosts)
+            assert status == 403 and b"bank" not in body and b"colonnade_" not in body
+
+
+def test_a_busy_port_is_said_and_does_not_end_the_member(
+    kit: Kit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = []
+    with served(Tally(kit), 0) as port, served_if_free(kit, port):
+        ran.append(port)
+    assert ran and f"port {port} cannot be had" in capsys.readouterr().err
+    with served_if_free(kit, port):
+        address = f"http://{LOOPBACK}:{port}/metrics"
+        assert b"colonnade_up" in urllib.request.urlopen(address, timeout=60).read()

@@ -13,8 +13,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from certificates import Root
 from fences import FENCE, ROOT, says
+from kits import make_kit
 from test_two_organisations_page import FINGERPRINT, PAGE, Stage
+
+from colonnade.cli.federation.party_metrics import Tally, served
+from colonnade.runtime.presence import Presence, copy_of, now
 
 RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
 DEPLOY = ROOT / "deploy"
@@ -36,8 +41,6 @@ def perform(stage: Stage, line: str, place: str) -> tuple[int, str]:
     home, words = stage.folder / place, shlex.split(line)[1:]
     if "--fingerprint" in words:
         words[words.index("--fingerprint") + 1] = stage.told["renewal"]
-        # Whoever approves has put away the answer to the first request.
-        (home / "bank.signed.zip").unlink()
     command = [sys.executable, "-c", "from colonnade.cli import main; main()", *words]
     done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
     server, bank = stage.folder / "server", stage.folder / "bank"
@@ -89,6 +92,39 @@ def test_the_image_runs_as_nobody_in_particular_and_members_have_read_only_roots
     for name, member in members.items():
         assert member["read_only"] and member["cap_drop"] == ["ALL"] and member["hostname"] == name
         assert member["volumes"] == [f"./members/{name}:/member"]
+
+
+def test_the_probe_of_the_image_asks_the_process_that_runs_and_loads_nothing(tmp_path: Path) -> None:
+    image = (DEPLOY / "Dockerfile").read_text()
+    (probe,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", image, re.MULTILINE)
+    (started,) = re.findall(r"^CMD (\[.*\])$", image, re.MULTILINE)
+    program, options, code = json.loads(probe)
+    port = json.loads(started)[-1]
+    # Isolated and without site-packages: what it could import is the standard library.
+    assert (program, options, json.loads(started)[-2]) == ("python", "-ISc", "--metrics")
+    assert code.count(port) == 2
+    root = Root.make(days=400)
+    kit = make_kit(tmp_path, root, "bank", identity=root.issue("bank", days=300))
+
+    def asked(number: int) -> int:
+        command = [sys.executable, options, code.replace(port, str(number))]
+        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+
+    with served(Tally(kit), 0) as number:
+        assert asked(number) == 1
+        Presence(copy_of(kit.path), now(), now()).save(kit.path)
+        tally = Tally(kit)
+    with served(tally, number):
+        assert asked(number) == 0
+    assert asked(number) != 0
+
+
+def test_the_port_of_the_unit_is_nobody_elses_and_can_be_chosen() -> None:
+    unit = (DEPLOY / "colonnade@.service").read_text()
+    (port,) = re.findall(r"^Environment=METRICS=(\d+)$", unit, re.MULTILINE)
+    assert not 9100 <= int(port) <= 9999
+    assert re.search(r"^EnvironmentFile=-/etc/colonnade/%i.env$", unit, re.MULTILINE)
+    assert re.search(r"^ExecStart=.* --metrics \$\{METRICS\}$", unit, re.MULTILINE)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")

@@ -169,6 +169,8 @@ def test_one_no_ends_the_job_everywhere_and_its_reason_stays_with_the_party(
     for member in MEMBERS:
         assert "bank: somebody declined the job" in outcomes[member]["reason"]
         assert "audit" not in outcomes[member]["reason"]
+        # By its run the ledger is asked, and has no charge: so nobody is told to go on with it.
+        assert "run" in outcomes[member]
     assert not any(charges(tmp_path, party) for party in ("bank", "shop"))
     bank = Ledger.open(tmp_path / "bank.ledger")
     assert not bank.comparisons()

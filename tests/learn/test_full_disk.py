@@ -1,61 +1,65 @@
-"""A party whose disk is full tells its peers at once, whatever of its own it could not write."""
+"""A disk that is full at one party, a real one: the party says so in its outcome, and peers name it."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from certificates import Root
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, charges, job_text, split
 
-from colonnade.federation import site
-from colonnade.federation.whole_files import open_own
-from colonnade.runtime.journal import Journal
+from colonnade.federation.health import health
+from colonnade.runtime.kit import Kit
 
-FULL = Path("/dev/full")
-
-
-class _Full:
-    """A file on a disk that is full."""
-
-    def write(self, _contents: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    def close(self) -> None:
-        """It has nothing to write."""
+LITTLE = 1 << 18
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
-def test_peers_are_told_that_a_party_cannot_write_and_the_job_goes_on_when_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def kits(tmp_path: Path) -> dict[str, Kit]:
+    return houses(tmp_path, Root.make(), seeded=False)
+
+
+@pytest.fixture
+def disk(kits: dict[str, Kit]) -> Iterator[Path]:
+    """A small disk on which the shop keeps its runs."""
+    runs = kits["shop"].runs
+    runs.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={LITTLE}", "colonnade-test", str(runs)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("a disk can be mounted by root only")
+    try:
+        yield runs
+    finally:
+        subprocess.run(["umount", "--lazy", str(runs)], check=True)
+
+
+def test_a_disk_that_fills_up_is_told_by_its_party_and_named_by_peers(
+    kits: dict[str, Kit], disk: Path
 ) -> None:
-    kits = houses(tmp_path, Root.make())
-    texts = dict.fromkeys(MEMBERS, job_text(split(2)))
-    append, write = Journal._append, site._write
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(split(4000))))
+    noted = json.loads((disk / "j1" / "outcome.json").read_text())
+    assert (noted["state"], noted["kind"]) == ("failed", "CannotWrite") and "No space left" in noted["reason"]
+    assert "shop" in outcomes["bank"]["reason"] and "connection" not in outcomes["bank"]["reason"]
+    facts = health(kits["shop"])
+    assert facts.jobs == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}
+    assert any(f"free at {disk}" in problem for problem in facts.problems)
 
-    def full_append(journal: Journal, kind: int, peer: str, step: str, frame: bytes, **more: Any) -> Any:
-        if "shop" in str(journal._folder) and step == "scores 1":
-            journal._file.close()
-            journal._file = _Full()  # type: ignore[assignment]
-        return append(journal, kind, peer, step, frame, **more)
 
-    def full_write(path: Path, facts: dict[str, Any]) -> None:
-        if "shop" in str(path):
-            raise OSError(28, "No space left on device")
-        write(path, facts)
-
-    def full_log(path: Path) -> Any:
-        return FULL.open("w") if "shop" in str(path) else open_own(path)
-
-    with monkeypatch.context() as disk:
-        disk.setattr(Journal, "_append", full_append)
-        disk.setattr(site, "_write", full_write)
-        disk.setattr(site, "open_own", full_log)
-        broken = run_job(kits, texts=texts)
-    assert "nothing leaves that is not in the record of the run" in broken["shop"]["reason"]
-    assert "shop stopped: it cannot take part (InputError)" in broken["bank"]["reason"], broken["bank"]
-    ended = run_job(kits, texts=texts, job_id="j2", resumes="j1")
-    assert {outcome["state"] for outcome in ended.values()} == {"finished"}, ended
-    assert [charges(tmp_path, party) for party in ("bank", "shop")] == [1, 1]
+def test_a_disk_that_is_full_already_costs_nothing_and_peers_are_told(
+    kits: dict[str, Kit], disk: Path, tmp_path: Path
+) -> None:
+    (disk / "j0").mkdir()
+    (disk / "j0" / "outcome.json").write_text('{"state": "finished"}')
+    with pytest.raises(OSError, match="No space left"), (disk / "j0" / "release.npz").open("wb", 0) as file:
+        while True:
+            file.write(bytes(1 << 12))
+    outcomes = run_job(kits)
+    assert outcomes["shop"]["kind"] == "CannotWrite" and "Nothing was charged" in outcomes["shop"]["reason"]
+    assert "shop stopped: it cannot take part (InputError)" in outcomes["bank"]["reason"]
+    assert [charges(tmp_path, party) for party in ("bank", "shop")] == [0, 0]
+    facts = health(kits["shop"])
+    assert not facts.fine and facts.jobs["running"] == 0

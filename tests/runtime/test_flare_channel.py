@@ -155,6 +155,43 @@ def test_where_the_relay_is_gone_it_is_named_beside_whoever_was_waited_for() -> 
     talk(program)
 
 
+def test_a_peer_that_is_gone_is_blamed_and_not_the_connection_that_others_just_spoke_over() -> None:
+    """The server notices too, says so and leaves: nobody is left to ask, and nothing is wrong with the connection."""
+
+    async def program(channels: dict[str, FlareChannel], made: Any) -> str:
+        channels["server"].stop("shop stopped: its process cannot be reached any more")
+        await asyncio.gather(*channels["server"]._farewells)
+        await asyncio.get_running_loop().run_in_executor(None, stop, made["shop"])
+        with pytest.raises(RemoteProtocolError) as caught:
+            await channels["bank"].receive("shop", "columns 3", 60)
+        return str(caught.value)
+
+    told = talk(program)
+    assert told.startswith("bank waits at step 'columns 3', but shop stopped: its process cannot be reached")
+    assert "connection" not in told and "server" not in told
+
+
+def test_whoever_is_slow_to_answer_when_a_peer_is_lost_is_not_lost_too() -> None:
+    slow: list[str] = []
+
+    def relay(message: Any) -> Any:
+        """The server takes longer than a second for everything, as on a busy machine."""
+        if slow and message.get_header(MessageHeaderKey.DESTINATION) == "server":
+            time.sleep(1.5)
+        return None
+
+    async def program(channels: dict[str, FlareChannel], made: Any) -> str:
+        slow.append("server")
+        await asyncio.get_running_loop().run_in_executor(None, stop, made["shop"])
+        with pytest.raises(RemoteProtocolError) as caught:
+            await channels["bank"].receive("shop", "columns 3", 60)
+        return str(caught.value)
+
+    told = talk(program, relay=relay)
+    assert "shop stopped: its process cannot be reached any more" in told
+    assert "connection" not in told and "server" not in told
+
+
 def test_a_peer_that_stops_says_why_without_moving_the_cursor() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
         channels["shop"].stop("no\x1b[2Jbudget")
@@ -168,12 +205,13 @@ def test_whoever_waits_when_a_job_is_stopped_learns_who_is_gone() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
         waiting = asyncio.create_task(channels["server"].receive("bank", "finished", 60))
         await asyncio.get_running_loop().run_in_executor(None, stop, made["shop"])
-        await channels["server"].interrupt("the job was stopped")
-        with pytest.raises(
-            RemoteProtocolError, match=r"at step 'finished'.* shop cannot be reached any more"
-        ):
+        await channels["server"].interrupt("the job was stopped by its server")
+        with pytest.raises(RemoteProtocolError) as caught:
             await waiting
-        await channels["bank"].interrupt("the job was stopped")
+        # The engine stops a job for everybody when one member dies: that one is the reason, and not the server.
+        told = "server waits at step 'finished' for bank: shop cannot be reached any more, so the job was stopped"
+        assert str(caught.value) == told
+        await channels["bank"].interrupt("the job was stopped by its server")
 
     talk(program)
 

@@ -50,7 +50,7 @@ def run(place: Place, name: str, expected: Expected | None = None) -> Facts:
             "kind": "noted",
             "state": str(folder.facts["state"]),
             "text": noted_text(folder),
-            **(_failed(folder) if folder.failed else {}),
+            **(_failed(folder, charged=_may_be_charged(place, folder)) if folder.failed else {}),
         }
     if folder.failed:
         return facts | {
@@ -59,7 +59,7 @@ def run(place: Place, name: str, expected: Expected | None = None) -> Facts:
             "where": where_text(folder.facts),
             "charged": charged_text(folder.facts),
             "spent": charged_for(place, str(folder.facts.get("run", ""))),
-            **_failed(folder),
+            **_failed(folder, charged=True),
         }
     owners = [party["name"] for party in folder.facts["parties"]]
     return facts | {
@@ -154,8 +154,16 @@ def _spent(one: Facts) -> str:
     return f"{count} {'charge' if count == 1 else 'charges'} to {one['party']}"
 
 
-def _failed(folder: RunFolder) -> Facts:
-    """What there is to do about a run that failed: what its error means, and the command that goes on with it."""
+def _may_be_charged(place: Place, folder: RunFolder) -> bool:
+    """Whether a ledger here was charged for a run, or cannot be asked: earlier versions noted no run."""
+    return "run" not in folder.facts or bool(charged_for(place, str(folder.facts["run"])))
+
+
+def _failed(folder: RunFolder, *, charged: bool) -> Facts:
+    """What there is to do about a run that failed: what its error means, and the command that goes on with it.
+
+    One that was not `charged` ended before anything began, as when somebody declined it: that would be so again.
+    """
     kind = str(folder.facts.get("kind") or folder.facts.get("stopped", {}).get("kind", ""))
     known = getattr(errors, kind, None)
     number = known.number if isinstance(known, type) and issubclass(known, ColonnadeError) else ""
@@ -163,6 +171,12 @@ def _failed(folder: RunFolder) -> Facts:
     if not (folder.noted and folder.facts.get("id")):
         facts["resume"] = "Run the job again when that is put right; a new run is charged anew."
         return facts | {"command": f"colonnade show {folder.path}"}
+    if not charged:
+        facts["resume"] = (
+            "Nothing was charged for it here. When its reason is put right, whoever has the administrator's kit "
+            "submits it anew:"
+        )
+        return facts | {"command": "colonnade job submit JOB --kit ADMIN-KIT"}
     first = folder.facts.get("resumes") or folder.facts["id"]
     if (folder.path / JOURNAL).exists() or (folder.path.parent / str(first) / JOURNAL).exists():
         facts["resume"] = (

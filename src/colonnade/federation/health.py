@@ -11,7 +11,9 @@ import json
 import shutil
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from colonnade.errors import ColonnadeError
@@ -19,11 +21,13 @@ from colonnade.federation.approval import list_requests
 from colonnade.federation.own_files import OUTCOME
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.records import sealed_text
+from colonnade.federation.site import RESERVE
 from colonnade.federation.whole_files import write_whole
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import answers
 from colonnade.runtime.presence import Presence
+from colonnade.runtime.processes import jobs_at_work
 
 #: FLARE's heartbeats are 10 s apart; whoever misses four is not connected.
 HEARD_SECONDS = 45.0
@@ -81,9 +85,16 @@ def health(kit: Kit) -> Health:
         problems.append(f"the certificate ends in {days} days. Ask for a new one.")
     verified, wrong = _verified(kit)
     problems += wrong
-    free = shutil.disk_usage(kit.path).free
+    free, fullest = min((shutil.disk_usage(place).free, place) for place in _written(kit))
     if free < LEAST_DISK:
-        problems.append(f"{free >> 20} MB of disk are free. Make room: {LEAST_DISK >> 20} MB at least.")
+        problems.append(
+            f"{free >> 20} MB of disk are free at {fullest}. Make room: {LEAST_DISK >> 20} MB at least."
+        )
+    problems += [
+        f"job {job} ended without a word, as when its disk is full or its process was killed. Look at {kit.path}, "
+        "console.txt and free disk; a member that runs notes an outcome as soon as it can be written."
+        for job in jobs_without_outcome(kit)
+    ]
     name = "server" if kit.kind == "server" else kit.identity().name
     return Health(
         member=name,
@@ -98,20 +109,27 @@ def health(kit: Kit) -> Health:
     )
 
 
+def _written(kit: Kit) -> set[Path]:
+    """Where a member writes: its kit, its runs and its ledger may lie on different disks."""
+    places = {kit.path, kit.runs}
+    with suppress(ColonnadeError):
+        places |= {path.parent for path in [_ledger(kit)] if path is not None}
+    return {place for place in places if place.is_dir()}
+
+
+def _ledger(kit: Kit) -> Path | None:
+    """Where the member's ledger lies; None if it named no party file yet."""
+    if kit.kind == "server":
+        return kit.path / "server.ledger"
+    return PartyFile.load(kit.site()["party"]).ledger if "party" in kit.site() else None
+
+
 def _verified(kit: Kit) -> tuple[float | None, list[str]]:
     """When the ledger's chain was gone through and found in order, which is now; None where there is none yet."""
-    if kit.kind == "server":
-        path = kit.path / "server.ledger"
-    elif "party" in kit.site():
-        try:
-            path = PartyFile.load(kit.site()["party"]).ledger
-        except ColonnadeError as error:
-            return None, [str(error)]
-    else:
-        return None, []
-    if not path.exists():
-        return None, []
     try:
+        path = _ledger(kit)
+        if path is None or not path.exists():
+            return None, []
         Ledger.open(path).verify()
     except ColonnadeError as error:
         return None, [str(error)]
@@ -121,36 +139,48 @@ def _verified(kit: Kit) -> tuple[float | None, list[str]]:
 def job_states(kit: Kit) -> Counter[str]:
     """How many of a member's jobs stand how; one that waits for approval is also waiting."""
     states = Counter(dict.fromkeys(STATES, 0))
+    lost = jobs_without_outcome(kit)
     for run in kit.runs.glob("*"):
         try:
             states[json.loads((run / OUTCOME).read_text(encoding="utf-8"))["state"]] += 1
         except FileNotFoundError:
-            states["running"] += 1
+            states["failed" if run.name in lost else "running"] += 1
     if kit.kind == "party" and "policy" in kit.site():
         states["waiting"] = len(list_requests(kit))
     return states
 
 
-def reconcile(kit: Kit) -> tuple[str, ...]:
-    """Say of every job that has no outcome that its process ended without a word; returns their ids.
+def jobs_without_outcome(kit: Kit) -> tuple[str, ...]:
+    """The jobs whose process ended without a word: it was killed, or its disk was full."""
+    silent = [run for run in sorted(kit.runs.glob("*")) if run.is_dir() and not (run / OUTCOME).exists()]
+    if not silent:
+        return ()
+    at_work = jobs_at_work(kit)
+    # A process writes its outcome before it ends: what is not there now will not come.
+    return tuple(run.name for run in silent if not at_work(run.name) and not (run / OUTCOME).exists())
 
-    Before a member starts none of its jobs can run: whoever is asked about one should not hear that it does.
+
+def reconcile(kit: Kit) -> tuple[str, ...]:
+    """Say of every job whose process ended without a word that it did; returns their ids.
+
+    Whoever is asked about one should not hear that it runs. Where there is no room for it yet, the next call tries.
     """
     lost = []
-    for run in sorted(kit.runs.glob("*")):
-        if run.is_dir() and not (run / OUTCOME).exists():
-            facts = {
-                "member": kit.identity().name,
-                "job": "",
-                "id": run.name,
-                "state": "failed",
-                "step": "",
-                "kind": "RemoteProtocolError",
-                "reason": (
-                    "its process ended without a word, as when a machine loses power. What the ledger says was charged "
-                    "stays charged; `colonnade job resume` goes on with a job of many steps"
-                ),
-            }
-            write_whole(run / OUTCOME, sealed_text(facts) + "\n", own=True)
-            lost.append(run.name)
+    for job in jobs_without_outcome(kit):
+        facts = {
+            "member": kit.identity().name,
+            "job": "",
+            "id": job,
+            "state": "failed",
+            "step": "",
+            "kind": "RemoteProtocolError",
+            "reason": (
+                "its process ended without a word, as when a machine loses power or a disk is full. What the ledger "
+                "says was charged stays charged; `colonnade job resume` goes on with a job of many steps"
+            ),
+        }
+        with suppress(OSError):
+            (kit.run_folder(job) / RESERVE).unlink(missing_ok=True)
+            write_whole(kit.run_folder(job) / OUTCOME, sealed_text(facts) + "\n", own=True)
+            lost.append(job)
     return tuple(lost)

@@ -119,4 +119,6 @@ def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) 
 def outcome_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
     """What a member notes of what was learnt, which everybody may know; or why no model was."""
     note = {"learnt": facts["learnt"]}
-    return note if failure is None else {**note, "failure": str(failure)}
+    if failure is None:
+        return note
+    return {**note, "failure": str(failure), "kind": type(failure).__name__}

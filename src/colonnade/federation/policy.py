@@ -13,9 +13,9 @@
     approval = "ask"          # a person here approves every job; "two" asks for two
     submission = "two"        # one administrator proposes every job, and another confirms it
 
-    [epsilon]                 # by observer: the most that one job may tell it
-    server = 1.0
-    reader = 1.0
+    [epsilon]                 # by observer: the most that one job may tell it, of whichever unit
+    server = 1.5
+    reader = 1.5
     "party:*" = 2.0
 
     [options.slr]             # what a job may choose; the rest has its default
@@ -67,6 +67,7 @@ from colonnade.methods.table import METHODS
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.neighbours import OthersPart
+from colonnade.privacy.words import unit_text
 from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan
@@ -330,7 +331,7 @@ class Policy:
                     f"{self.name}, epsilon: {release.what} would tell {line.observer} something, and nothing is "
                     "accepted for it. Name it there if it may learn anything."
                 )
-            self._check_cost(line.event, line.observer, limit, release)
+            self._check_cost(line.event, line.observer, limit, release, unit=line.unit)
         if release.lines and release.is_read and all(line.observer != "reader" for line in release.lines):
             raise PolicyRefused(
                 f"{self.name}, epsilon: {release.what} would tell everybody something, such as when training stopped, "
@@ -358,13 +359,16 @@ class Policy:
                 for event in shown.events:
                     self._check_cost(event, observer, limit, release)
 
-    def _check_cost(self, event: Event, observer: str, limit: float, release: Release) -> None:
+    def _check_cost(
+        self, event: Event, observer: str, limit: float, release: Release, *, unit: str = ""
+    ) -> None:
         cost = account(event, self.delta).epsilon
         # Written so that a cost that is not a number is refused too.
         if not cost <= limit:
+            about = f" about {unit_text(unit)} ({unit})" if unit else ""
             raise PolicyRefused(
-                f"{self.name}, epsilon: {release.what} would cost ε = {epsilon_text(cost)} towards {observer} "
-                f"(δ = {self.delta:g}); the most accepted is {limit:g}."
+                f"{self.name}, epsilon: {release.what} would cost ε = {epsilon_text(cost)} towards {observer}{about} "
+                f"at δ = {self.delta:g}; the most accepted is {limit:g}, whichever unit it is about."
             )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -39,7 +40,9 @@ from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
 from colonnade.scoring.judged_training import AnyJudged
 
-JOURNAL = "journal"
+JOURNAL, RESERVE = "journal", "reserve"
+# Room for an outcome, which on a full disk could not be written otherwise.
+_OUTCOME_BYTES = 1 << 16
 # How long members wait for each other's processes: an engine starts them one after the other.
 JOINING_SECONDS = 300.0
 _GLANCE_SECONDS = 0.2
@@ -99,7 +102,6 @@ async def take_part(
     stopped the job.
     """
     folder = kit.run_folder(job_id)
-    make_folder(folder)
     facts: dict[str, Any] = {
         "member": member,
         "job": job.name,
@@ -108,10 +110,13 @@ async def take_part(
         "started": _now(),
     }
     began = time.perf_counter()
-    with _log_in(folder) as log:
+    parties: list[Party] = []
+    with _log_in(folder) as (log, unwritable):
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
         work = asyncio.ensure_future(
-            _run(meeting, channel, kit, keep, member, job, job_id, resumes, proposal, folder)
+            _refused(meeting, channel, unwritable)
+            if unwritable is not None
+            else _run(meeting, channel, kit, keep, member, job, job_id, resumes, proposal, folder, parties)
         )
         watch = asyncio.create_task(_watched(work, meeting, stopped))
         try:
@@ -126,12 +131,23 @@ async def take_part(
         finally:
             watch.cancel()
             await meeting.close()
+    if facts["state"] == "failed":
+        # By it the ledger is asked what was charged; a run that was never agreed on was charged for nothing.
+        facts["run"] = parties[0].run if parties else ""
     facts["seconds"] = round(time.perf_counter() - began, 3)
-    # Where the disk is full there is no outcome: `party start` gives the job one once there is room.
+    # There was no room at all where this fails: the member gives the job an outcome once there is.
     with suppress(OSError):
+        (folder / RESERVE).unlink(missing_ok=True)
         _write(folder / OUTCOME, facts)
     (folder / STANDING).unlink(missing_ok=True)
     return facts
+
+
+async def _refused(meeting: EngineChannel, channel: LoggedChannel, error: CannotWrite) -> dict[str, Any]:
+    """Meet the others, and tell them that this member cannot take part."""
+    await meeting.open(JOINING_SECONDS)
+    channel.stop(reason_for_peers(error))
+    raise error
 
 
 async def _run(
@@ -145,7 +161,9 @@ async def _run(
     resumes: str,
     proposal: str,
     folder: Path,
+    parties: list[Party],
 ) -> dict[str, Any]:
+    """Run a member's part; `parties` gets the member once it has met the others, to name the run by if it fails."""
     await meeting.open(JOINING_SECONDS)
     group = job.group()
     journal = recorded = None
@@ -199,6 +217,7 @@ async def _run(
         timeout=job.timeout,
     )
     standing.run = lambda: party.run
+    parties.append(party)
     if recorded is not None and not work.resumable:
         party.aligned = _from_there(party, recorded)
 
@@ -322,18 +341,36 @@ def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:
 
 
 @contextmanager
-def _log_in(folder: Path) -> Iterator[Any]:
-    log = open_own(folder / LOG)
+def _log_in(folder: Path) -> Iterator[tuple[Any, CannotWrite | None]]:
+    """A run's log, and room set aside for its outcome; why there is none, if the folder cannot be written to."""
+    log = None
     try:
-        yield log
+        try:
+            make_folder(folder)
+            log = open_own(folder / LOG)
+            with (folder / RESERVE).open("xb") as file:
+                os.posix_fallocate(file.fileno(), 0, _OUTCOME_BYTES)
+        except OSError as error:
+            yield (
+                log,
+                CannotWrite(
+                    f"{folder} cannot be written to ({error.strerror or error}). Nothing was charged. Make room, and "
+                    "submit the job anew."
+                ),
+            )
+        else:
+            yield log, None
     finally:
         with suppress(OSError):
-            log.close()
+            if log is not None:
+                log.close()
 
 
 def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
     # A full disk ends a run where its record cannot be written. Peers are told then, with or without this line.
     with suppress(OSError):
+        if log is None:
+            return
         log.write(step_line(member, job_id, facts) + "\n")
         log.flush()
 

@@ -39,6 +39,8 @@ _AT_ONCE = 1 << 14
 _LOST_SECONDS = 1.0
 _PING_SECONDS = 1.0
 _PING_PATIENCE = 10.0
+# Before somebody is said not to answer either: on a busy machine an answer takes longer than a second.
+_SURE_SECONDS = 5.0
 #: Whoever answers nothing for so long is cut off: answering takes a thread of FLARE's, whatever the protocol does.
 SILENCE_SECONDS = 22.0
 _PAUSE_SECONDS = (0.002, 0.1)
@@ -87,6 +89,8 @@ class FlareChannel:
         self._threads = ThreadPoolExecutor(2 * len(self._addresses) + 2, thread_name_prefix="colonnade")
         self._watching: list[asyncio.Task[None]] = []
         self._farewells: list[asyncio.Task[str]] = []
+        # Who said goodbye, or why it stops: whoever did was heard over a connection that was good then.
+        self._spoke: set[str] = set()
         # Whoever is asked before its process is there is answered for by a process that FLARE's server then complains
         # of. So parties call the server's, which waits to be called and tells each of them who has done so.
         roots = {peer: FQCN.get_root(address) for peer, address in addresses.items()}
@@ -155,14 +159,30 @@ class FlareChannel:
             self._farewells.append(asyncio.create_task(self._ask(peer, _STOP, headers, None, patience)))
 
     async def interrupt(self, reason: str) -> None:
-        """Let whatever waits stop waiting, with the names of peers that are gone without a word, if there are any."""
+        """Let whatever waits stop waiting, for this reason, or because of a peer that is gone without a word.
+
+        An engine stops a job for everybody when one member's process dies: then that member is the reason.
+        """
         peers = [peer for peer in self._addresses if not self._mailbox.ended(peer)]
         codes = await asyncio.gather(*(self._ask(peer, _ROOM, {}, None, _PING_SECONDS) for peer in peers))
-        gone = [peer for peer, code in zip(peers, codes, strict=True) if code != ReturnCode.OK]
-        fell = {peer: why for peer in self._addresses if (why := self._mailbox.fell(peer)) is not None}
-        told = [reason, f"{' and '.join(gone)} cannot be reached any more"] if gone else [reason]
-        told += [f"{peer} stopped: {why}" for peer, why in fell.items()]
-        self._mailbox.interrupt(", and ".join(told))
+        late = time.monotonic() - _SURE_SECONDS
+        gone = [
+            peer
+            for peer, code in zip(peers, codes, strict=True)
+            if code in _GONE or (code != ReturnCode.OK and self._heard_at[peer] < late)
+        ]
+        lost = [
+            peer
+            for peer in self._addresses
+            if self._mailbox.fell(peer) is not None and peer not in self._spoke
+        ]
+        if unreachable := [*lost, *gone]:
+            reason = f"{' and '.join(unreachable)} cannot be reached any more, so the job was stopped"
+            if len(unreachable) == len(self._addresses):
+                reason += f". Nobody answers {self.name}: look at its own connection first"
+        elif fell := {peer: why for peer in self._addresses if (why := self._mailbox.fell(peer)) is not None}:
+            reason = ", and ".join([reason, *(f"{peer} stopped: {why}" for peer, why in fell.items())])
+        self._mailbox.interrupt(reason)
 
     async def close(self) -> None:
         """Finish saying goodbye, see that everything has arrived where somebody waits for it, and stop watching."""
@@ -205,17 +225,17 @@ class FlareChannel:
     async def _lose(self, peer: str, why: str = "its process cannot be reached any more") -> None:
         """Note that a peer cannot be reached, and who else cannot: whoever relays may be the one that is gone."""
         others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
-        codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _PING_SECONDS) for other in others))
+        codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _SURE_SECONDS) for other in others))
         answered = {other for other, code in zip(others, codes, strict=True) if code == ReturnCode.OK}
+        answered |= self._spoke
         # While these were asked, another task may have found that one of them is gone.
         silent = [
             other
             for other in self._addresses
-            if other != peer
-            and (self._mailbox.fell(other) is not None or (other in others and other not in answered))
+            if other not in (peer, *answered) and (self._mailbox.fell(other) is not None or other in others)
         ]
         more = f", nor did {' and '.join(silent)} answer" if silent else ""
-        if not answered:
+        if not answered - {peer}:
             more += f". Nobody answers {self.name}: look at its own connection first"
         self._mailbox.end(peer, why + more)
 
@@ -329,6 +349,7 @@ class FlareChannel:
     def _stopped(self, message: Any) -> Any:
         peer, reason, total = self._peer(message), message.get_header("reason"), message.get_header("total")
         if peer is not None:
+            self._spoke.add(peer)
             why = readable(reason[:_MOST_REASON]) if isinstance(reason, str) and reason else None
             self._mailbox.end(peer, why, total=total if type(total) is int else None)
         return self._acknowledged(peer)

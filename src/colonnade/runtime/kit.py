@@ -42,6 +42,8 @@ _FILES: Mapping[str, Kind] = {
 }
 SITE_FILE = "colonnade.json"
 RUNS = "runs"
+#: Where a server keeps the jobs that were submitted, and what the administrator may see of them.
+JOBS = "jobs"
 # What an administrator may ask of a site. Shell commands would let whoever administrates the federation read a
 # party's files, and code in a job would run with a party's data.
 _RIGHTS = {
@@ -207,4 +209,4 @@ def _keep_inside(resources: dict[str, Any], path: Path) -> None:
     resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(path / "snapshots")
     for item in resources["components"]:
         if item["id"] == "job_manager":
-            item["args"]["uri_root"] = str(path / "jobs")
+            item["args"]["uri_root"] = str(path / JOBS)

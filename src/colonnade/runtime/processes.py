@@ -109,6 +109,20 @@ def kit_processes(kit: Kit) -> list[Any]:
     return processes
 
 
+def jobs_at_work(kit: Kit) -> Callable[[str], bool]:
+    """Whether a job of this kit, by its id, has a process on this machine now: each is called by its job."""
+    import psutil  # comes with FLARE
+
+    names: set[str] = set()
+    for process in kit_processes(kit):
+        with contextlib.suppress(psutil.Error):
+            if JOB_PROCESS in process.cmdline():
+                names.add(process.name())
+    # One that was not called anything yet, or cannot be on this system, may be any job's.
+    unnamed = any(name.startswith("python") for name in names)
+    return lambda job: unnamed or job[:LONGEST_NAME] in names
+
+
 def connected(kit: Kit) -> bool:
     """Whether the process that runs this kit has proved itself to the server, or, of a server, takes connections."""
     if kit.kind == "server":

@@ -7,6 +7,7 @@ records, pins and everything that its owner told the kit stay.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -40,7 +41,7 @@ def ask_to_renew(kit: Kit) -> Path:
 
 
 def renew(kit: Kit, signed: Path, requested: Path) -> Kit:
-    """Exchange a kit's certificate and key for those of a signed answer; the former ones are kept beside them."""
+    """Exchange a kit's certificate and key for those of a signed answer; the former key is destroyed."""
     if running := kit_processes(kit):
         raise KitError(
             f"{kit.path} runs (process {', '.join(str(process.pid) for process in running)}). End it, renew, start it."
@@ -52,11 +53,30 @@ def renew(kit: Kit, signed: Path, requested: Path) -> Kit:
             raise KitError(
                 f"{signed} is for {made.identity().name!r}, and this kit is {name!r}'s. Ask for its own."
             )
-        shutil.rmtree(kit.path / BEFORE, ignore_errors=True)
+        destroy_keys(kit.path / BEFORE)
         (kit.path / "startup").rename(kit.path / BEFORE)
         (made.path / "startup").rename(kit.path / "startup")
+    destroy_keys(kit.path / BEFORE)
     shutil.rmtree(requested, ignore_errors=True)
     return Kit.load(kit.path)
+
+
+def destroy_keys(folder: Path) -> None:
+    """Remove a folder whose certificate was renewed; its key, which is good until that ends, is written over first.
+
+    >>> folder = Path(tempfile.mkdtemp()) / "startup.before"
+    >>> folder.mkdir()
+    >>> _ = (folder / "client.key").write_text("secret")
+    >>> destroy_keys(folder)
+    >>> folder.exists()
+    False
+    """
+    for path in folder.glob("*.key"):
+        with path.open("r+b") as file:
+            file.write(bytes(path.stat().st_size))
+            file.flush()
+            os.fsync(file.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def renew_own(folder: Path) -> tuple[Kit, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -39,9 +40,9 @@ alignment = ["auto", "server"]
 # approval = "ask"        # a person here approves every job before it begins; "two" asks for two
 {off}submission = "two"      # one administrator proposes every job, and another confirms it
 
-[epsilon]                 # by observer, the most that one job may tell it
-# server = 1.0
-# reader = 1.0
+[epsilon]                 # by observer, the most that one job may tell it, whichever unit it is about
+# server = 1.5            # epsilon = 1 in a job by moments is 1.46 about a record that is replaced (δ = 1e-6)
+# reader = 1.5
 # "party:*" = 2.0
 
 # [options.slr]           # what a job may choose of a method's options; the rest has its default
@@ -211,10 +212,13 @@ def approve(
     from colonnade.runtime.provision import approve_party
 
     signed = request.with_name(request.name.replace(".request", ".signed"))
-    if signed.exists():
+    # The answer to an earlier request is what a renewal replaces, once it has been issued.
+    if signed.exists() and not renewal:
         raise NameTaken(f"{signed} exists already. Remove it to approve again.")
     told = plain_fingerprint(fingerprint) if fingerprint else ""
-    asked = approve_party(folder, request, signed, key=told, renews=renewal)
+    with tempfile.TemporaryDirectory(dir=signed.parent) as drafts:
+        asked = approve_party(folder, request, Path(drafts) / signed.name, key=told, renews=renewal)
+        (Path(drafts) / signed.name).replace(signed)
     if as_json:
         say_json({"party": asked.name, "key": asked.key, "signed": str(signed)})
     elif told:

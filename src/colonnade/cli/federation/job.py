@@ -11,10 +11,11 @@ from typing import Any
 import typer
 
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError, NameTaken, RemoteProtocolError
+from colonnade.errors import ColonnadeError, InputError, NameTaken, RemoteProtocolError
 
 SUBMITTED = "submitted"
 MOST_SILENCES = 5
+GLANCE_SECONDS = 0.5
 app = typer.Typer(
     help="""Submit a job to a federation, follow it, stop it, go on with it.
 
@@ -27,7 +28,11 @@ With an administrator's kit what the server knows; with a party's or the server'
 KIT = typer.Option(..., "--kit", "-k", metavar="KIT", help="The kit to ask with.")
 JOB_ID = typer.Argument(..., metavar="ID", help="The id that `job submit` printed.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON instead of text.")
-WAIT = typer.Option(False, "--wait", help="Wait until the job has ended.")
+WAIT = typer.Option(
+    False,
+    "--wait",
+    help="Wait until the job has ended. The exit code is then that of its end: 0 if it finished.",
+)
 
 
 @app.command("submit")
@@ -252,6 +257,20 @@ def _submit(
         say_json(said)
     else:
         say(f"{job_id}  {said['state']}" + (f"  {said['reason']}" if said.get("reason") else ""))
+    if wait and (said["state"] != "finished" or said.get("reason")):
+        raise typer.Exit(exit_code_of(str(said.get("kind", RemoteProtocolError.__name__))))
+
+
+def exit_code_of(kind: str) -> int:
+    """The exit code of an error by the name of its class, as an outcome has it.
+
+    >>> exit_code_of("BudgetExceeded"), exit_code_of("ZeroDivisionError")
+    (5, 1)
+    """
+    from colonnade import errors
+
+    known = getattr(errors, kind, None)
+    return known.exit_code if isinstance(known, type) and issubclass(known, ColonnadeError) else 1
 
 
 def wait_for(session: Any, job_id: str) -> dict[str, Any]:
@@ -260,7 +279,7 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
 
     state, silences = "", 0
     while not state.startswith("FINISHED"):
-        time.sleep(0.5)
+        time.sleep(GLANCE_SECONDS)
         try:
             state, silences = str(session.status(job_id)["status"]), 0
         except RemoteProtocolError:
@@ -272,7 +291,11 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for path in session.download(job_id, Path(folder)).rglob(OUTCOME):
             outcome = json.loads(path.read_text(encoding="utf-8"))
-            facts |= {key: outcome[key] for key in ("state", "reason", "step", "run") if key in outcome}
+            facts |= {
+                key: outcome[key] for key in ("state", "reason", "kind", "step", "run") if key in outcome
+            }
+            if "failure" in outcome:
+                facts["reason"] = f"no model was learnt: {outcome['failure']}"
     if facts["state"].startswith("FINISHED"):
         facts["reason"] = (
             "the server's part of the job left no word. Ask every party for `colonnade job status`, and look at "
@@ -289,7 +312,10 @@ def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
         state = f"waits for approval by somebody at {' and '.join(waits)}"
         return {"id": job_id, "name": "", "state": state}
     if not path.exists():
-        return {"id": job_id, "name": "", "state": "running, or its process ended without a word"}
+        from colonnade.federation.health import jobs_without_outcome
+
+        lost = job_id in jobs_without_outcome(kit)
+        return {"id": job_id, "name": "", "state": "ended without a word" if lost else "running"}
     outcome = json.loads(path.read_text(encoding="utf-8"))
     return {
         "id": job_id,

@@ -22,6 +22,7 @@ from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, KitError
 
 GLANCE_SECONDS = 0.2
+LOOK_SECONDS = 10.0
 ANSWER_SECONDS = 3.0
 ATTEMPTS = 3
 app = typer.Typer(
@@ -68,7 +69,7 @@ def start(
         None,
         "--metrics",
         metavar="PORT",
-        help="Serve /metrics and /healthz on this port, on this machine only.",
+        help="Serve /metrics and /healthz on this port, if it is free, on this machine only.",
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -82,8 +83,7 @@ def start(
 
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
-    from colonnade.cli.federation.party_metrics import Tally, served
-    from colonnade.federation.health import reconcile
+    from colonnade.cli.federation.party_metrics import served_if_free
     from colonnade.runtime.arrival import refusal
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
@@ -110,17 +110,14 @@ def start(
     if place.kind == "party":
         check_site(place, site)
     place.tell_site(site)
-    for job in reconcile(place):
-        note(
-            f"job {job} had no outcome: its process ended without a word. `colonnade job status` says so now."
-        )
+    note_lost(place)
     if place.kind == "party":
         check_way(place)
         wait_for_server(place)
         if why := refusal(place):
             raise KitError(f"{place.path}: {why}.")
     code = 0
-    told = contextlib.nullcontext() if metrics is None else served(Tally(place), metrics)
+    told = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
     with contextlib.suppress(KeyboardInterrupt), told, process_group() as begin:
         process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
@@ -169,12 +166,26 @@ def check_way(kit: Any) -> None:
             raise KitError(f"{kit.path}, {finding.what}: {finding.found}. {finding.remedy}")
 
 
+def note_lost(kit: Any) -> None:
+    """Give every job whose process ended without a word an outcome that says so, and say it here."""
+    from colonnade.federation.health import reconcile
+
+    for job in reconcile(kit):
+        note(
+            f"job {job} had no outcome: its process ended without a word. `colonnade job status` says so now."
+        )
+
+
 def attend(kit: Any, process: Any) -> int:
     """Wait until a member's process ends, or is to end; says meanwhile what the server tells it. Returns its code."""
     from colonnade.runtime.presence import Presence
 
     said: set[str] = set()
+    looked = time.monotonic()
     while process.poll() is None:
+        if time.monotonic() - looked > LOOK_SECONDS:
+            note_lost(kit)
+            looked = time.monotonic()
         presence = Presence.load(kit.path) if kit.kind == "party" else None
         for when in () if presence is None else presence.others:
             if when not in said:

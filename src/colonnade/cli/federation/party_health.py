@@ -57,6 +57,8 @@ def clean(
 ) -> None:
     """Destroy the records of runs that failed long ago; they are as private as the data. Ledgers and logs stay.
 
+    What FLARE keeps of jobs that ended by then goes too, at the server with its list of them.
+
     A record lets a run go on (`colonnade job resume`). It is kept for `record_days` of the party's file, 30 by default.
 
     Example:

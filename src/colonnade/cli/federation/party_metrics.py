@@ -1,7 +1,8 @@
 """How a member is and what it did, in numbers that Prometheus reads: heartbeat, certificate, ledger, disk, jobs, bytes.
 
-Numbers come from the member's own kit, and are told on loopback only: sizes and times can depend on the data, so they
-are for the member. `/healthz` says the same as `colonnade party health`, with 200 or 503.
+Numbers come from the member's own kit, and are told on loopback only, and under its names only: sizes and times can
+depend on the data, so they are for the member, and a page elsewhere can make a name of its own lead here. `/healthz`
+says the same as `colonnade party health`, with 200 or 503.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colonnade.cli.screen import note
 from colonnade.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from colonnade.runtime.kit import Kit
 
 LOOPBACK = "127.0.0.1"
+NAMES = (LOOPBACK, "localhost", "[::1]")
 PATH, HEALTH = "/metrics", "/healthz"
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 TOTALS = {
@@ -110,7 +113,12 @@ def served(tally: Tally, port: int) -> Iterator[int]:
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             code, kind = 200, KIND
-            if self.path == PATH:
+            port = self.connection.getsockname()[1]
+            hosts = self.headers.get_all("Host", [])
+            # Two hosts in one request: whoever stands in between may have read the other one.
+            if len(hosts) != 1 or hosts[0] not in [f"{name}:{port}" for name in NAMES]:
+                code, body = 403, f"These numbers are read at {LOOPBACK}:{port}.\n".encode()
+            elif self.path == PATH:
                 body = tally.text().encode()
             elif self.path == HEALTH:
                 facts = tally.health()
@@ -121,6 +129,9 @@ def served(tally: Tally, port: int) -> Iterator[int]:
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Cache-Control", "no-store")
             self.end_headers()
             self.wfile.write(body)
 
@@ -140,6 +151,17 @@ def served(tally: Tally, port: int) -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def served_if_free(kit: Kit, port: int) -> Iterator[None]:
+    """Answer while the block lasts; where something else has the port, say so: a member runs without numbers too."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(served(Tally(kit), port))
+        except InputError as error:
+            note(f"{error} This member runs without {PATH} and {HEALTH}.")
+        yield
 
 
 def _lines(metric: str, said: str, kind: str) -> list[str]:
