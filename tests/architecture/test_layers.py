@@ -101,9 +101,8 @@ def test_a_method_is_a_folder_with_a_method_in_it(folder: Path) -> None:
     assert (folder / "method.py").exists() != (folder.name in SHARED_BY_METHODS)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_grows_past_four_hundred_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 400
+def test_no_module_grows_past_seven_hundred_lines() -> None:
+    assert not [path for path in MODULES if len(path.read_text().splitlines()) > 700]
 
 
 def test_nobody_imports_an_entry() -> None:
