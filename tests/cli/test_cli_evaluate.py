@@ -270,6 +270,8 @@ def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
     job = write(tmp_path, first=0, people=600, job=f"{JOB}held_out = 0.05\n", ledgers=tmp_path)
     code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 4 and "people would do" in found["error"]["message"], found
+    # A twentieth of 600, and not a nineteenth, as of people of whom nobody is held out any more.
+    assert ": 30 people to judge on are too few" in found["error"]["message"], found
     assert not Ledger.open(tmp_path / "bank.ledger").totals()
 
 

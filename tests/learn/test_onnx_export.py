@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import onnx
@@ -24,6 +25,7 @@ from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.encoding import Encoder
 from colonnade.data.feature_maps import FeatureMap, RandomRelu
 from colonnade.data.label import LabelBlock
+from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import CannotWrite, DataError, ModelError, NotInstalled
 from colonnade.models.files import onnx as onnx_export
@@ -209,7 +211,6 @@ def classifier() -> ModelFile:
         ("age", math.nan),
         ("age", math.inf),
         ("job", ""),
-        ("job", "baker"),
         ("visits", math.nan),
         ("visits", -math.inf),
     ],
@@ -224,6 +225,60 @@ def test_where_the_model_refuses_a_value_the_graph_says_nothing_of_that_person(
     answers = asked(onnx_model(classifier()), people)
     assert answers["label"].tolist()[1] == "" and answers["label"].tolist()[0] in ("no", "yes")
     assert np.isnan(answers["probabilities"][1]).all() and np.isfinite(answers["probabilities"][0]).all()
+
+
+RULES = [
+    Spelling(trim, case, form)
+    for trim, case, form in itertools.product((True, False), get_args(Case), get_args(UnicodeForm))
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.trim}-{rule.case}-{rule.unicode}")
+@pytest.mark.parametrize("other", [None, "other"])
+def test_under_every_rule_of_spelling_the_graph_says_what_the_model_says_or_stops(
+    rule: Spelling, other: str | None
+) -> None:
+    column = CategoricalColumn("region", ("north", "Émile", "7", "other"), other, None, rule)
+    frame = InputSpec((("bank", Encoder((column,), "circle")),), LABELS["LogisticRegression"])
+    weights = np.arange(1.0, frame.columns + 1)[None, :]
+    model = ModelFile("LogisticRegression", frame, weights, np.array([0.0]), PRIVACY, "moments", "5f0c")
+    graph, estimator = onnx_model(model), untyped(model.estimator())
+    same = 0
+    for text in (
+        "north",
+        "North",
+        "NORTH",
+        " north",
+        "north ",
+        "Émile",
+        "ÉMILE",
+        "émile",
+        "E\u0301mile",
+        "7",
+        "7.0",
+    ):
+        try:
+            wanted = estimator.predict_proba({"region": [text]})
+        except DataError:
+            wanted = None
+        if wanted is None:
+            with pytest.raises(Exception, match="region: every category is one that is declared"):
+                asked(graph, {"region": [text]})
+        else:
+            answers = asked(graph, {"region": [text]})
+            assert np.allclose(answers["probabilities"], wanted) and answers["label"].tolist()[0] in (
+                "no",
+                "yes",
+            )
+            same += 1
+    assert same == 11 if other else same >= 4
+    for text in ("nOrTh", "south", "\tnorth"):
+        if other is None:
+            with pytest.raises(Exception, match="region: every category is one that is declared"):
+                asked(graph, {"region": [text]})
+        else:
+            took_in = asked(graph, {"region": [text]})["probabilities"]
+            assert np.allclose(took_in, estimator.predict_proba({"region": ["other"]}))
 
 
 def test_the_file_carries_the_statement_and_the_declarations(tmp_path: Path) -> None:

@@ -113,17 +113,22 @@ def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners() -
 # --- refusals
 
 
-def test_weights_that_are_not_finite_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("weight", "said"), [(np.nan, "not finite"), (np.inf, "not finite"), (1e308, "past 2")]
+)
+def test_weights_by_which_no_score_is_a_number_are_refused_whatever_the_rows_are(
+    monkeypatch: pytest.MonkeyPatch, weight: float, said: str
+) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
     honest = MarginDescent.step
 
     def step(self: Any, opened: Any) -> None:
         honest(self, opened)
-        self.weights = self.weights * np.nan
+        self.weights = np.full_like(self.weights, weight)
 
     monkeypatch.setattr(MarginDescent, "step", step)
-    with pytest.raises(RemoteProtocolError, match="not finite"):
+    with pytest.raises(RemoteProtocolError, match=said):
         run_margin(plan, tables)
 
 

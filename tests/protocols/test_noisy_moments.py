@@ -533,6 +533,17 @@ def test_a_delta_above_one_over_n_must_be_named_explicitly() -> None:
     assert default_delta(100) < 1 / 1000 + 1e-12
 
 
+@pytest.mark.parametrize("rows", [1, 1000, 10_000, 10_001, 99_999, 100_000, 125_541, 10**6, 10**7 + 1])
+def test_the_default_delta_is_what_is_said_of_it(rows: int) -> None:
+    powers = [Fraction(1, 10**places) for places in range(5, 20)]
+    wanted = max(power for power in powers if power <= Fraction(1, 10 * rows))
+    assert default_delta(rows) == pytest.approx(float(min(wanted, powers[0])), rel=1e-12)
+    root = Path(__file__).parents[2]
+    said = [(root / page).read_text() for page in ("SECURITY.md", "docs/how-to/choose-epsilon.md")]
+    for text in (*said, str(default_delta.__doc__)):
+        assert "1e-5, or a tenth of 1/n rounded down to a power of ten where that is smaller" in text
+
+
 @pytest.mark.parametrize("labels", [(), ("bank", "insurer"), ("insurer",)])
 def test_the_label_must_be_where_the_job_says(labels: Any) -> None:
     tables = [

@@ -33,6 +33,14 @@ class PartSpec:
     known: Cut | None = field(default=None, repr=False)
     keep: Callable[[Cut], None] = field(default=lambda _cut: None, repr=False)
 
+    def people(self, rows: int) -> int:
+        """How many of so many people are in the part, but for the luck of the cut.
+
+        >>> PartSpec(0.25, "training").people(800), PartSpec(0.25, "held-out").people(800)
+        (600, 200)
+        """
+        return max(1, round(rows * (self.share if self.name == "held-out" else 1.0 - self.share)))
+
     def to_data(self) -> dict[str, Any]:
         """What the parties compare."""
         return {"share": self.share, "part": self.name}

@@ -254,10 +254,10 @@ def _plain(value: Any) -> Any:
 
 
 def default_delta(rows: int) -> float:
-    """1e-5, or a tenth of 1/n where that is smaller.
+    """1e-5, or a tenth of 1/n rounded down to a power of ten where that is smaller: between 1/(100n) and 1/(10n) there.
 
-    >>> default_delta(1000), default_delta(10**6)
-    (1e-05, 1e-07)
+    >>> default_delta(1000), default_delta(10**6), default_delta(999_999), default_delta(125_541)
+    (1e-05, 1e-07, 1e-07, 1e-07)
     """
     return min(1e-5, 10.0 ** math.floor(math.log10(1 / (10 * rows))))
 

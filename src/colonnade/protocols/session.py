@@ -47,6 +47,8 @@ async def prepare(
     plans = []
     if party.asks is not None and table is not None:
         most = most_people(table.rows, request.to_data())
+        if party.part is not None:
+            most = party.part.people(most)
         # Where δ is left to a rule it is largest for few people, and ε is taken at each.
         plans = [request.plan(party.group, schemas, rows) for rows in dict.fromkeys((most, min(most, FEW)))]
         for place, plan in enumerate(plans):

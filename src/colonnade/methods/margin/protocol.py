@@ -41,6 +41,8 @@ from colonnade.runtime.wire import Message
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+LARGEST_WEIGHT = 2.0**512
+"""Scores by smaller weights are finite, whatever the rows are; whether a run is stopped must not depend on them."""
 
 
 async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) -> MarginDescent | None:
@@ -167,6 +169,8 @@ async def published_weights(
     heard: Array = said.array("weights", dtype="f8", shape=shape)
     if not np.isfinite(heard).all():
         raise said.wrong("its weights are not finite numbers")
+    if np.abs(heard).max(initial=0.0) > LARGEST_WEIGHT:
+        raise said.wrong("its weights reach past 2^512, and scores by them need not be finite numbers")
     planned = np.frombuffer(bytes.fromhex(plan.hash), dtype=np.uint8)
     await agree_on_public(party, label, party.group.owners, planned, heard)
     return heard

@@ -1,9 +1,12 @@
 """Released linear models as ONNX: raw columns in by name, the answer out, and what it cost in the file's metadata.
 
 The graph takes numbers as doubles (dates as days since the start of 1970, NaN where a value is missing) and categories
-as text spelt as they are declared ("" where one is missing), each of shape (people, 1). Where Colonnade would refuse a
-value the answer is NaN and the class is "". Up to the last bits of doubles everything else is what the model itself
-says. ONNX is an extra: `pip install 'colonnade[onnx]'`.
+as text ("" where one is missing), each of shape (people, 1). ONNX has no rules of spelling: a category is known as it
+is declared and in the usual other spellings of the column's rule (capitals, small letters, forms of letters, one blank
+around it). Any other text is the category that was declared to take in the others; where there is none the graph
+stops, as the model does. Where the model would refuse a number, or a category that is missing, the answer is NaN and
+the class is "". Up to the last bits of doubles everything else is what the model itself says. ONNX is an extra:
+`pip install 'colonnade[onnx]'`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,18 @@
 """Declared columns as an ONNX graph: from raw values by name to the features that a model was trained on.
 
-The graph computes in doubles what `colonnade.data.encoding` computes. It cannot raise, so a value that Colonnade
-refuses becomes NaN, and whatever is said of that person is NaN.
+The graph computes in doubles what `colonnade.data.encoding` computes. A number that Colonnade refuses, and a category
+that is missing where none may be, becomes NaN, and whatever is said of that person is NaN. ONNX has no rules of
+spelling: the graph knows each level in its usual spellings under the declared rule, and any other text is the declared
+`other`, or stops the graph.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +27,19 @@ from colonnade.data.columns import (
 )
 from colonnade.data.encoding import Encoder, codes_of
 from colonnade.data.number_codes import NumberCode, code_of_number, simplex
+from colonnade.data.spelling import UnicodeForm
 from colonnade.errors import ModelError
 from colonnade.models.input_spec import InputSpec
 
 PEOPLE = "people"
+_CASES: tuple[Callable[[str], str], ...] = (
+    str,
+    str.lower,
+    str.upper,
+    str.capitalize,
+    str.title,
+    str.casefold,
+)
 
 
 class Graph:
@@ -61,13 +74,14 @@ class Graph:
         attributes: Mapping[str, Any] | None = None,
         domain: str = "",
         name: str | None = None,
+        step: str | None = None,
     ) -> str:
-        """The name of what an operation makes of these."""
+        """The name of what an operation makes of these; `step` is what a runtime calls it that stops there."""
         from onnx import helper
 
         made = name or f"{operation} {len(self.nodes)}"
         self.nodes.append(
-            helper.make_node(operation, list(inputs), [made], domain=domain, **(attributes or {}))
+            helper.make_node(operation, list(inputs), [made], name=step, domain=domain, **(attributes or {}))
         )
         return made
 
@@ -114,7 +128,9 @@ def _block(graph: Graph, name: str, column: Column, encoder: Encoder) -> str:
         case BinnedColumn():
             return _code(graph, _bin(graph, graph.input(name), column), column)
         case BinaryColumn() | CategoricalColumn():
-            return _code(graph, _level(graph, graph.input(name, text=True), column), column)
+            unknown = len(column.levels) + 1
+            level = _level(graph, graph.input(name, text=True), column, unknown=unknown)
+            return _code(graph, level, column, step=f"{name}: every category is one that is declared")
 
 
 def _bounded(graph: Graph, value: str, low: float, high: float, fill: float | None) -> str:
@@ -183,17 +199,33 @@ def _bin(graph: Graph, value: str, column: BinnedColumn) -> str:
     return graph.either(graph.add("IsNaN", [value]), missing, code)
 
 
-def _level(graph: Graph, value: str, column: BinaryColumn | CategoricalColumn) -> str:
+def _level(
+    graph: Graph, value: str, column: BinaryColumn | CategoricalColumn, *, unknown: int | None = None
+) -> str:
+    """The number of a text's level; the one past the last where it is missing and none may be, or `unknown`."""
     codes = {level: code for code, level in enumerate(column.levels)}
     bad = len(codes)
-    elsewhere = bad if column.other is None else codes[column.other]
-    codes[""] = bad if column.missing is None else codes[column.missing]
+    elsewhere = codes[column.other] if column.other is not None else bad if unknown is None else unknown
+    known = {spelt: code for level, code in codes.items() for spelt in _spellings(level, column)} | codes
+    known[""] = bad if column.missing is None else codes[column.missing]
     attributes = {
-        "keys_strings": list(codes),
-        "values_int64s": list(codes.values()),
+        "keys_strings": list(known),
+        "values_int64s": list(known.values()),
         "default_int64": elsewhere,
     }
     return graph.add("LabelEncoder", [value], attributes=attributes, domain="ai.onnx.ml")
+
+
+def _spellings(level: str, column: BinaryColumn | CategoricalColumn) -> Iterator[str]:
+    """Usual spellings that the declared rule takes for this level: in capitals, in other forms, with a blank."""
+    # Whole numbers become such where a cell beside them was empty.
+    texts = [level, f"{level}.0"] if level.removeprefix("-").isdecimal() else [level]
+    forms = [form for form in get_args(UnicodeForm) if form != "exact"]
+    for text, case, form, before, after in product(texts, _CASES, ["", *forms], ["", " "], ["", " "]):
+        spelt = case(text)
+        spelt = f"{before}{unicodedata.normalize(form, spelt) if form else spelt}{after}"
+        if column.spelling.spell(spelt) in texts:
+            yield spelt
 
 
 def level_number(graph: Graph, value: str, column: BinaryColumn | CategoricalColumn | BinnedColumn) -> str:
@@ -201,9 +233,18 @@ def level_number(graph: Graph, value: str, column: BinaryColumn | CategoricalCol
     return _bin(graph, value, column) if isinstance(column, BinnedColumn) else _level(graph, value, column)
 
 
-def _code(graph: Graph, level: str, column: BinaryColumn | CategoricalColumn | BinnedColumn) -> str:
-    """The features of the level that a number names; those of the one past the last are NaN."""
+def _code(
+    graph: Graph,
+    level: str,
+    column: BinaryColumn | CategoricalColumn | BinnedColumn,
+    *,
+    step: str | None = None,
+) -> str:
+    """The features of the level that a number names; those of the one past the last are NaN, and there are no more.
+
+    A runtime that is asked for more than there are names the step at which it stops.
+    """
     codes = codes_of(column)
     codes = np.vstack([codes, np.full((1, codes.shape[1]), np.nan)])
     flat = graph.add("Squeeze", [level, graph.constant([1])])
-    return graph.add("Gather", [graph.constant(codes), flat], attributes={"axis": 0})
+    return graph.add("Gather", [graph.constant(codes), flat], attributes={"axis": 0}, step=step)
