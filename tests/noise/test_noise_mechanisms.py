@@ -175,7 +175,7 @@ def test_fine_draws_reach_further_and_follow_the_same_law() -> None:
     assert two_sample(*drawn) > 1e-9
     assert two_sample(drawn[0], fine.part(2).draw(200_000, SystemRandomness())) < 1e-9
     for bits in (99, 101):
-        with pytest.raises(PlanError, match="100 or 1000 bits"):
+        with pytest.raises(PlanError, match="100, 1000, 2000 bits"):
             DiscreteGaussianNoise(Fraction(400), bits)
 
 

@@ -32,7 +32,7 @@ from colonnade.noise.table import (
     alias_columns,
     table_of,
 )
-from colonnade.privacy.events import FINE_BITS
+from colonnade.privacy.events import FINE_BITS, FINEST_BITS
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 LAWS = [
@@ -61,6 +61,8 @@ LAWS = [
     PolyaLaw(Fraction(1, 3), Fraction(1, 1 << 40)),
     DiscreteGaussianLaw(Fraction(72), FINE_BITS),
     DiscreteGaussianLaw(Fraction(1 << 40), FINE_BITS),
+    DiscreteGaussianLaw(Fraction(216), FINEST_BITS),
+    DiscreteGaussianLaw(Fraction(1 << 86), FINEST_BITS),
 ]
 
 

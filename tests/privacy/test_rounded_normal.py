@@ -13,15 +13,18 @@ from mpmath.ctx_mp_python import mpf
 from typed import untyped
 
 from colonnade.errors import PrivacyError
+from colonnade.noise.discrete_gaussian import matrix_gaussian_event, smallest_part
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import (
     COARSE_BITS,
     FINE_BITS,
+    FINEST_BITS,
     Approximated,
     Composed,
     DiscreteGaussian,
     Gaussian,
+    MatrixChange,
     PoissonSampled,
     Repeated,
     Skellam,
@@ -51,12 +54,23 @@ def distance(one: list[mpf], other: list[mpf]) -> mpf:
     return mpmath.fsum(abs(p - q) for p, q in zip(one, other, strict=True)) / 2
 
 
-@pytest.mark.parametrize("bits", [COARSE_BITS, FINE_BITS])
-def test_the_roundings_are_as_near_as_they_are_charged_for(bits: int) -> None:
+@pytest.mark.parametrize(("bits", "least"), [(COARSE_BITS, 4), (FINE_BITS, 36), (FINEST_BITS, 72)])
+def test_the_roundings_are_as_near_as_they_are_charged_for(bits: int, least: int) -> None:
     with mpmath.workprec(3000):
-        for variance in (ROUNDING_VARIANCES[bits], 2 * ROUNDING_VARIANCES[bits]):
+        for variance in (least, 2 * least):
             series = eta(variance)
             assert series * (1 + series) / (1 - series) < mpmath.mpf(2) ** -(bits + 12)
+
+
+@pytest.mark.parametrize(("bits", "least"), [(COARSE_BITS, 4), (FINE_BITS, 36), (FINEST_BITS, 72)])
+def test_a_rounding_takes_what_a_vector_and_a_matrix_need(bits: int, least: int) -> None:
+    taken = ROUNDING_VARIANCES[bits]
+    assert taken >= least and smallest_part(bits) >= 2 * least
+    # Off the diagonal the variance is half, so that it takes 2s² of the whole; the event has left out some already.
+    change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
+    event = matrix_gaussian_event(change, Fraction(1000), size=3, parts=1, bits=bits)
+    assert isinstance(event, Approximated) and isinstance(event.event, DiscreteGaussian)
+    assert event.event.sigma_squared - taken <= 1000 - 2 * least
 
 
 @pytest.mark.parametrize(
@@ -170,7 +184,7 @@ def test_compositions_of_normal_and_discrete_gaussians_are_one_normal_release() 
     events = (DiscreteGaussian(30, 10**4, coordinates=9), Gaussian(3, 10))
     cost = account(Composed(tuple(Repeated(event, 2) for event in events)), 1e-6)
     assert cost.method.startswith("Gaussian")
-    [first, _] = rounded_normals(itemise(Repeated(Composed(events), 3)))
+    [first, *_] = rounded_normals(itemise(Repeated(Composed(events), 3)))
     assert first.draws == 27
     assert first.total_variation == Fraction(27, 2**112)
 

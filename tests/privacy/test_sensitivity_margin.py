@@ -16,11 +16,14 @@ from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, circle
 from colonnade.methods.margin.waves import Waves, angle_of
 from colonnade.privacy.sensitivity.margin import (
+    Longest,
+    Reach,
     Slopes,
     margin_others_replaced,
     margin_replace,
     margin_zero_out,
     rounded_slopes,
+    verified_slopes,
 )
 
 
@@ -211,3 +214,63 @@ def test_several_heads_add_up_in_squares() -> None:
 def test_curves_that_are_not_fitted_are_refused() -> None:
     with pytest.raises(PlanError, match="harmonics = 40"):
         Curve.of(40)
+
+
+# --- owners that deal any rows of the norm they prove
+
+
+def largest_turned(norm_squared: int, fixed: tuple[int, ...]) -> int:
+    """The largest |Σ_j Re(P_j·E_j)| over all integer rows P of this norm, where E_j is real and its square given."""
+    reach = range(-int(norm_squared**0.5), int(norm_squared**0.5) + 1)
+    rows = [
+        row for row in itertools.product(reach, repeat=len(fixed)) if sum(v * v for v in row) <= norm_squared
+    ]
+    return max(abs(sum(p * round(square**0.5) for p, square in zip(row, fixed, strict=True))) for row in rows)
+
+
+@pytest.mark.parametrize("others", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("plain", "labelled"),
+    [
+        (Longest(25, (16, 9)), Longest(100, (64, 36))),
+        (Longest(25, (16, 9)), Longest(26, (25, 1))),
+        (Longest(50, (1, 49)), Longest(25, (16, 9))),
+        (Longest(2, (1, 1)), Longest(100, (100, 0))),
+    ],
+    ids=str,
+)
+def test_whichever_owner_deviates_its_slope_stays_within_the_bound_and_one_of_them_attains_it(
+    plain: Longest, labelled: Longest, others: int
+) -> None:
+    by_holder = largest_turned(labelled.norm_squared, tuple(square**others for square in plain.squares))
+    rest = tuple(
+        own * theirs ** (others - 1) for own, theirs in zip(labelled.squares, plain.squares, strict=True)
+    )
+    by_other = largest_turned(plain.norm_squared, rest)
+    bound = verified_slopes(Reach(plain, labelled, others), constant=3)
+    assert bound.least == -bound.most
+    most = max(by_holder, by_other)
+    # Rows are integers here, which keeps the longest a little off its direction.
+    assert most <= bound.most - 3 <= 1.1 * most + 2
+
+
+def test_either_owner_can_be_the_one_that_decides() -> None:
+    """A bound that left one of them out would be too small in one of these."""
+    strong, weak = Longest(25, (16, 9)), Longest(25, (1, 1))
+    holder = verified_slopes(Reach(plain=strong, labelled=Longest(100, (0, 0)), others=1), constant=0)
+    other = verified_slopes(Reach(plain=Longest(100, (0, 0)), labelled=strong, others=1), constant=0)
+    assert holder.most == other.most == 50
+    assert verified_slopes(Reach(weak, weak, others=1), constant=0).most == 7
+
+
+@pytest.mark.parametrize("harmonics", HARMONICS)
+@pytest.mark.parametrize("others", [1, 2])
+def test_of_every_curve_the_larger_of_two_terms_is_taken(harmonics: int, others: int) -> None:
+    reach = Waves.levelled(Curve.of(harmonics), 128, 128, others).reach
+    holder = reach.labelled.norm_squared * sum(square**others for square in reach.plain.squares)
+    other = reach.plain.norm_squared * sum(
+        own * theirs ** (others - 1)
+        for own, theirs in zip(reach.labelled.squares, reach.plain.squares, strict=True)
+    )
+    bound = verified_slopes(reach, constant=0).most
+    assert bound**2 <= max(holder, other) < (bound + 1) ** 2

@@ -20,7 +20,7 @@ from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.noise.mechanism import VectorChange
-from colonnade.privacy.events import FINE_BITS, DiscreteGaussian
+from colonnade.privacy.events import FINE_BITS, FINEST_BITS, DiscreteGaussian
 from colonnade.privacy.gdp import gaussian_sigma
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise
@@ -179,17 +179,17 @@ def test_the_smaller_noise_is_taken() -> None:
         least_noise(lambda noise: DiscreteGaussian(1, 1), epsilon=1.0, delta=0.1, drawn=bool, laws=())
 
 
-@pytest.mark.parametrize("epsilon", [30.0, 100.0])
-def test_at_a_large_epsilon_every_observer_has_one(epsilon: float) -> None:
+@pytest.mark.parametrize(("epsilon", "bits"), [(30.0, FINE_BITS), (100.0, FINE_BITS), (600.0, FINEST_BITS)])
+def test_at_a_large_epsilon_every_observer_has_one(epsilon: float, bits: int) -> None:
     plan = moments(pair(), epsilon)
-    assert untyped(plan.noise).bits == FINE_BITS
+    assert untyped(plan.noise).bits == bits
     assert all(math.isfinite(item.epsilon) for item in plan.guarantees)
     assert plan.guarantees[0].epsilon <= epsilon < plan.guarantees[2].epsilon
 
 
 def test_where_even_fine_draws_do_not_reach_one_true_sentence_says_so() -> None:
     with pytest.raises(PlanError, match="Ask for a smaller ε"):
-        moments(pair(), 600.0)
+        moments(pair(), 1300.0)
 
 
 def test_laplace_noise_stays_the_owners() -> None:

@@ -10,14 +10,20 @@ import pytest
 from gradient_tables import NAMES, plan_for, tables_of
 from typed import untyped
 
+from colonnade.crypto.folding import MOST_ROWS
+from colonnade.crypto.row_claims import RowClaims
 from colonnade.errors import PlanError
+from colonnade.methods.slr import plan as slr_plan
 from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
 from colonnade.methods.slr.plan import GradientPlan, schedule
+from colonnade.methods.slr.request import GradientRequest
+from colonnade.numbers.field import smallest_field
 from colonnade.privacy.batches import as_draws
 from colonnade.privacy.composition import contains_sampling, itemise
 from colonnade.privacy.events import Approximated, DiscreteGaussian, Repeated
 from colonnade.privacy.guarantee import View, account
 from colonnade.privacy.neighbours import REPLACE
+from colonnade.privacy.sensitivity.gradient import fused_zero_out
 from colonnade.runtime.group import Group
 
 
@@ -167,3 +173,37 @@ def test_a_plan_says_what_reports_read_of_it(plan: GradientPlan) -> None:
     described = plan.to_data()
     assert described["task"] == "classification" and described["protocol"] == "noisy gradient"
     assert described["keepers"] == ["server", "bank", "insurer"] and described["capacity"] == plan.capacity
+
+
+@pytest.mark.parametrize("gamma", [64, 100, 1000])
+def test_the_field_has_room_for_all_of_every_row(gamma: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan_for(tables_of(("bank", "insurer"), 60), gamma=gamma)
+    most = Fraction(fused_zero_out(made.shape).l2)
+    assert most.denominator > 1, "what is rounded is no integer"
+    asked = {}
+
+    def noticed(**bounds: Any) -> Any:
+        asked.update(bounds)
+        return smallest_field(**bounds)
+
+    monkeypatch.setattr(slr_plan, "smallest_field", noticed)
+    _ = replace(made).field
+    assert most <= asked["per_row"] < most + 1
+    assert asked["rows"] == made.capacity
+    assert asked["noise"] == len(made.group.dealers) * untyped(made.noise).part(made.group.whole).support
+
+
+def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
+    tables = tables_of(("bank", "insurer"), 60)
+    group = Group.of(("bank", "insurer"), active="bank")
+    schemas = tuple(table.public() for table in tables)
+    rows = 2 * MOST_ROWS
+    asked = GradientRequest(
+        epsilon=1.0, delta=1e-9, gamma=256, schedule=schedule(epochs=1, rate=0.01), verify="rows"
+    )
+    made = asked.plan(group, schemas, rows)
+    assert made.verify == "rows" and made.block < MOST_ROWS < made.rows
+    for claims in made.claims.values():
+        RowClaims(rows=made.block, claims=claims, points=(0, -1))
+        with pytest.raises(ValueError, match="rows"):
+            RowClaims(rows=rows, claims=claims, points=(0, -1))

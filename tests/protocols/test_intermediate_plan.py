@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError, SchemaError
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.messages.plan import IntermediatePlan
+from colonnade.methods.messages.plan import GRID, IntermediatePlan
 from colonnade.methods.messages.request import MOST_STEPS
 from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
 from colonnade.privacy.events import Composed
@@ -243,3 +244,26 @@ def test_noisy_columns_cost_the_same_however_often_they_are_used() -> None:
     assert plan.sigma("bank") == pytest.approx(2 * plan.clipped.cap("bank") * 3.73, rel=0.1)
     with pytest.raises(PlanError, match="stretch"):
         NoisyColumnsRequest("classification", 1.0, stretch=-1.0).plan(group, plan.schemas, 100)
+
+
+def rounding_of_doubles(plan: IntermediatePlan, owner: str) -> Fraction:
+    """What two runs can lose of one entry, exactly, as docs/proofs/message-sensitivity.md adds it up."""
+    unit, active = Fraction(1, 1 << 53), owner == plan.active
+    cap, radius, rate = (Fraction(value) for value in (plan.cap(owner), plan.radius, plan.rate(owner)))
+    residual = Fraction(plan.bounds.size)
+    pull = residual if active or plan.clip is None else Fraction(plan.clip)
+    operations = plan.clipped.encoders[owner].width + 1 + 16
+    weights = plan.rows * plan.epochs * rate * pull * cap
+    weights += plan.schedule.steps * operations * (radius + rate * pull * cap)
+    scores = cap * weights + operations * (radius * (cap + Fraction(plan.passive_cap)) + residual + 1)
+    return 2 * max(Fraction(1), Fraction(plan.bounds.slope)) * unit * scores
+
+
+@pytest.mark.parametrize("loss", LABELS)
+@pytest.mark.parametrize("changes", [{}, {"epochs": 1, "rows": 10}, {"radius": 0.01}], ids=str)
+def test_all_that_doubles_can_lose_is_charged_beside_the_grid(loss: str, changes: dict[str, Any]) -> None:
+    plan = plan_of(loss=loss, **changes)
+    for owner in plan.group.owners:
+        charged = Fraction(plan.charged_grid(owner)) - GRID
+        lost = rounding_of_doubles(plan, owner)
+        assert lost * (1 - Fraction(1, 10**6)) <= charged <= lost * (1 + Fraction(1, 10**6))

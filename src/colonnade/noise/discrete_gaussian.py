@@ -23,6 +23,7 @@ from colonnade.noise.table import PRECISION
 from colonnade.privacy.events import (
     COARSE_BITS,
     FINE_BITS,
+    FINEST_BITS,
     Approximated,
     DiscreteGaussian,
     Event,
@@ -34,8 +35,9 @@ from colonnade.randomness import Randomness
 
 SMALLEST_VARIANCE = Fraction(1, 10**9)
 LARGEST_VARIANCE = Fraction(1 << 88)
-_PRECISIONS = {COARSE_BITS: PRECISION, FINE_BITS: FINE_BITS + 96}
-_REACHES = {COARSE_BITS: 150, FINE_BITS: 1400}
+_PRECISIONS = {COARSE_BITS: PRECISION, FINE_BITS: FINE_BITS + 96, FINEST_BITS: FINEST_BITS + 96}
+_REACHES = {COARSE_BITS: 150, FINE_BITS: 1400, FINEST_BITS: 2800}
+_LOG_LARGEST = {COARSE_BITS: 88, FINE_BITS: 87, FINEST_BITS: 86}
 """c: past √c·σ less than 2^−(bits + 7) of the law is left."""
 _GUARD_BITS = 128
 
@@ -226,10 +228,12 @@ def checked_variance(variance: object, bits: int = COARSE_BITS) -> Fraction:
     Fraction(5, 1)
     """
     if bits not in _PRECISIONS:
-        raise PlanError(f"discrete Gaussians are drawn to {COARSE_BITS} or {FINE_BITS} bits, not {bits}")
+        raise PlanError(
+            f"discrete Gaussians are drawn to {', '.join(map(str, _PRECISIONS))} bits, not {bits}"
+        )
     exact = exact_positive("σ²", variance)
     # Finer draws reach further, and no table is longer.
-    log_largest = 88 if bits == COARSE_BITS else 87
+    log_largest = _LOG_LARGEST[bits]
     if not SMALLEST_VARIANCE <= exact <= 1 << log_largest:
         raise PlanError(f"σ² = {float(exact):.6g} is outside 1e-9 to 2^{log_largest}: change the grid")
     return exact

@@ -46,6 +46,7 @@ from colonnade.privacy.leaves import (
 
 __all__ = [
     "COARSE_BITS",
+    "FINEST_BITS",
     "FINE_BITS",
     "TOTAL_VARIATION_PER_DRAW",
     "AdditiveNoise",
@@ -73,6 +74,8 @@ COARSE_BITS = 100
 """Of most samplers: each draw is within 2⁻¹⁰⁰ of its law in total variation (docs/proofs/total-variation.md)."""
 FINE_BITS = 1000
 """Of samplers for plans whose ε is so large that e^ε times 2⁻¹⁰⁰ would be felt in δ."""
+FINEST_BITS = 2000
+"""Of those whose ε is so large that e^ε times 2⁻¹⁰⁰⁰ would be."""
 TOTAL_VARIATION_PER_DRAW = Fraction(1, 2**COARSE_BITS)
 """How far one draw of a truncated sampler may be from its law, unless its event says how many bits it has."""
 

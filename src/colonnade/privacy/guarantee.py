@@ -198,4 +198,9 @@ def _distance_cost(items: Items, epsilon: float) -> float:
     """(1 + e^ε) times the total-variation distance of all draws."""
     if not items.draws:
         return 0.0
-    return float(items.total_variation) * (1 + math.exp(epsilon)) if epsilon < 700 else math.inf
+    if epsilon < 600:
+        return float(items.total_variation) * (1 + math.exp(epsilon))
+    # Neither factor need be a double where their product is one. A part in a million covers what logarithms lose.
+    off = items.total_variation
+    logarithm = math.log(off.numerator) - math.log(off.denominator) + epsilon
+    return 1.000001 * math.exp(logarithm) + float(off) if logarithm < 0 else math.inf

@@ -16,14 +16,19 @@ from colonnade.privacy.composition import Items, Leaf
 from colonnade.privacy.events import (
     COARSE_BITS,
     FINE_BITS,
+    FINEST_BITS,
     DiscreteGaussian,
     Gaussian,
     Number,
     PoissonSampled,
 )
 
-ROUNDING_VARIANCES = {COARSE_BITS: 4, FINE_BITS: 36}
-"""s² by the bits of the samplers that it goes with: 2·exp(−2π²s²) is below 2^−(bits + 12)."""
+ROUNDING_VARIANCES = {COARSE_BITS: 4, FINE_BITS: 36, FINEST_BITS: 108}
+"""s² by the bits of the samplers that it goes with, or more: 2·exp(−2π²s²) is below 2^−(bits + 12).
+
+The last is for s² = 72: the event of a matrix has 36 less already, and needs twice s² less in all
+(docs/proofs/rounded-normal.md).
+"""
 _SPARE_BITS = 12
 _ROOT_BITS = 128
 

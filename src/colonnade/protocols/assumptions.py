@@ -2,8 +2,9 @@
 
 The noise of some dealers may be known, of t unless a group says otherwise, and t keepers' shares, whoever they are: an
 owner need not keep shares, and a keeper need not own columns. A node that is both counts as both. Where what is dealt
-is checked, up to t members may also deviate from the protocol. One that deals no noise takes its part away: where an
-observer's sentence cannot do without that part, it says what ε is then.
+is checked, up to t members may also deviate from the protocol; where nothing is, everybody is assumed to run it. One
+that deals no noise takes its part away: where an observer's sentence cannot do without that part, it says what ε is
+then.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ Verify = Literal["all", "rows", "none"]
 
 _UNNOTICED = f"unnoticed with probability below 2^-{PROJECTIONS - 1}"
 """What checks leave: 2^-40 for rows that wrap around, far less for anything else (docs/proofs/verified-rows.md)."""
+UNCHECKED = ", and everybody runs the protocol"
+"""What a sentence rests on besides where nothing is checked of what others send."""
 
 
 def known_to_party(group: Group, verify: Verify = "none") -> int:
@@ -44,7 +47,7 @@ def server_assumption(
 
     >>> server_assumption(Group.of(("bank", "insurer")), "ε = 1.49")
     'it colludes with no other keeper (with one keeper it would recover every column) and no owner discloses its noise \
-to it (if one does, ε = 1.49)'
+to it (if one does, ε = 1.49), and everybody runs the protocol'
     >>> server_assumption(Group.of(("bank", "insurer")), "ε = 1.49", "rows").partition("; ")[2]
     'up to one member, itself included, may deviate from the protocol, unnoticed with probability below 2^-39 (if an \
 owner deals no noise, ε = 1.49)'
@@ -69,9 +72,10 @@ def reader_assumption(group: Group, if_told: str = "", verify: Verify = "none") 
     """For what a reader of the model learns.
 
     >>> reader_assumption(Group.of(("bank", "insurer", "shop")))
-    'at most one owner discloses its noise and at most one keeper discloses its shares'
+    'at most one owner discloses its noise and at most one keeper discloses its shares, and everybody runs the protocol'
     >>> reader_assumption(Group.of(("bank", "insurer")))
-    'at most one of the owners and the server discloses its noise and at most one keeper discloses its shares'
+    'at most one of the owners and the server discloses its noise and at most one keeper discloses its shares, and \
+everybody runs the protocol'
     >>> reader_assumption(Group.of(("bank", "insurer")), verify="rows")  # doctest: +ELLIPSIS
     'at most one member discloses its noise and its shares or deviates from the protocol, unnoticed with ...'
     """
@@ -86,7 +90,8 @@ def party_assumption(group: Group, verify: Verify = "none", if_silent: str | Non
     `if_silent` says what it costs if the server deals no noise; None where a sentence does not count on its part.
 
     >>> party_assumption(Group.of(("bank", "insurer")))
-    'it colludes with no other keeper or owner (its own columns and its own noise it knows)'
+    'it colludes with no other keeper or owner (its own columns and its own noise it knows), and everybody runs the \
+protocol'
     >>> party_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
     'it colludes with no other keeper or owner (...); up to one member, itself included, may deviate from ...'
     """
@@ -97,15 +102,16 @@ def party_assumption(group: Group, verify: Verify = "none", if_silent: str | Non
 
 
 def coalition_assumption(group: Group) -> str:
-    """For what owners learn that pool what they know.
+    """For what owners learn that pool what they know. Nothing is stated where others deviate, whatever is checked.
 
     >>> coalition_assumption(Group.of(("bank", "insurer", "shop", "clinic")))
-    "it holds at most one keeper's shares (with 2 keepers it would recover every column)"
+    "it holds at most one keeper's shares (with 2 keepers it would recover every column), and everybody runs the \
+protocol"
     """
     t = group.threshold
     return (
         f"it holds at most {_count(t, 'keeper')}'{'s' if t == 1 else ''} shares (with {_count(t + 1, 'keeper')} it "
-        "would recover every column)"
+        f"would recover every column){UNCHECKED}"
     )
 
 
@@ -124,9 +130,12 @@ def _one_liar(group: Group, to: str = "") -> str:
 def _deviating(
     group: Group, verify: Verify, who: str = "member", *, owner: str | None = None, server: str | None = None
 ) -> str:
-    """Who may deviate; what it costs if an owner or the server deals no noise, None where that part may be missing."""
+    """Who may deviate, where nothing is checked nobody.
+
+    And what it costs if an owner or the server deals no noise, None where that part may be missing.
+    """
     if verify == "none":
-        return ""
+        return UNCHECKED
     but = [
         f" (if {dealer} deals no noise, {cost or 'nothing is stated'})"
         for dealer, cost in (("an owner", owner), ("the server", server))

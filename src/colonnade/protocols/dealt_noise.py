@@ -23,7 +23,6 @@ from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import (
     COARSE_BITS,
-    FINE_BITS,
     Approximated,
     DiscreteGaussian,
     Event,
@@ -36,18 +35,7 @@ from colonnade.runtime.group import Group
 Law = Literal["gaussian", "skellam"]
 LAWS: tuple[Law, ...] = ("gaussian", "skellam")
 
-LARGEST_COARSE_EPSILON = 8.0
-"""Above it draws are so fine that e^ε times their distance is nothing beside δ, also at the larger ε of a party."""
 _UNBEATEN = Fraction(1 << 20)
-
-
-def bits_for(epsilon: float) -> int:
-    """How near their law draws of a plan at this ε must be: within 2 to the minus so many.
-
-    >>> bits_for(1.0), bits_for(30.0)
-    (100, 1000)
-    """
-    return COARSE_BITS if epsilon <= LARGEST_COARSE_EPSILON else FINE_BITS
 
 
 @dataclass(frozen=True)
@@ -132,9 +120,12 @@ def least_noise(
     delta: float,
     drawn: Callable[[DealtNoise], object],
     laws: tuple[Law, ...] = LAWS,
+    bits: int = COARSE_BITS,
     digits: int = 6,
 ) -> DealtNoise:
     """Whichever law keeps the event within ε at δ with less variance; `drawn` refuses what no table can draw.
+
+    `bits` says how near their law discrete Gaussians are drawn; Skellam noise is always drawn to the same.
 
     Skellam noise is tried only where the discrete Gaussian needs less than 2²⁰. Its Rényi bound is at least that of
     normal noise of the same variance, which costs more than the few units that rounding takes from a larger one.
@@ -153,7 +144,7 @@ def least_noise(
     for law in laws:
         if noises and noises[0].variance >= _UNBEATEN:
             break
-        blank = DealtNoise(law, Fraction(1), bits_for(epsilon) if law == "gaussian" else COARSE_BITS)
+        blank = DealtNoise(law, Fraction(1), bits if law == "gaussian" else COARSE_BITS)
 
         def halved(mu: Fraction, blank: DealtNoise = blank) -> Event:
             return event(replace(blank, variance=2 * mu))

@@ -33,6 +33,7 @@ from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import PartyView
+from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.plans import Plan, Request, checked_delta
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
@@ -98,7 +99,7 @@ class ScoresPlan(Plan):
             return ()
         part = Repeated(PoissonBinomial(self.hiding, self.trials, self.beta), self.width)
         whole = Repeated(PoissonBinomial(self.hiding, self.trials, self.beta, self.hiding), self.width)
-        alone = "it colludes with nobody (its own term it knows)"
+        alone = f"it colludes with nobody (its own term it knows){UNCHECKED}"
         observer = PartyView(self.receiver)
         others = [owner for owner in self.group.owners if owner != self.receiver]
         return (

@@ -23,12 +23,12 @@ from colonnade.errors import LabelMismatch, PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
-from colonnade.privacy.events import Event
+from colonnade.privacy.events import COARSE_BITS, Event
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.phases import JointPhases, PhaseChange, Phases
 from colonnade.protocols.assumptions import known_to_party
-from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
+from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
 from colonnade.protocols.judging_heads import (
     FREQUENCIES,
     NUMBER_FREQUENCIES,
@@ -37,6 +37,7 @@ from colonnade.protocols.judging_heads import (
     number_heads,
 )
 from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.runtime.group import Group
@@ -63,6 +64,7 @@ class JudgePlan(SharedPlan):
     epsilon: float
     variance: Fraction
     harmonics: int = FREQUENCIES
+    bits: int = COARSE_BITS
 
     protocol = "judging"
     charged_as = "judgement"
@@ -157,7 +159,7 @@ class JudgePlan(SharedPlan):
 
     @property
     def _dealt(self) -> DealtNoise:
-        return DealtNoise(LAW, self.variance, bits_for(self.epsilon))
+        return DealtNoise(LAW, self.variance, self.bits)
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
@@ -272,6 +274,7 @@ class JudgeRequest(Request[JudgePlan]):
             float(self.epsilon),
             Fraction(1),
             NUMBER_FREQUENCIES if numbers else FREQUENCIES,
+            bits_for(self.epsilon),
             group=group,
             rows=rows,
             schemas=schemas,
@@ -310,8 +313,14 @@ class JudgeRequest(Request[JudgePlan]):
                 delta=delta,
                 drawn=lambda dealt: dealt.vector.part(group.whole),
                 laws=(LAW,),
+                bits=blank.bits,
             ).variance
 
-        plan = replace(blank, variance=max(noise(*what, most) for what, most in wanted))
-        _ = plan.field  # refuses here, before any data is touched, what could wrap around
-        return plan
+        plan = _drawable(replace(blank, variance=max(noise(*what, most) for what, most in wanted)))
+        return near_enough(plan, JudgePlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+
+
+def _drawable(plan: JudgePlan) -> JudgePlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    _ = plan.field
+    return plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 
 from colonnade.crypto.shares import Scheme, make_scheme
@@ -122,6 +122,14 @@ class SharedPlan(Plan):
             )
         return (*views, *self._colluding())
 
+    def accounted(self) -> Iterator[Event]:
+        """Everything that is to somebody: the views, what ledgers hold beside them, and what coalitions would learn."""
+        yield from (view.event for view in self.views)
+        replaced = self.all_replaced(self.group.tolerated)
+        if replaced is not None:
+            yield replaced
+        yield from (event for _, event in self._pooled())
+
     def check_stated(self) -> None:
         """Refuse a plan from which some observer would learn more than can be stated.
 
@@ -173,17 +181,23 @@ class SharedPlan(Plan):
         owners that keep no share any number, as long as one part stays unknown. Where so much noise is known that no ε
         can be stated, nothing is.
         """
+        return tuple(
+            View(Colluding(size), OthersPart(), event, coalition_assumption(self.group))
+            for size, event in self._pooled()
+            if self._can_be_stated(event)
+        )
+
+    def _pooled(self) -> Iterator[tuple[int, Event]]:
+        """For every size of a coalition that leaves noise, what is opened is to it."""
         group = self.group
         keeping = [owner for owner in group.owners if owner in group.keepers]
         most = min(
             len(group.owners) - 1, min(group.threshold, len(keeping)) + len(group.owners) - len(keeping)
         )
-        views = []
         for size in range(max(2, group.threshold), most + 1):
-            what = self.all_replaced(max(size, group.threshold))
-            if what is not None and self._can_be_stated(what):
-                views.append(View(Colluding(size), OthersPart(), what, coalition_assumption(group)))
-        return tuple(views)
+            event = self.all_replaced(max(size, group.threshold))
+            if event is not None:
+                yield size, event
 
     def _can_be_stated(self, event: Event) -> bool:
         try:

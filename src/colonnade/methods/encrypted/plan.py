@@ -56,7 +56,7 @@ FLOAT_DRIFT = 2.0**-6
 # A bounded mask is within 2^-80 of hiding; a draw of noise counts as 2^-100.
 _DRAWS_PER_MASK = 1 << (100 - SECURITY)
 _ASSUMPTION = (
-    "it follows the protocol in what it sends (whatever it decrypts, solves for or keeps is counted)"
+    "everybody follows the protocol in what it sends (whatever it decrypts, solves for or keeps is counted)"
 )
 
 

@@ -8,7 +8,7 @@ truncation is the δ that is printed; only where K − t = 1 is the whole drawn,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
@@ -50,6 +50,10 @@ class BlockNoise:
     def is_laplace(self) -> bool:
         """Whether it is the owners' alone, and its ε pure."""
         return self.law == "laplace"
+
+    def finer(self, bits: int) -> BlockNoise:
+        """The same noise drawn to so many bits; only discrete Gaussians can be."""
+        return replace(self, bits=bits) if self.law == "gaussian" else self
 
     @property
     def dealt(self) -> DealtNoise:
@@ -115,7 +119,14 @@ class BlockNoise:
 
 
 def calibrated(
-    law: Law, change: CoefficientChange, group: Group, *, entries: int, epsilon: float, delta: float
+    law: Law,
+    change: CoefficientChange,
+    group: Group,
+    *,
+    entries: int,
+    epsilon: float,
+    delta: float,
+    bits: int,
 ) -> BlockNoise:
     """The least noise of this law that keeps a block within ε, at δ = 0 or at this δ.
 
@@ -132,6 +143,7 @@ def calibrated(
         delta=delta,
         drawn=lambda noise: noise.vector.part(group.whole),
         laws=(law,),
+        bits=bits,
     )
     parameter = noise.variance / 2 if law == "skellam" else noise.variance
     return BlockNoise(law, parameter, noise.bits)
@@ -145,12 +157,15 @@ def least_noise(
     entries: int,
     epsilon: float,
     delta: float,
+    bits: int = COARSE_BITS,
 ) -> BlockNoise:
     """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice."""
     noises, refused = [], PlanError("no law of noise was named")
     for law in laws:
         try:
-            noises.append(calibrated(law, change, group, entries=entries, epsilon=epsilon, delta=delta))
+            noises.append(
+                calibrated(law, change, group, entries=entries, epsilon=epsilon, delta=delta, bits=bits)
+            )
         except PlanError as error:
             refused = error
     if not noises:

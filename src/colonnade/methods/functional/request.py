@@ -17,6 +17,7 @@ from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import Request, Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
@@ -160,20 +161,37 @@ def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
         events = [view.event for view in plan.views]
         events += [plan.event([owner]) for owner in plan.group.owners]
         plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))
-    _ = plan.field  # refuses here, before any data is touched, what could wrap around
+    plan = _drawable(plan)
+    return near_enough(plan, FunctionalPlan.accounted, _finer)
+
+
+def _finer(plan: FunctionalPlan, bits: int) -> FunctionalPlan:
+    """The same noise with finer draws, where it has a law that can be drawn so."""
+    return _drawable(replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises)))
+
+
+def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    _ = plan.field
     return plan
 
 
 def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
-    if not plan.epsilons:
-        entries = plan.dissection.coefficients
-        return (
-            least_noise(
-                laws, plan.change(), plan.group, entries=entries, epsilon=plan.epsilon, delta=plan.delta
-            ),
+    def least(block: Block | None, entries: int, epsilon: float, delta: float) -> BlockNoise:
+        return least_noise(
+            laws,
+            plan.change(block),
+            plan.group,
+            entries=entries,
+            epsilon=epsilon,
+            delta=delta,
+            bits=bits_for(plan.epsilon),
         )
+
+    if not plan.epsilons:
+        return (least(None, plan.dissection.coefficients, plan.epsilon, plan.delta),)
     share = plan.delta / len(plan.epsilons)
     return tuple(
-        least_noise(laws, plan.change(block), plan.group, entries=block.size, epsilon=epsilon, delta=share)
+        least(block, block.size, epsilon, share)
         for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=True)
     )

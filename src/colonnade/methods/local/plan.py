@@ -18,15 +18,17 @@ from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.numbers.field import FIELD63, check_fits
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, DiscreteGaussian, Event
+from colonnade.privacy.events import COARSE_BITS, Approximated, DiscreteGaussian, Event
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import root_up
+from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.plans import Plan, Request, Task, check_parties, checked_delta, lines_about
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.runtime.group import Group
 
-_SECRET = "no owner discloses the noise on its own columns"
+_SECRET = f"no owner discloses the noise on its own columns{UNCHECKED}"
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class LocalPlan(Plan):
     epsilon: float
     gamma: int
     sigma_squared: Fraction
+    bits: int = COARSE_BITS
 
     protocol = "local perturbation"
     charged_as = "perturbed rows"
@@ -75,12 +78,12 @@ class LocalPlan(Plan):
     @cached_property
     def noise(self) -> DiscreteGaussianNoise:
         """The noise of one entry, drawn by the owner of its column alone."""
-        return DiscreteGaussianNoise(self.sigma_squared)
+        return DiscreteGaussianNoise(self.sigma_squared, self.bits)
 
     def event(self, norm_squared: int) -> Event:
         """One record's integers move by at most the root of this, in L2: all else that is sent does not change."""
         leaf = DiscreteGaussian(root_up(norm_squared), self.sigma_squared)
-        return Approximated(leaf, draws=self.size)
+        return Approximated(leaf, draws=self.size, bits=self.bits)
 
     @cached_property
     def views(self) -> tuple[View, ...]:
@@ -103,8 +106,12 @@ class LocalPlan(Plan):
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
         """Beside the views: what a record replaced is to readers."""
-        replaced = self.event(4 * self.bound_of_all_but(None))
-        return (*lines_about(party, self.views), LedgerLine(Reader().name, REPLACE.name, replaced))
+        return (*lines_about(party, self.views), LedgerLine(Reader().name, REPLACE.name, self.replaced))
+
+    @property
+    def replaced(self) -> Event:
+        """What the perturbed rows are for a record replaced by any other."""
+        return self.event(4 * self.bound_of_all_but(None))
 
     @property
     def what(self) -> str:
@@ -145,6 +152,7 @@ class LocalRequest(Request[LocalPlan]):
             float(self.epsilon),
             self.gamma,
             Fraction(1),
+            bits_for(self.epsilon),
             group=group,
             rows=rows,
             schemas=schemas,
@@ -156,9 +164,17 @@ class LocalRequest(Request[LocalPlan]):
             epsilon=blank.epsilon,
             delta=delta,
         )
-        plan = replace(blank, sigma_squared=least)
-        reach = plan.gamma + 1 + plan.noise.support
-        check_fits(
-            FIELD63, rows=rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {plan.gamma}"
+        plan = _drawable(replace(blank, sigma_squared=least))
+        # Who replaces a record moves it farthest.
+        return near_enough(
+            plan, lambda plan: (plan.replaced,), lambda plan, bits: _drawable(replace(plan, bits=bits))
         )
-        return plan
+
+
+def _drawable(plan: LocalPlan) -> LocalPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    reach = plan.gamma + 1 + plan.noise.support
+    check_fits(
+        FIELD63, rows=plan.rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {plan.gamma}"
+    )
+    return plan

@@ -22,7 +22,7 @@ from colonnade.methods.margin.waves import Waves
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
-from colonnade.privacy.events import Composed, Event, MatrixChange, Repeated
+from colonnade.privacy.events import COARSE_BITS, Composed, Event, MatrixChange, Repeated
 from colonnade.privacy.sensitivity.gradient import VectorChange
 from colonnade.privacy.sensitivity.margin import (
     Slopes,
@@ -39,7 +39,7 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
+from colonnade.protocols.dealt_noise import DealtNoise, Law
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
@@ -97,6 +97,7 @@ class MarginPlan(SharedPlan, Layout):
     """Of the whole noise on an entry of a gradient: what is calibrated."""
     law: Law = "gaussian"
     verify: Verify = "none"
+    bits: int = COARSE_BITS
 
     protocol = "noisy margin descent"
     charged_as = "margin"
@@ -236,7 +237,7 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def _dealt(self) -> tuple[DealtNoise, DealtNoise]:
-        return self.noises(DealtNoise(self.law, self.variance, bits_for(self.epsilon)))
+        return self.noises(DealtNoise(self.law, self.variance, self.bits))
 
     @property
     def moments_variance(self) -> Fraction:

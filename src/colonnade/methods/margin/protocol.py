@@ -155,8 +155,8 @@ async def published_weights(
 ) -> Array:
     """The weights of a step, from the server, the same for all owners, who compare them before they deal.
 
-    Any weights are covered by the bound, and two told to two owners amount to one joint w; comparing them keeps the
-    model that is trained the one that is published (docs/proofs/margin.md).
+    Any weights are covered by the bound, and two told to two owners amount to one joint w; comparing them has all
+    owners deal at the same. What the server makes of the gradients and publishes is its word (docs/proofs/margin.md).
     """
     label, shape = f"weights {step}", (plan.size, plan.heads)
     if descent is not None:

@@ -19,6 +19,7 @@ from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise
 from colonnade.protocols.limits import check_memory, physical_memory
 from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
@@ -71,6 +72,7 @@ class MarginRequest(Request[MarginPlan]):
             variance=Fraction(1),
             # By default nothing: checks of every step cost more than two and a half times.
             verify=self.verify or "none",
+            bits=bits_for(self.epsilon),
             group=group,
             rows=rows,
             schemas=schemas,
@@ -90,17 +92,23 @@ class MarginRequest(Request[MarginPlan]):
             epsilon=plan.epsilon,
             delta=delta,
             drawn=drawn,
+            bits=plan.bits,
             digits=4,
         )
-        plan = replace(plan, variance=least.variance, law=least.law)
-        _ = plan.field  # refuses here, before any data is touched, what could wrap around
-        if plan.verify != "none" and plan.field != FIELD63:
-            raise FieldTooSmall(
-                f"verify = {plan.verify!r} was asked for; what is dealt is checked in a field of {FIELD63.bits} bits, "
-                f"and gradients between {len(group.owners)} owners need {plan.field.bits}. Write verify = 'none', or "
-                "take the method 'moments'."
-            )
-        return plan
+        plan = _drawable(replace(plan, variance=least.variance, law=least.law))
+        return near_enough(plan, MarginPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+
+
+def _drawable(plan: MarginPlan) -> MarginPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    field = plan.field
+    if plan.verify != "none" and field != FIELD63:
+        raise FieldTooSmall(
+            f"verify = {plan.verify!r} was asked for; what is dealt is checked in a field of {FIELD63.bits} bits, "
+            f"and gradients between {len(plan.group.owners)} owners need {field.bits}. Write verify = 'none', or "
+            "take the method 'moments'."
+        )
+    return plan
 
 
 def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:

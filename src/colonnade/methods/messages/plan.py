@@ -21,7 +21,7 @@ from colonnade.data.targets import Label
 from colonnade.methods.glm.interfaces import Loss, Penalty
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
-from colonnade.privacy.events import Approximated, Composed, Event, PerStep
+from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
@@ -67,6 +67,7 @@ class IntermediatePlan(ClippedPlan):
     clip: float | None
     seed: int
     variances: tuple[Fraction, ...] = ()
+    bits: int = COARSE_BITS
 
     protocol = "intermediate results"
     charged_as = "messages"
@@ -158,7 +159,7 @@ class IntermediatePlan(ClippedPlan):
     def noise(self) -> dict[str, DiscreteGaussianNoise]:
         """The noise of each owner's messages, in grid units; none without protection."""
         return {
-            owner: DiscreteGaussianNoise(variance)
+            owner: DiscreteGaussianNoise(variance, self.bits)
             for owner, variance in zip(self.senders, self.variances, strict=False)
         }
 
@@ -178,7 +179,9 @@ class IntermediatePlan(ClippedPlan):
     def event(self, owner: str) -> Event:
         """All messages of one owner, to whoever sees every message of the run and knows all other columns."""
         variance = self.variances[self.senders.index(owner)]
-        return run_of_messages(self.in_grid_units(owner), variance, draws=self.epochs * self.rows)
+        return run_of_messages(
+            self.in_grid_units(owner), variance, draws=self.epochs * self.rows, bits=self.bits
+        )
 
     def in_grid_units(self, owner: str) -> tuple[float, ...]:
         """Its sensitivities in grid units."""
@@ -259,9 +262,9 @@ class IntermediatePlan(ClippedPlan):
         return array_digest(public_permutation(self.rows, self.seed))
 
 
-def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int) -> Event:
+def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int, bits: int) -> Event:
     """So many steps of these sensitivities with noise of this variance, both in grid units."""
-    return Approximated(PerStep(steps, variance), draws=draws)
+    return Approximated(PerStep(steps, variance), draws=draws, bits=bits)
 
 
 def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigure]:

@@ -22,6 +22,7 @@ from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.messages import largest_step
 from colonnade.protocols.plans import Request, check_parties, checked_delta
+from colonnade.protocols.precision import bits_for, in_views, near_enough
 from colonnade.runtime.group import Group
 
 DEFAULT_STEP = 1.0
@@ -74,6 +75,7 @@ class IntermediateRequest(Request[IntermediatePlan]):
             stretch=float(self.stretch),
             clip=None,
             seed=self.seed,
+            bits=bits_for(self.epsilon),
         )
         try:
             plan = replace(plan, learning_rate=_step(self, plan))
@@ -98,19 +100,25 @@ class IntermediateRequest(Request[IntermediatePlan]):
                 # The active party's noise first: how long passive steps are depends on it.
                 for owner in plan.senders:
                     plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
-        _ = plan.noise  # refuses here, before any data is touched, what cannot be drawn
-        return plan
+        plan = _drawable(plan)
+        return near_enough(plan, in_views, lambda plan, bits: _drawable(replace(plan, bits=bits)))
 
     def to_data(self) -> dict[str, Any]:
         """The request as plain values, the loss by its name."""
         return {**super().to_data(), "loss": self.loss.name}
 
 
+def _drawable(plan: IntermediatePlan) -> IntermediatePlan:
+    """Refuses, before any data is touched, what cannot be drawn."""
+    _ = plan.noise
+    return plan
+
+
 def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:
     steps = plan.in_grid_units(owner)
     draws = plan.epochs * plan.rows
     return calibrate(
-        lambda variance: run_of_messages(steps, variance, draws=draws),
+        lambda variance: run_of_messages(steps, variance, draws=draws, bits=plan.bits),
         epsilon=plan.epsilon,
         delta=plan.delta,
     )

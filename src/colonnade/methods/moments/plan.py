@@ -21,7 +21,7 @@ from colonnade.data.quantizer import Rounding
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
-from colonnade.privacy.events import Event, MatrixChange
+from colonnade.privacy.events import COARSE_BITS, Event, MatrixChange
 from colonnade.privacy.sensitivity.conditional import (
     conditional_change_part_replaced,
     conditional_change_replace,
@@ -34,7 +34,7 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
+from colonnade.protocols.dealt_noise import DealtNoise, Law
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.plans import Task
 from colonnade.protocols.shared import block_rows
@@ -60,6 +60,7 @@ class MomentsPlan(SharedPlan, Layout):
     law: Law = "gaussian"
     verify: Verify = "none"
     conditional: bool = False
+    bits: int = COARSE_BITS
 
     protocol = "noisy moments"
     charged_as = "moments"
@@ -186,7 +187,7 @@ class MomentsPlan(SharedPlan, Layout):
     @property
     def dealt_noise(self) -> DealtNoise:
         """The law and the whole variance of the noise, and how fine it is drawn."""
-        return DealtNoise(self.law, 2 * self.mu, bits_for(self.epsilon))
+        return DealtNoise(self.law, 2 * self.mu, self.bits)
 
     @cached_property
     def noise(self) -> MatrixGaussianNoise | MatrixSkellamNoise:

@@ -20,6 +20,7 @@ from colonnade.protocols.plans import (
     check_parties,
     checked_delta,
 )
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
@@ -66,6 +67,7 @@ class MomentsRequest(Request[MomentsPlan]):
                 self.rounding,
                 law,
                 conditional=conditional,
+                bits=bits_for(epsilon),
                 group=group,
                 rows=rows,
                 schemas=schemas,
@@ -96,10 +98,12 @@ class MomentsRequest(Request[MomentsPlan]):
                 epsilon=epsilon,
                 delta=delta,
                 drawn=lambda noise: noise.matrix.part(group.whole),
+                bits=blank.bits,
             )
-            plan = plan_with(least.variance / 2, grid, least.law)
-            _ = plan.field  # refuses here, before any data is touched, what could wrap around
-            return plan
+            plan = _drawable(plan_with(least.variance / 2, grid, least.law))
+            return near_enough(
+                plan, MomentsPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
+            )
 
         try:
             plan = calibrated(gamma)
@@ -108,3 +112,9 @@ class MomentsRequest(Request[MomentsPlan]):
             raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
         plan.check_stated()
         return plan
+
+
+def _drawable(plan: MomentsPlan) -> MomentsPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    _ = plan.field
+    return plan

@@ -23,6 +23,7 @@ from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_cl
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, Observer, PartyView, Server
 from colonnade.privacy.sensitivity.matrix import root_up
+from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.plans import lines_about
 
 
@@ -36,8 +37,8 @@ def views_of(plan: EmbeddingsTerms) -> tuple[View, ...]:
         return ()
     holder = plan.receiver
     views: list[View] = []
-    role = f"it is {holder}, which holds the label and runs the fusion model, and it colludes with nobody"
-    alone = "it colludes with nobody (its own counts it knows)"
+    role = f"it is {holder}, which holds the label and runs the fusion model, and it colludes with nobody{UNCHECKED}"
+    alone = f"it colludes with nobody (its own counts it knows){UNCHECKED}"
     for observer, assumption in ((Server(), role), (PartyView(holder), alone)):
         views += _about_all(plan, observer, {holder}, assumption)
     if plan.learns_locally:
@@ -46,7 +47,9 @@ def views_of(plan: EmbeddingsTerms) -> tuple[View, ...]:
                 views += _about_all(plan, PartyView(party), {party}, alone)
     for members in plan.coalitions:
         if plan.learns_locally or holder in members:
-            views += _about_all(plan, Coalition(members), set(members), "it pools everything its members see")
+            views += _about_all(
+                plan, Coalition(members), set(members), f"it pools everything its members see{UNCHECKED}"
+            )
     return tuple(views)
 
 

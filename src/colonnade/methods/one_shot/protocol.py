@@ -25,13 +25,14 @@ from colonnade.ledger import LedgerLine
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Composed, DiscreteGaussian, Event
+from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, DiscreteGaussian, Event
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.plans import Request, Task, check_parties, checked_delta, lines_about
+from colonnade.protocols.precision import bits_for, in_views, near_enough
 from colonnade.protocols.session import SessionResult, from_start_to_end
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -49,6 +50,7 @@ class NoisyColumnsPlan(ClippedPlan):
     task: Task
     epsilon: float
     variances: tuple[Fraction, ...] = ()
+    bits: int = COARSE_BITS
 
     protocol = "noisy columns"
     charged_as = "columns"
@@ -56,7 +58,7 @@ class NoisyColumnsPlan(ClippedPlan):
 
     def noise(self, owner: str) -> DiscreteGaussianNoise:
         """The noise of an owner's entries, in units of 1/GAMMA."""
-        return DiscreteGaussianNoise(self.variances[self.passive.index(owner)])
+        return DiscreteGaussianNoise(self.variances[self.passive.index(owner)], self.bits)
 
     def sigma(self, owner: str) -> float:
         """The deviation of the noise in an entry, in the units of clipped rows."""
@@ -71,18 +73,18 @@ class NoisyColumnsPlan(ClippedPlan):
         # 2√B, upward, in integers.
         moved = math.isqrt(4 * self.clipped.norm_squared(owner) - 1) + 1
         entries = self.rows * self.clipped.encoders[owner].width
-        return Approximated(DiscreteGaussian(moved, variance), draws=entries)
+        return Approximated(DiscreteGaussian(moved, variance), draws=entries, bits=self.bits)
 
     @cached_property
     def views(self) -> tuple[View, ...]:
         """What the active party sees of the others; beside it nobody sees anything."""
         events = tuple(self.event(owner) for owner in self.passive)
         seen = events[0] if len(events) == 1 else Composed(events)
-        views = [View(PartyView(self.active), OthersPart(self.active), seen, "")]
+        views = [View(PartyView(self.active), OthersPart(self.active), seen, "the others run the protocol")]
         if len(events) > 1:
             for owner, event in zip(self.passive, events, strict=True):
                 rest = Coalition(tuple(other for other in self.group.owners if other != owner))
-                views.append(View(rest, PartOf(owner), event, ""))
+                views.append(View(rest, PartOf(owner), event, f"{owner} runs the protocol"))
         return tuple(views)
 
     @property
@@ -134,6 +136,7 @@ class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
         plan = NoisyColumnsPlan(
             self.task,
             float(self.epsilon),
+            bits=bits_for(self.epsilon),
             stretch=float(self.stretch),
             group=group,
             rows=rows,
@@ -146,7 +149,8 @@ class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
                 lambda variance: plan.event_under(owner, variance), epsilon=plan.epsilon, delta=plan.delta
             )
 
-        return replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
+        plan = replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
+        return near_enough(plan, in_views, lambda plan, bits: replace(plan, bits=bits))
 
 
 @dataclass(frozen=True, eq=False)

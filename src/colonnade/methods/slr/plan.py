@@ -22,10 +22,10 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
-from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated
+from colonnade.privacy.events import COARSE_BITS, Approximated, Event, PoissonSampled, Repeated
 from colonnade.privacy.sensitivity.gradient import GradientShape, fused_replace, fused_zero_out
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
+from colonnade.protocols.dealt_noise import DealtNoise, Law
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
@@ -113,6 +113,7 @@ class GradientPlan(SharedPlan, Layout):
     mu: Fraction
     law: Law = "gaussian"
     verify: Verify = "none"
+    bits: int = COARSE_BITS
 
     protocol = "noisy gradient"
     charged_as = "gradients"
@@ -192,7 +193,7 @@ class GradientPlan(SharedPlan, Layout):
     @property
     def dealt_noise(self) -> DealtNoise:
         """The law and the whole variance of the noise of a step, and how fine it is drawn."""
-        return DealtNoise(self.law, 2 * self.mu, bits_for(self.epsilon))
+        return DealtNoise(self.law, 2 * self.mu, self.bits)
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise | SkellamNoise:

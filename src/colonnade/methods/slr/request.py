@@ -17,9 +17,10 @@ from colonnade.privacy.events import FINE_BITS
 from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
 from colonnade.privacy.sensitivity.gradient import VectorChange, fused_zero_out
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, bits_for, least_noise
+from colonnade.protocols.dealt_noise import DealtNoise, least_noise
 from colonnade.protocols.limits import gamma_advice
 from colonnade.protocols.plans import Request, check_keepers, check_parties, check_two_classes, checked_delta
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
@@ -55,6 +56,7 @@ class GradientRequest(Request[GradientPlan]):
             self.rounding,
             self.schedule,
             mu=Fraction(1),
+            bits=bits_for(self.epsilon),
             group=group,
             rows=rows,
             schemas=schemas,
@@ -93,8 +95,13 @@ class GradientRequest(Request[GradientPlan]):
 def _calibrated(plan: GradientPlan) -> GradientPlan:
     """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
     noise = _least_noise(plan)
-    noise.vector.part(plan.group.whole)  # refuses what no table can draw
-    plan = replace(plan, mu=noise.variance / 2, law=noise.law)
+    plan = _drawable(replace(plan, mu=noise.variance / 2, law=noise.law))
+    return near_enough(plan, GradientPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+
+
+def _drawable(plan: GradientPlan) -> GradientPlan:
+    """Refuses what no table can draw, and rows that cannot be checked in the field of what is opened."""
+    plan.noise.part(plan.group.whole)
     if plan.verify != "none" and plan.field != FIELD63:
         raise FieldTooSmall(
             f"verify = {plan.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
@@ -105,8 +112,8 @@ def _calibrated(plan: GradientPlan) -> GradientPlan:
 
 def _least_noise(plan: GradientPlan) -> DealtNoise:
     """On a fine grid what rounding takes of the variance is nothing, and the noise grows with the sensitivity alone."""
-    change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, bits_for(plan.epsilon))
-    fine = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta)
+    change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, plan.bits)
+    fine = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta, plan.bits)
     scaled = fine.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]
     if scaled >= _FINE:
         return replace(fine, variance=Fraction(math.ceil(scaled)))
@@ -115,13 +122,14 @@ def _least_noise(plan: GradientPlan) -> DealtNoise:
         epsilon=plan.epsilon,
         delta=plan.delta,
         drawn=lambda noise: noise.vector.part(plan.group.whole),
+        bits=plan.bits,
         digits=4,
     )
 
 
 @lru_cache(maxsize=256)
 def _on_fine_grid(
-    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float
+    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float, bits: int
 ) -> DealtNoise:
     # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
     change = VectorChange(_FINE, Fraction(_FINE))
@@ -131,5 +139,6 @@ def _on_fine_grid(
         delta=delta,
         drawn=lambda _noise: None,
         laws=("gaussian",),
+        bits=bits,
         digits=4,
     )
