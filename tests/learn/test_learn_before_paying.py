@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
+import warnings
+from typing import Any
 
-from colonnade import PCA, Federation, Schema, Table
-from colonnade.errors import DataError, InputError
+import pytest
+from learn_releases import Shoppers
+
+from colonnade import (
+    PCA,
+    Federation,
+    GammaRegression,
+    LinearRegression,
+    LogisticRegression,
+    NeuralClassifier,
+    NeuralRegressor,
+    PoissonRegression,
+    Schema,
+    SupportVectorClassifier,
+    Table,
+)
+from colonnade.errors import DataError, DeltaTooLarge, InputError
 
 
 def federation(age: list[float]) -> Federation:
@@ -23,6 +39,41 @@ def test_more_components_than_features_are_refused_before_a_release_is_paid_for(
     with pytest.raises(InputError, match="n_components = 3, but there are 2 features"):
         PCA(n_components=3, epsilon=1.0, delta=1e-5).fit(parties)
     assert [entry.kind for entry in parties.ledgers["bank"].entries()] == ["opened", "budget"]
+
+
+SHORT = {"epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("learner", "kind", "chosen"),
+    [
+        (LogisticRegression, "two", {"method": "moments"}),
+        (LogisticRegression, "two", {}),
+        (LinearRegression, "real", {"method": "moments"}),
+        (PCA, "none", {"method": "moments"}),
+        (SupportVectorClassifier, "two", {"options": SHORT}),
+        (PoissonRegression, "count", {"options": SHORT}),
+        (GammaRegression, "cost", {"options": SHORT}),
+        (NeuralClassifier, "two", {"embedding": 1, "epochs": 1}),
+        (NeuralRegressor, "real", {"embedding": 1, "epochs": 1}),
+    ],
+)
+def test_what_is_advised_of_a_large_delta_can_be_given_to_every_estimator(
+    learner: Any, kind: str, chosen: dict[str, Any]
+) -> None:
+    if learner.__name__.startswith("Neural"):
+        pytest.importorskip("torch")
+    asked = {"epsilon": 20.0, "delta": 0.05, **chosen}
+    people = Shoppers(60).federation(kind)
+    with pytest.raises(DeltaTooLarge, match=r"or say accepted_delta = 0\.05 if you mean it"):
+        learner(**asked).fit(people)
+    for ledger in people.ledgers.values():
+        ledger.set_budget(people.datasets.get(ledger.party, "d"), "*", "*", epsilon=900.0, delta=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = learner(**asked, accepted_delta=0.05).fit(people)
+    assert fitted.privacy_ and all(item.delta == 0.05 for item in fitted.privacy_)
+    assert learner(**asked, accepted_delta=0.05).get_params()["accepted_delta"] == 0.05
 
 
 def test_a_run_that_stopped_says_at_which_party_and_after_which_step() -> None:

@@ -14,13 +14,17 @@ from typed import untyped
 
 from colonnade.crypto.packing import Fields
 from colonnade.errors import PlanError
+from colonnade.methods.encrypted.method import METHOD
 from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, Approximation, coefficients
+from colonnade.methods.method import TrainingSpec
+from colonnade.methods.table import checked_options
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import SystemRandomness
+from colonnade.runtime.group import Group
 
 TWO = {"a": 2, "b": 3}
 
@@ -52,6 +56,23 @@ TWO = {"a": 2, "b": 3}
 def test_what_a_plan_refuses(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(PlanError, match=said):
         plan_of(TWO, 20, **changes)
+
+
+@pytest.mark.parametrize("encoding", ["linear", "circle"])
+@pytest.mark.parametrize(
+    ("defence", "approximation"),
+    [("sound", "taylor"), ("paper", "taylor"), *(("none", approximation) for approximation in SLOPES)],
+)
+def test_every_approximation_can_be_planned_with_its_own_defaults(
+    defence: str, approximation: str, encoding: str
+) -> None:
+    chosen = {"defence": defence, "approximation": approximation, "encoding": encoding}
+    asked = TrainingSpec("classification", 1.0, options=checked_options(METHOD, chosen))
+    tables = tables_of(TWO, 20)
+    planned = METHOD.request(asked, "auto", tuple(TWO)).plan(
+        Group.of(tuple(TWO), active="a"), tuple(table.public() for table in tables), 20
+    )
+    assert planned.request.approximation == approximation
 
 
 def test_keys_are_of_2048_bits_or_more() -> None:

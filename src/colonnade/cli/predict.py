@@ -132,7 +132,9 @@ def _between_parties(
     federation = federation_of(agreed, party_files(agreed, given))
     with progress(not quiet) as advance:
         federation.progress = advance
-        return score_job(stored, federation, epsilon=epsilon, delta=agreed.delta)
+        return score_job(
+            stored, federation, epsilon=epsilon, delta=agreed.delta, accepted_delta=agreed.accepted_delta
+        )
 
 
 def _write(path: Path, scores: Scores) -> None:

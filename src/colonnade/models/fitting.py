@@ -57,6 +57,7 @@ def obtain(
     task: Task,
     epsilon: float,
     delta: float,
+    accepted_delta: float | None = None,
     method: str = "moments",
     options: Mapping[str, Any] | None = None,
     loss: str = "",
@@ -90,7 +91,9 @@ def obtain(
     if isinstance(source, Federation):
         # Features are coded as the first label asks, whichever is learnt.
         coded: Task = TASKS[labels[0].kind] if len(labels) > 1 else task
-        result = train_with(source, method, TrainingSpec(coded, epsilon, delta, options=asked))
+        result = train_with(
+            source, method, TrainingSpec(coded, epsilon, delta, accepted_delta, options=asked)
+        )
         return result if isinstance(result, MomentRelease) else linear_of(result, task=task, loss=loss)
     if method != "moments":
         raise InputError(f"method = {method!r} needs a Federation; {type(source).__name__} only has moments.")

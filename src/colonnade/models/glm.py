@@ -39,10 +39,12 @@ class _ByMessages(Saved, Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
+        accepted_delta: float | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.accepted_delta = accepted_delta
         self.options = options
 
     def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
@@ -55,7 +57,8 @@ class _ByMessages(Saved, Estimator):
             if "loss" in given:
                 raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
             form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
-            trained: object = METHOD.train(source, TrainingSpec(task, self.epsilon, self.delta, options=form))
+            asked = TrainingSpec(task, self.epsilon, self.delta, self.accepted_delta, options=form)
+            trained: object = METHOD.train(source, asked)
         else:
             trained = source
         if not isinstance(trained, TrainedModel):
@@ -88,6 +91,8 @@ class PoissonRegression(_LogLink):
     ----------
     epsilon, delta
         The price of the run for each party's part of a record, against the others; None: a δ for the number of rows.
+    accepted_delta
+        δ once more, where it is not below one over the number of rows and is meant to be.
     options
         How the descent goes (`colonnade.methods.messages.method.IntermediateOptions`).
 

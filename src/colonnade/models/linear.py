@@ -33,6 +33,8 @@ class LinearRegression(Saved, Regressor):
     epsilon, delta
         The price of a release, for the server and for readers. Used only when fitting from a federation; a
         release that exists is fitted at no further cost.
+    accepted_delta
+        δ once more, where it is not below one over the number of rows and is meant to be.
     floor
         Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
         min(2√d, 12) (`default_floor`).
@@ -71,6 +73,7 @@ class LinearRegression(Saved, Regressor):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
+        accepted_delta: float | None = None,
         floor: float | None = None,
         ridge: float = 0.0,
         unbias: bool = True,
@@ -80,6 +83,7 @@ class LinearRegression(Saved, Regressor):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.accepted_delta = accepted_delta
         self.floor = floor
         self.ridge = ridge
         self.unbias = unbias
@@ -101,6 +105,7 @@ class LinearRegression(Saved, Regressor):
             task="regression",
             epsilon=self.epsilon,
             delta=self.delta,
+            accepted_delta=self.accepted_delta,
             method=self.method,
             options=self.options,
             label=self.label,

@@ -42,6 +42,8 @@ class LogisticRegression(Saved, Classifier):
     epsilon, delta
         The price of a release, for the server and for readers. Used only when fitting from a federation; a
         release that exists is fitted at no further cost.
+    accepted_delta
+        δ once more, where it is not below one over the number of rows and is meant to be.
     floor
         Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
         min(2√d, 12) (`default_floor`).
@@ -95,6 +97,7 @@ class LogisticRegression(Saved, Classifier):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
+        accepted_delta: float | None = None,
         floor: float | None = None,
         ridge: float = 0.0,
         threshold: float = 0.5,
@@ -108,6 +111,7 @@ class LogisticRegression(Saved, Classifier):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.accepted_delta = accepted_delta
         self.floor = floor
         self.ridge = ridge
         self.threshold = threshold
@@ -133,6 +137,7 @@ class LogisticRegression(Saved, Classifier):
             task="classification",
             epsilon=self.epsilon,
             delta=self.delta,
+            accepted_delta=self.accepted_delta,
             method=method,
             options=self.options,
             label=self.label,

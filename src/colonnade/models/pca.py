@@ -46,6 +46,8 @@ class PCA(Saved, Estimator):
     epsilon, delta
         The price of a release, for the server and for readers. Used only when fitting from a federation; a
         release that exists is fitted at no further cost.
+    accepted_delta
+        δ once more, where it is not below one over the number of rows and is meant to be.
     method, options
         How to make the release (`colonnade.methods.table`), and what that method lets one choose.
 
@@ -75,6 +77,7 @@ class PCA(Saved, Estimator):
         centre: bool = True,
         epsilon: float = 1.0,
         delta: float = 1e-5,
+        accepted_delta: float | None = None,
         method: str = "moments",
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -82,6 +85,7 @@ class PCA(Saved, Estimator):
         self.centre = centre
         self.epsilon = epsilon
         self.delta = delta
+        self.accepted_delta = accepted_delta
         self.method = method
         self.options = options
 
@@ -103,6 +107,7 @@ class PCA(Saved, Estimator):
             task="pca",
             epsilon=self.epsilon,
             delta=self.delta,
+            accepted_delta=self.accepted_delta,
             method=self.method,
             options=self.options,
         )

@@ -173,12 +173,19 @@ def _usable(
 
 
 def score_job(
-    stored: Stored, federation: Federation, *, epsilon: float | None = None, delta: float | None = None
+    stored: Stored,
+    federation: Federation,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
 ) -> Scores:
     """Scores of the people of a federation; only the active party, or else the first one, sees them."""
     any_part = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
     if isinstance(any_part, NetworkFile):
-        return _score_by_network(stored, any_part, federation, epsilon=epsilon, delta=delta)
+        return _score_by_network(
+            stored, any_part, federation, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
+        )
     model = stored.whole if isinstance(stored.whole, ModelFile) else _joined(stored.parts)
     if stored.whole is None and not federation.public:
         raise PlanError(SPLIT.format(method=any_part.method))
@@ -200,6 +207,7 @@ def score_job(
         weights="released" if stored.whole is not None else "public",
         epsilon=epsilon,
         delta=delta,
+        accepted_delta=accepted_delta,
         alignment=federation.alignment,
     )
     scored = score_jointly(
@@ -291,12 +299,20 @@ def scores_csv(scores: Scores) -> str:
 
 
 def _score_by_network(
-    stored: Stored, first: NetworkFile, federation: Federation, *, epsilon: float | None, delta: float | None
+    stored: Stored,
+    first: NetworkFile,
+    federation: Federation,
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    accepted_delta: float | None,
 ) -> Scores:
     """Each party embeds its own people with its own part; the label holder reads the sums with the fusion model."""
     network = network_of(stored, first)
     known = stored.people if stored.people or is_remembered(first.run, federation) else None
-    scored = network.score_people(federation, trained_on=known, epsilon=epsilon, delta=delta)
+    scored = network.score_people(
+        federation, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
+    )
     plan = scored.run.plan
     return network_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
 

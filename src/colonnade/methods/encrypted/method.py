@@ -47,12 +47,10 @@ NOTES: dict[Defence, str] = {
 }
 
 Positive = Annotated[float, Field(gt=0)]
-# A paper's formula takes steps of at most 1.
-_RATES: dict[Defence, float] = {"sound": 2.0, "paper": 1.0, "none": 2.0}
 
 
 class EncryptedOptions(Form):
-    """How the descent goes. Left out, `batch` is 256 or all rows, and `learning_rate` 2, in paper mode 1."""
+    """How the descent goes. Left out, `batch` is 256 or all rows, and `learning_rate` 2, or 1: see `_default_rate`."""
 
     approximation: Approximation = "taylor"
     initialisation: Initialisation = "zero"
@@ -63,6 +61,11 @@ class EncryptedOptions(Form):
     encoding: Literal["linear", "circle"] = "linear"
     key_bits: int = min(KEY_BITS)
     defence: Defence = "sound"
+
+
+def _default_rate(options: EncryptedOptions) -> float:
+    # A paper's formula takes steps of at most 1; piecewise ones grow apart from just below 2.
+    return 1.0 if options.defence == "paper" or options.approximation == "piecewise" else 2.0
 
 
 def request(asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] = ()) -> EncryptedRequest:
@@ -79,7 +82,7 @@ def request(asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] =
         initialisation=options.initialisation,
         epochs=options.epochs,
         batch=options.batch,
-        learning_rate=options.learning_rate or _RATES[options.defence],
+        learning_rate=options.learning_rate or _default_rate(options),
         defence=options.defence,
         radius=options.radius,
         encoding=encoding,

@@ -199,7 +199,12 @@ class _Neural(Estimator):
         return self.run_.name if self.run_ is not None else ""
 
     def joint_scores(
-        self, people: Federation, *, epsilon: float | None = None, delta: float | None = None
+        self,
+        people: Federation,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        accepted_delta: float | None = None,
     ) -> JointScores:
         """Scores of people whose columns lie with the same parties; only the label holder sees them.
 
@@ -209,7 +214,9 @@ class _Neural(Estimator):
         """
         self._fitted()
         known = None if self.run_ is None else trained_people(self.run_)
-        return self.network_.score_people(people, trained_on=known, epsilon=epsilon, delta=delta)
+        return self.network_.score_people(
+            people, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
+        )
 
     def _fitted(self) -> None:
         if not hasattr(self, "network_"):

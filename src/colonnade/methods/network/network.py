@@ -74,6 +74,7 @@ class Network:
         trained_on: Mapping[str, TrainingMembership] | None,
         epsilon: float | None = None,
         delta: float | None = None,
+        accepted_delta: float | None = None,
     ) -> JointScores:
         """Scores of people whose columns lie with the parties; only the label holder sees them.
 
@@ -103,6 +104,7 @@ class Network:
             weights="private" if self.design.regime == "private-local" else "public",
             epsilon=epsilon,
             delta=delta,
+            accepted_delta=accepted_delta,
             alignment=people.alignment,
         )
         scored = score_jointly(people, request, self.terms(), trained_on=trained_on)

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.table import Table
 from colonnade.data.targets import Label
 from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
 from colonnade.methods.glm.interfaces import Loss
@@ -44,7 +43,6 @@ from colonnade.methods.one_shot.protocol import (
 )
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
-from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program
 
 Array = NDArray[np.float64]
@@ -65,20 +63,13 @@ class OneShotOptions(GlmOptions):
 def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
     """What the parties compare."""
     options = options_of(asked, OneShotOptions)
-    chosen_loss(asked, options)
-    return NoisyColumnsRequest(asked.task, stretch=options.stretch, **asked.target(alignment))
+    loss = chosen_loss(asked, options)
+    return NoisyColumnsRequest(asked.task, loss=loss.name, stretch=options.stretch, **asked.target(alignment))
 
 
-def session(asked: TrainingSpec) -> Program:
-    """What each party runs; a label that does not fit the loss is found before anything is sent."""
-    loss = chosen_loss(asked, options_of(asked, OneShotOptions))
-
-    async def checked(party: Party, table: Table | None, request: NoisyColumnsRequest) -> NoisyColumns:
-        if table is not None and table.schema.label is not None:
-            loss.check(table.schema.label)
-        return await noisy_columns_session(party, table, request)
-
-    return checked
+def session(_asked: TrainingSpec) -> Program:
+    """What each party runs."""
+    return noisy_columns_session
 
 
 def model(asked: TrainingSpec, results: Mapping[str, NoisyColumns]) -> TrainedModel:

@@ -22,6 +22,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, PlanError
 from colonnade.ledger import LedgerLine
+from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
@@ -119,10 +120,14 @@ class NoisyColumnsPlan(ClippedPlan):
 
 @dataclass(frozen=True)
 class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are."""
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    `loss` is the name of what the active party fits, the task's own if it is empty: its label must be one for it.
+    """
 
     task: Task
     epsilon: float
+    loss: str = ""
     stretch: float = 3.0
 
     method = "one-shot"
@@ -131,6 +136,9 @@ class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
         """The plan with the least noise that keeps ε for each passive party's part of a record."""
         delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
         check_parties(group, schemas, self.task)
+        for schema in schemas:
+            if schema.label is not None:
+                LOSSES[self.loss or DEFAULT_LOSS[self.task]].check(schema.label)
         if not (math.isfinite(self.stretch) and self.stretch > 0):
             raise PlanError(f"stretch = {self.stretch:g} is not a finite number above 0.")
         plan = NoisyColumnsPlan(
