@@ -1,4 +1,4 @@
-"""`colonnade train` killed at random instants: every ledger verifies, none under-counts, every paid release is found.
+"""`colonnade train` killed at random instants: ledgers verify, none under-counts, charges and paid releases are found.
 
     python -m reproduction.kills --kills 1000 --folder build/kills
 
@@ -179,12 +179,16 @@ def hold_laws(folder: Path, *, ended: bool) -> str:
         raise Broken(f"{opened[0]} holds a release that {charges} does not count")
     if ended and not (whole / "facts.json").is_file():
         raise Broken(f"the run ended well, and {whole} is not whole")
+    listed = {}
+    if (folder / RUN.parent).is_dir():
+        listed = {Path(line["run"]).name: line["state"] for line in asked(folder, "runs", "runs")["runs"]}
     if not opened:
         again(folder)
+        if any(charges.values()) and listed.get(RUN.name) != "failed":
+            raise Broken(f"{charges} were charged, and `runs` lists {listed}")
         return "charged" if any(charges.values()) else "nothing"
     if (whole / "facts.json").is_file() and not (whole / "paid.json").exists():
         return "whole"
-    listed = {Path(line["run"]).name: line["state"] for line in asked(folder, "runs", "runs")["runs"]}
     if listed.get(RUN.name) not in ("unfinished", "failed"):
         raise Broken(f"{opened[0]} holds a release, and `runs` lists {listed}")
     if not (opened[0] / "paid.json").exists():

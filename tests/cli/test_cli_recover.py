@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from cli_project import Project, one_object, train
 import colonnade.cli.train
 from colonnade.cli.app import run
 from colonnade.cli.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
+from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
 from colonnade.scoring.score import Stored
 
@@ -80,6 +82,55 @@ def test_a_killed_run_is_listed_kept_and_finished(
     capsys.readouterr()
     assert run(["recover", "first"]) == INPUT
     assert "there is nothing to recover" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("charges", [0, 1, 2])
+def test_a_run_that_is_killed_between_its_charge_and_what_it_keeps_is_listed(
+    project: Project, charges: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As twelve charges that ledgers have, and of which ten were listed."""
+    charge = Ledger.charge
+    made: list[object] = []
+
+    def killing(ledger: Ledger, *arguments: Any, **named: Any) -> Any:
+        if ledger.path is not None and len(made) == charges:
+            os.kill(os.getpid(), signal.SIGKILL)
+        receipt = charge(ledger, *arguments, **named)
+        made.extend([receipt] * (ledger.path is not None))
+        return receipt
+
+    process = os.fork()
+    if process == 0:
+        monkeypatch.setattr(Ledger, "charge", killing)
+        # Where every ledger is charged, the end of the run is what is killed.
+        monkeypatch.setattr(
+            "colonnade.report.run_folder.keep_opened", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        )
+        train(project, "--output", "runs/first")
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert sum(project.charges(party) for party in ("bank", "insurer")) == charges
+    assert run(["runs", "runs", "--json"]) == 0
+    listed = one_object(capsys.readouterr().out)["runs"]
+    assert [(one["run"], one["state"], one["epsilon"]) for one in listed] == [
+        ("runs/first", "failed", 1.0)
+    ] * bool(charges)
+    # The next run of that name takes nothing of it away.
+    assert train(project, "--output", "runs/first") == INPUT
+    assert "`colonnade recover runs/first`" in capsys.readouterr().err
+    assert run(["recover", "first"]) == 0
+    said = capsys.readouterr().out
+    assert not draft_of(project.path("runs/first")).exists()
+    if not charges:
+        assert "before any ledger was charged" in said and train(project, "--output", "runs/first") == 0
+        return
+    assert "Its process was killed after it was charged" in said
+    assert names(project.path("runs/first")) == {"failed.json"}
+    assert run(["show", "runs/first"]) == 0 and said.splitlines()[0] in capsys.readouterr().out
+    assert run(["runs", "runs", "--json"]) == 0
+    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    assert (listed["run"], listed["state"]) == ("runs/first", "failed")
+    assert sum(project.charges(party) for party in ("bank", "insurer")) == charges
 
 
 def test_what_is_recovered_says_what_the_run_would_have_said(

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from certificates import Root
 from fences import FENCE, ROOT, says
+from followed import note
 from kits import make_kit
 from test_two_organisations_page import FINGERPRINT, PAGE, Stage
 
@@ -80,6 +81,7 @@ def test_every_command_of_the_runbook_does_what_the_page_says(tmp_path: Path) ->
             )
             printed, compared = "", compared + 1
     assert (ran, compared) == (16, 6)
+    note(Path(__file__).name)
 
 
 def test_the_image_runs_as_nobody_in_particular_and_members_have_read_only_roots() -> None:

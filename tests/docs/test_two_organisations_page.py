@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from certificates import Root
 from fences import FENCE, ROOT, says
+from followed import note
 from kits import make_kit
 
 from colonnade.cli.federation.party_requests import _say as say_request
@@ -206,3 +207,4 @@ def test_two_organisations_train_by_following_the_page(tmp_path: Path) -> None:
     left = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in left
     assert (tmp_path / "bank" / "bank" / "kit" / "runs" / stage.job / "release.npz").exists()
+    note(Path(__file__).name)

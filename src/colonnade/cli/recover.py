@@ -8,8 +8,10 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON, VERBOSE
-from colonnade.cli.runs.failures import FAILED
+from colonnade.cli.runs.begun import put_away
+from colonnade.cli.runs.failures import FAILED, failure_text
 from colonnade.cli.runs.folders import (
+    BEGUN,
     MODELS,
     RESERVE,
     draft_of,
@@ -42,6 +44,10 @@ def recover(
     """Finish a run that was stopped after its release was paid for."""
     from colonnade.report.run_folder import REPORT
 
+    for name in (run, RUNS / run):
+        if name.name and (killed := put_away(name)) is not None:
+            _say_killed(*killed, as_json=as_json)
+            return
     place, facts = recovered(run)
     if facts is None:
         kept = sorted(str(path) for path in (place / MODELS).iterdir())
@@ -59,6 +65,21 @@ def recover(
     say(f"{run_text(facts, width=width(), verbose=verbose)}\n\nReport: {facts['report']}")
 
 
+def _say_killed(place: Path, facts: dict[str, Any], *, as_json: bool) -> None:
+    """What is known of a run that was killed when it was being charged: what that cost, and that nothing is left."""
+    if as_json:
+        say_json(facts)
+    elif facts["charged"]:
+        say(
+            f"{failure_text(facts, width=width())}\n\nNothing was kept that could be recovered. The record is in "
+            f"{place}."
+        )
+    else:
+        say(
+            f"The run that was to be {place} was killed before any ledger was charged. Nothing is left of it."
+        )
+
+
 recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"
 
 
@@ -72,7 +93,8 @@ def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
         compared = (place / MODELS).is_dir()
         facts = {} if compared else recover_run(place)
-        (place / FAILED).unlink(missing_ok=True)
+        for name in (FAILED, BEGUN):
+            (place / name).unlink(missing_ok=True)
         if place.name.startswith("."):
             (place / RESERVE).unlink(missing_ok=True)
             name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
+from colonnade.cli.runs.begun import note_begun
 from colonnade.cli.runs.failures import charged_text, failure_facts, keep_failure
 from colonnade.cli.runs.folders import Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.screen import progress, say, say_json, width
@@ -106,6 +107,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                 if not federation.public:
                     federation.asks = worth_training(job)
                 federation.opened = partial(_keep_paid, folder, job, federation)
+                federation.begins = partial(note_begun, folder, job, federation)
                 result = result_for(job, federation)
             run = federation.runs[-1]
             with progress(not quiet) as advance:

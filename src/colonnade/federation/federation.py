@@ -163,6 +163,7 @@ class Federation(NoRows):
         self.logged = False
         # Told of a run as soon as its result is here, before anything that takes time.
         self.opened: Callable[[Run[Any]], None] = lambda _run: None
+        self.begins: Callable[[str], None] = lambda _run: None
         self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
         self._noise_seed = noise_seed
@@ -312,7 +313,7 @@ class Federation(NoRows):
                 table=self.tables.get(member),
                 dataset=self.datasets.get(member, member),
                 shown_ids=self.shown_ids.get(member),
-                remembers=remembering(self.ledgers[member], self.datasets[member])
+                remembers=remembering(self.ledgers[member], self.datasets[member], then=self.begins)
                 if trains and member in self.tables
                 else None,
                 part=(parts or {}).get(member),
@@ -359,8 +360,13 @@ class Site:
     public: bool = False
 
 
-def remembering(ledger: Ledger, dataset: str) -> Callable[[AlignedTable, str], None] | None:
-    """What adds the people of a run to the list of a data set beside its ledger; None for a ledger without a file."""
+def remembering(
+    ledger: Ledger, dataset: str, *, then: Callable[[str], None] = lambda _run: None
+) -> Callable[[AlignedTable, str], None] | None:
+    """What adds the people of a run to the list of a data set beside its ledger; None for a ledger without a file.
+
+    `then` is called with the name of the run: what follows is the charge.
+    """
     path = ledger.path
     if path is None:
         return None
@@ -373,6 +379,7 @@ def remembering(ledger: Ledger, dataset: str) -> Callable[[AlignedTable, str], N
                 f"the people of this run cannot be remembered beside {path} ({error.strerror or error}), so that exact "
                 "scores of them could not be refused. Nothing was charged. Make room, or give write permission there."
             ) from None
+        then(run)
 
     return remembers
 

@@ -83,6 +83,8 @@ def where_text(facts: dict[str, Any]) -> str:
     "bank stopped it after step 'columns': it timed out."
     """
     stopped = facts["stopped"]
+    if stopped.get("kind") == "Killed":
+        return "Its process was killed after it was charged, before anything that it opened was kept."
     party, reached = stopped["party"], stopped["reached"]
     reason = stopped["reason"].rstrip(".")
     if party is not None:

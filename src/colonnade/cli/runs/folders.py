@@ -15,6 +15,8 @@ from types import FrameType
 from colonnade.errors import CannotWrite, InputError, NameTaken
 
 RESERVE = "reserve"
+BEGUN = "begun.json"
+"""What a run notes of itself before it is charged (`colonnade.cli.runs.begun`)."""
 MODELS = "models"
 """Where a comparison keeps what each of its trainings was charged for."""
 # What a run keeps as soon as it is opened: drafts that hold it are never removed.
@@ -55,6 +57,7 @@ class Folder:
     def finish(self) -> Path:
         """Give the folder its name; if something else took it meanwhile, the next free one."""
         self.free_reserve()
+        (self.draft / BEGUN).unlink(missing_ok=True)
         self.name = free_name(self.name)
         self.draft.rename(self.name)
         return self.name
@@ -256,6 +259,12 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
                 raise NameTaken(
                     f"--output: a run that was to be {name} was stopped after its release was paid for, and left it. "
                     f"`colonnade recover {name}` finishes it. Name another folder for this run."
+                )
+            if (draft / BEGUN).is_file():
+                os.close(lock)
+                raise NameTaken(
+                    f"--output: a run that was to be {name} was killed when it was being charged. `colonnade recover "
+                    f"{name}` puts its record there. Name another folder for this run."
                 )
             _empty(draft)
             return name, draft, lock

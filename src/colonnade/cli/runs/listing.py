@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
+from colonnade.cli.runs.begun import killed_in
 from colonnade.cli.runs.run_folders import (
     RUNS,
     RunFolder,
@@ -21,7 +22,8 @@ from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
 EXAMPLE = """
-A run that is unfinished was stopped after its release was paid for; `colonnade recover` finishes it.
+A run that is unfinished was stopped after its release was paid for; `colonnade recover` finishes it. One that was
+killed when it was charged, before it had kept anything, is listed as failed; `recover` puts its record in its place.
 
 Example:
 
@@ -55,7 +57,8 @@ def runs(
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
     else:
         places = (folder,) if is_run(folder) else runs_in(folder)
-    ended = (*map(read_or_damaged, places), *unfinished_in(folder))
+    killed = (RunFolder(name, facts) for name, facts in killed_in(folder).items())
+    ended = (*map(read_or_damaged, places), *unfinished_in(folder), *killed)
     listed = [run_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
     if as_json:
         say_json({"folder": str(folder), "runs": listed})

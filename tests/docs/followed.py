@@ -1,0 +1,59 @@
+"""Which pages only slow tests follow, what each shows, and what that was when its test last passed.
+
+A slow test that has followed its page calls `note`, which writes `followed.json`; `test_followed.py`, which is quick,
+says which to run when the page or something that it shows has changed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from fences import ROOT
+
+FOLLOWED = Path(__file__).with_name("followed.json")
+_VERBS = (
+    "src/colonnade/cli/federation",
+    "src/colonnade/cli/doctor",
+    "src/colonnade/cli/ledger",
+    "src/colonnade/federation/policy.py",
+    "src/colonnade/runtime/provision.py",
+    "src/colonnade/runtime/renewal.py",
+)
+#: By the slow test that follows it: a page, and the files and folders whose words or numbers it shows.
+SHOWN = {
+    "test_two_organisations_page.py": (
+        "docs/two-organisations.md",
+        *_VERBS,
+        "src/colonnade/cli/runs",
+        "src/colonnade/methods/moments",
+        "src/colonnade/privacy/words.py",
+        "src/colonnade/protocols/shared_plan.py",
+        "src/colonnade/report/text.py",
+        "src/colonnade/report/verdict.py",
+        "examples/messy/make_tables.py",
+    ),
+    "test_operate_pages.py": ("docs/operate/runbook.md", "docs/two-organisations.md", *_VERBS),
+}
+
+
+def digest(test: str) -> str:
+    """SHA-256 of a slow test and of everything that its page shows."""
+    told = hashlib.sha256()
+    for name in (f"tests/docs/{test}", *SHOWN[test]):
+        place = ROOT / name
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            told.update(f"{path.relative_to(ROOT)}\0{path.read_text(encoding='utf-8')}\0".encode())
+    return told.hexdigest()
+
+
+def known() -> dict[str, str]:
+    """The digests of what was followed last."""
+    return dict(json.loads(FOLLOWED.read_text(encoding="utf-8"))) if FOLLOWED.exists() else {}
+
+
+def note(test: str) -> None:
+    """Note that a slow test has followed its page as it is now."""
+    noted = {**known(), test: digest(test)}
+    FOLLOWED.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n", encoding="utf-8")
