@@ -198,3 +198,9 @@ def test_events_count_the_contributors_the_observer_does_not_know() -> None:
     assert fellow == Repeated(PoissonBinomial(contributors=4, trials=4, beta=Fraction(1, 10)), 16)
     with pytest.raises(PrivacyError, match="hidden nothing"):
         noise.event(parties=2, known=2)
+
+
+@pytest.mark.parametrize("numerators", [[-1], [-1, 5], [5, ONE, -1], [ONE + 1], [0, ONE + 1], [ONE + 1, -1]])
+def test_one_numerator_outside_its_range_is_refused_whatever_the_others_are(numerators: list[int]) -> None:
+    with pytest.raises(ValueError, match="outside"):
+        binomial(4, numerators, SystemRandomness())

@@ -141,6 +141,23 @@ def test_the_audit_catches_every_kind_of_damage(damage: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "weights",
+    [
+        lambda weights: (weights[0] + 1, *weights[1:]),
+        lambda weights: (weights[0] - 1, *weights[1:]),
+        lambda weights: (*weights[:-2], weights[-2] + weights[-1]),
+    ],
+    ids=["one more in all", "one fewer in all", "a cell without a weight"],
+)
+def test_weights_have_the_right_sum_and_one_for_each_cell(weights: Callable[[Any], Any]) -> None:
+    """Either mistake alone is found, and said for what it is."""
+    table = table_of(DiscreteGaussianLaw(Fraction(10**6)))
+    said = "A: the weights of the cells do not sum to 2^64"
+    assert said not in findings(table)
+    assert said in findings(dataclasses.replace(table, weights=weights(table.weights)))
+
+
+@pytest.mark.parametrize(
     "damage", ["B: bands at sixty percent", "B: a slope reversed", "A: a weight moved by one"]
 )
 def test_the_audit_catches_damage_to_a_skellam_table(damage: str) -> None:

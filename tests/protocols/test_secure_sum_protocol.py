@@ -19,6 +19,7 @@ from colonnade.privacy.events import Gaussian
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import exchange, tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
+from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
@@ -244,3 +245,28 @@ def test_words_that_do_not_fit_or_fill_are_refused() -> None:
         pack_words(np.array([8]), 3)
     with pytest.raises(ValueError, match="more than the last word"):
         unpack_words(np.array([255], dtype=np.uint8), 1, bits=3, dtype=np.dtype("u1"))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_word_too_large_is_refused_wherever_it_stands(place: int) -> None:
+    """Its upper bits would fall on its neighbours."""
+    words = np.array([0, 7, 3], dtype=np.uint64)
+    assert pack_words(words, 3).tolist() == [0 | 7 << 3 | (3 & 3) << 6, 3 >> 2]
+    words[place] = 8
+    with pytest.raises(ValueError, match="does not fit in 3 bits"):
+        pack_words(words, 3)
+
+
+def test_one_key_from_two_peers_is_refused() -> None:
+    """Both would have one mask with everybody: their masks would not cancel, or one of them stands for two."""
+    inputs = {
+        name: PartyInputs(Ledger.in_memory(name), randomness=SeededRandomness("b" if name == "c" else name))
+        for name in GROUP.members
+    }
+
+    async def keys(party: Party, _: Any) -> Any:
+        await meet(party)
+        return await share_mask_keys(party, party.group.owners)
+
+    with pytest.raises(RemoteProtocolError, match="two peers sent the same public key"):
+        run_here(keys, GROUP, inputs)

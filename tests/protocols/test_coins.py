@@ -1,0 +1,339 @@
+"""Coins that matter: who draws at which place, and that other coins there are other bytes on the wire.
+
+Masks come off and proofs hold whatever is drawn, so a constant in place of a draw leaves every result right. Here each
+place that draws has a stream of its own. It has to be among those that are known, and where its stream alone is
+another one, every frame of the step that carries it has to be another one too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from coins import ALIGNMENT, Coins, CoinsFederation
+from encrypted_runs import request_of, tables_of
+from scipy import stats
+
+from colonnade.crypto.blinded_sets import BlindedSet
+from colonnade.crypto.committee import Committee
+from colonnade.crypto.key_agreement import AgreementKey
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, rerandomised
+from colonnade.crypto.paillier_keys import PrivateKey
+from colonnade.crypto.paillier_masks import BoundedMask, UniformMask
+from colonnade.crypto.shamir import Shamir
+from colonnade.crypto.signatures import SigningKey
+from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.functional.protocol import functional_session
+from colonnade.methods.functional.request import FunctionalRequest
+from colonnade.methods.local.plan import LocalRequest
+from colonnade.methods.local.protocol import local_session
+from colonnade.methods.margin.plan import Schedule
+from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.session import margin_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
+from colonnade.methods.one_shot.protocol import NoisyColumnsRequest, noisy_columns_session
+from colonnade.methods.slr.plan import schedule
+from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.session import gradient_session
+from colonnade.numbers.field import FIELD63
+from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.runtime.wire import decode
+
+FALSE_ALARM = 1e-9
+RANDOMNESS = SystemRandomness()
+TERMS: dict[str, Any] = {"delta": 1e-5, "alignment": "equal"}
+# Places that draw, and beside each a step whose every frame carries what is drawn there.
+MEETING = {"protocols/agreement.py:meet": "introduction"}
+DEALING = {"crypto/committee.py:Committee.deal": "columns"}
+ROWS_CHECKED = {
+    "protocols/row_checks.py:RowCheck.begin": "columns, seed",
+    "protocols/row_checks.py:RowCheck._second_challenges": "columns, second challenge",
+    "protocols/challenges.py:Checking.challenges": "columns, challenge",
+    "protocols/challenges.py:Checking.last_challenges": "columns, third challenge",
+}
+ENCRYPTING = {
+    "crypto/paillier_keys.py:_prime": "key",
+    "crypto/paillier.py:Encryptor._randomisers": "batch for a",
+    "crypto/paillier.py:_unit": "batch asked",
+}
+
+# Of each protocol how many owners it has here, what they run, and where somebody draws.
+Case = tuple[int, Callable[..., Any], Any, dict[str, str]]
+CASES: dict[str, Case] = {
+    "moments, rows checked": (
+        2,
+        moments_session,
+        MomentsRequest("classification", 1.0, **TERMS),
+        MEETING | DEALING | ROWS_CHECKED | {"methods/moments/protocol.py:noise_part": "release"},
+    ),
+    "moments of five": (
+        5,
+        moments_session,
+        MomentsRequest("classification", 1.0, **TERMS),
+        MEETING
+        | {"crypto/shamir.py:Shamir.deal": "columns", "methods/moments/protocol.py:noise_part": "release"},
+    ),
+    "moments by class": (
+        2,
+        moments_session,
+        MomentsRequest("classification", 1.0, conditional=True, **TERMS),
+        MEETING | DEALING | {"methods/moments/conditional.py:noise_by_class": "release"},
+    ),
+    "margin, all checked": (
+        2,
+        margin_session,
+        MarginRequest(1.0, Schedule(1, 3, Fraction(1, 10)), verify="all", **TERMS),
+        MEETING
+        | DEALING
+        | ROWS_CHECKED
+        | {
+            "protocols/verified_products.py:_check": "slopes, seed",
+            "methods/margin/protocol.py:_moments": "model",
+            "methods/margin/protocol.py:noise_part": "model",
+            "methods/margin/rows.py:OwnRows.read": "columns, bits",
+        },
+    ),
+    "functional": (
+        2,
+        functional_session,
+        FunctionalRequest("classification", 1.0, **TERMS),
+        MEETING | DEALING | ROWS_CHECKED | {"methods/functional/protocol.py:noise_part": "release"},
+    ),
+    "slr": (
+        2,
+        gradient_session,
+        GradientRequest(8.0, schedule(epochs=1, rate=0.5), **TERMS),
+        MEETING
+        | {
+            "crypto/committee.py:Committee.deal": "batch",
+            "methods/slr/batches.py:share_batch_key": "batch key",
+            "methods/slr/protocol.py:integer_rows": "gradient",
+            "methods/slr/protocol.py:noise_part": "model",
+        },
+    ),
+    "local": (
+        2,
+        local_session,
+        LocalRequest("classification", 1.0, **TERMS),
+        MEETING | {"methods/local/protocol.py:perturbed_moments": "release"},
+    ),
+    "one-shot": (
+        2,
+        noisy_columns_session,
+        NoisyColumnsRequest("classification", 1.0, **TERMS),
+        MEETING | {"methods/one_shot/protocol.py:noisy_columns": "columns"},
+    ),
+    "encrypted": (
+        2,
+        encrypted_session,
+        request_of("ab", epochs=1),
+        MEETING | ENCRYPTING | {"crypto/paillier_masks.py:UniformMask.draw": "batch answered"},
+    ),
+    "encrypted, with noise": (
+        2,
+        encrypted_session,
+        request_of("ab", epochs=1, defence="sound"),
+        MEETING
+        | ENCRYPTING
+        | {
+            "crypto/paillier_masks.py:BoundedMask.draw": "batch answered",
+            "methods/encrypted/owner.py:OwnerState.message": "batch answered",
+        },
+    ),
+}
+
+
+def finished(case: str, other: str = "") -> CoinsFederation:
+    """A finished run, in which one place has other coins."""
+    owners, session, request, _ = CASES[case]
+    tables = tables_of(dict.fromkeys("abcde"[:owners], 2), 24)
+    federation = CoinsFederation(tables, budget=(1e6, 1e-3), other=other, public=True)
+    federation.run(session, request)
+    return federation
+
+
+usual = functools.cache(finished)
+
+
+def of_step(federation: CoinsFederation, step: str) -> list[bytes]:
+    """Everything that arrived at one kind of step."""
+    return [frame for key in sorted(federation.frames) if key[0] == step for frame in federation.frames[key]]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_known_who_draws(case: str) -> None:
+    """A place at which nobody draws any more, or one that is new, is seen here."""
+    places = CASES[case][3]
+    assert set(usual(case).lines) - {ALIGNMENT} == set(places)
+    assert usual(case).lines.get("crypto/committee.py:Committee.deal", 2) == 2, "a mask of degree 2 has two"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_coins_are_the_same_bytes(case: str) -> None:
+    """The control: what the next test finds, other coins have made."""
+    again = finished(case)
+    for step in CASES[case][3].values():
+        assert of_step(again, step) == of_step(usual(case), step) != []
+
+
+@pytest.mark.parametrize(("case", "place"), [(case, place) for case in CASES for place in CASES[case][3]])
+def test_other_coins_at_one_place_are_other_bytes_in_every_frame_that_carries_them(
+    case: str, place: str
+) -> None:
+    step = CASES[case][3][place]
+    before, after = of_step(usual(case), step), of_step(finished(case, place), step)
+    assert len(before) == len(after) > 0
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("place", "steps"),
+    [
+        ("protocols/challenges.py:Checking.challenges", ("columns, challenge", "slopes, challenge")),
+        (
+            "protocols/challenges.py:Checking.last_challenges",
+            ("columns, third challenge", "slopes, third challenge"),
+        ),
+        ("protocols/row_checks.py:RowCheck._second_challenges", ("columns, second challenge",)),
+        ("protocols/row_checks.py:RowCheck.begin", ("columns, seed",)),
+        ("protocols/verified_products.py:_check", ("slopes, seed",)),
+    ],
+)
+def test_challenges_and_seeds_are_32_bytes_as_they_were_drawn_and_none_comes_twice(
+    place: str, steps: tuple[str, ...]
+) -> None:
+    """Uniform and independent, as the proof asks: docs/proofs/verified-rows.md."""
+    federation = usual("margin, all checked")
+    drawn = [coins.drawn[place] for coins in federation.coins.values()]
+    pieces = [value[at : at + 32] for values in drawn for value in values for at in range(0, len(value), 32)]
+    assert len(set(pieces)) == len(pieces), "one seed or challenge for two uses"
+    for step in steps:
+        sent = [decode(frame)[1].fields["nonce"] for frame in of_step(federation, step)]
+        assert sent
+        assert set(sent) <= set(pieces)
+
+
+# --- below the protocols: what each thing that hides draws, and its law
+
+
+@functools.cache
+def paillier_key() -> PrivateKey:
+    return PrivateKey.generate_for_tests(SeededRandomness("key"), 256)
+
+
+def blinded(coins: Any, padded: int) -> list[bytes]:
+    ids = [b"ada", b"grace", b"emmy", b"sofia", b"hypatia", b"maria", b"rosalind", b"lise"]
+    return list(BlindedSet.prepare(ids, domain=b"test", randomness=coins, padded=padded).blinded_blocks())
+
+
+def ciphertexts() -> Ciphertexts:
+    return Encryptor.for_owner(paillier_key(), SeededRandomness("c")).encrypt([5])
+
+
+SECRET = FIELD63.encode(np.arange(4).reshape(2, 2))
+HIDING: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
+    "a blinded set": (
+        lambda coins: blinded(coins, 8),
+        {"crypto/blinded_sets.py:BlindedSet.prepare": 1, "crypto/curve.py:Blinding.draw": 1},
+    ),
+    "a padded set": (
+        lambda coins: blinded(coins, 12),
+        {
+            "crypto/blinded_sets.py:BlindedSet.prepare": 1,
+            "crypto/curve.py:Blinding.draw": 1,
+            "crypto/blinded_sets.py:BlindedSet.blinded_blocks": 1,
+        },
+    ),
+    "a bounded mask": (
+        lambda coins: BoundedMask(value_bits=12).draw(3, coins),
+        {"crypto/paillier_masks.py:BoundedMask.draw": 1},
+    ),
+    "a uniform mask": (
+        lambda coins: UniformMask(10**30 + 57).draw(3, coins),
+        {"crypto/paillier_masks.py:UniformMask.draw": 1},
+    ),
+    "a fresh ciphertext": (
+        lambda coins: rerandomised(ciphertexts(), coins).values,
+        {"crypto/paillier.py:_unit": 1},
+    ),
+    "an encryption": (
+        lambda coins: Encryptor.for_key(paillier_key().public, coins).encrypt([5, 5]).values,
+        {"crypto/paillier.py:_unit": 1, "crypto/paillier.py:Encryptor._randomisers": 1},
+    ),
+    "a key of Paillier's": (
+        lambda coins: PrivateKey.generate_for_tests(coins, 256).public.modulus,
+        {"crypto/paillier_keys.py:_prime": 1},
+    ),
+    "a key to agree": (
+        lambda coins: AgreementKey.generate(coins).public,
+        {"crypto/key_agreement.py:AgreementKey.generate": 1},
+    ),
+    "a key to sign": (
+        lambda coins: SigningKey.generate(coins).public,
+        {"crypto/signatures.py:SigningKey.generate": 1},
+    ),
+    "shares of degree 1": (
+        lambda coins: shares(Committee(FIELD63), 1, coins),
+        {"crypto/committee.py:Committee.deal": 1},
+    ),
+    "shares of degree 2": (
+        lambda coins: shares(Committee(FIELD63), 2, coins),
+        {"crypto/committee.py:Committee.deal": 2},
+    ),
+    "shares among five": (
+        lambda coins: shares(Shamir(5, FIELD63), 4, coins),
+        {"crypto/shamir.py:Shamir.deal": 1},
+    ),
+}
+
+
+def shares(scheme: Any, degree: int, coins: Any) -> list[bytes]:
+    return [scheme.expand(piece).to_bytes() for piece in scheme.deal(SECRET, degree, coins)]
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_what_hides_something_draws_and_shows_other_coins(name: str) -> None:
+    hide, places = HIDING[name]
+    coins = Coins()
+    first = hide(coins)
+    assert {where: len(lines) for where, lines in coins.lines.items()} == places
+    assert hide(Coins()) == first
+    for where in places:
+        other = hide(Coins(other=where))
+        whole = isinstance(first, int | bytes)
+        assert other != first if whole else all(a != b for a, b in zip(other, first, strict=True)), where
+
+
+def test_the_order_of_a_blinded_set_is_uniform_and_not_that_of_the_table() -> None:
+    """Where the first id of the file stands in what is sent, and that the last is no follower of it."""
+    ids = [b"%d" % number for number in range(6)]
+    orders = [
+        BlindedSet.prepare(ids, domain=b"test", randomness=RANDOMNESS).order.tolist() for _ in range(3000)
+    ]
+    for person in (0, 5):
+        places = [order.index(person) for order in orders]
+        assert stats.chisquare(np.bincount(places, minlength=6)).pvalue > FALSE_ALARM
+    assert stats.chisquare(np.bincount([0] * 3000, minlength=6)).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("bits", [4, 75])
+def test_a_bounded_mask_is_uniform_below_its_span(bits: int) -> None:
+    """Uniform in [0, 2^(ℓ+λ)): its highest bits and its lowest, and one mask does not follow from another."""
+    mask = BoundedMask(value_bits=bits)
+    span = mask.value_bits + mask.security
+    drawn = mask.draw(8000, RANDOMNESS)
+    assert all(0 <= value < 1 << span for value in drawn)
+    pairs = zip(drawn[:-1:2], drawn[1::2], strict=True)
+    for seen in (
+        [value >> (span - 4) for value in drawn],
+        [value % 16 for value in drawn],
+        [((one % 4) << 2) | other % 4 for one, other in pairs],
+    ):
+        assert stats.chisquare(np.bincount(seen, minlength=16)).pvalue > FALSE_ALARM
+    shorter = [value >> 1 >> (span - 4) for value in drawn]
+    assert stats.chisquare(np.bincount(shorter, minlength=16)).pvalue < FALSE_ALARM
