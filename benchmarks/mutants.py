@@ -64,6 +64,7 @@ PATIENCE, FIRST, RECORDING = 90.0, 6.0, 240.0
 FILES = 14
 MEMORY = 12 << 30
 RUNNING: set[subprocess.Popen[str]] = set()
+PLACES: list[str] = []
 # What the tests find at the root of the tree.
 BESIDE = (
     "tests",
@@ -183,6 +184,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
     """End what was started, and then this: what is known by now is kept."""
     for process in tuple(RUNNING):
         _end(process)
+    shutil.rmtree(PLACES[-1], ignore_errors=True)
     os._exit(130)
 
 
@@ -516,18 +518,18 @@ def described(mutation: Mutation) -> str:
     return f"{where} [{mutation.kind}] {mutation.before} → {mutation.after}"
 
 
-def measure(seeds: Sequence[int], rooms: Sequence[str], workers: int) -> dict[str, Any]:
+def measure(seeds: Sequence[int], rooms: Sequence[str], *, workers: int, only_draws: bool) -> dict[str, Any]:
     """All of it."""
     begun = time.monotonic()
     quotas = quotas_of(rooms)
     among = everything(list(quotas))
-    drawn = list(
-        {(one.room, one.name): one for seed in seeds for one in sample(seed, among, quotas)}.values()
-    )
+    samples = [] if only_draws else [sample(seed, among, quotas) for seed in seeds]
+    drawn = list({(one.room, one.name): one for whole in samples for one in whole}.values())
     draws = [one for one in among if one.kind == DRAW]
     state = digest_of([*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
     kept = Kept(STATE)
     with tempfile.TemporaryDirectory(prefix="mutants-") as place, ThreadPoolExecutor(workers) as pool:
+        PLACES.append(place)
         base = Tree(Path(place) / "base", ROOT / "src")
         suite = Suite(kept, base)
         judge = Judge(suite, kept, state, Path(place))
@@ -595,13 +597,16 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, help="one draw of 120; without it, seeds 1, 2 and 3 together")
     parser.add_argument("--rooms", help="only these, with commas between")
+    parser.add_argument("--draws", action="store_true", help="only draws of randomness made constant")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="only the last line")
     asked = parser.parse_args()
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, _stop)
     rooms = asked.rooms.split(",") if asked.rooms else list(QUOTAS)
-    found = measure(SEEDS if asked.seed is None else (asked.seed,), rooms, asked.workers)
+    found = measure(
+        SEEDS if asked.seed is None else (asked.seed,), rooms, workers=asked.workers, only_draws=asked.draws
+    )
     if not asked.json:
         for line in (*found["survivors"], *found["unnoticed"]):
             print(line)

@@ -51,7 +51,7 @@ REFUSES = re.compile(r"_?(?:check|refuse|require|verify|validate|ensure|confine|
 LOGS = re.compile(r"_?(?:log\w*|warn\w*|tell|debug|info|error|exception|print|progress)$")
 # Calls in which two arguments may stand in any order, or whose order is a matter of types.
 NOT_SWAPPED = re.compile(
-    r"(?:isinstance|issubclass|getattr|hasattr|cast|zip|min|max|print|replace|partial|\w*Error|gcd)$"
+    r"(?:isinstance|issubclass|getattr|hasattr|cast|zip|min|max|print|replace|partial|\w*Error|gcd|minimum|maximum)$"
 )
 SHOWS = {"__repr__", "__str__", "__format__", "_repr_html_"}
 RETURNS = {
@@ -282,7 +282,7 @@ class _Finder:
         elif ROUNDS.match(name) and node.args:
             yield self._made(node, "rounding", ast.unparse(node.args[0]))
         plain = [arg for arg in node.args[:2] if isinstance(arg, ast.Name | ast.Attribute)]
-        if len(plain) == 2 and name not in OPPOSITES and not NOT_SWAPPED.match(name):
+        if len(plain) == 2 and ast.unparse(plain[0]) not in ("party", "cls") and not NOT_SWAPPED.match(name):
             yield self._changed(node, "arguments", args=[node.args[1], node.args[0], *node.args[2:]])
 
     def _changed(self, node: ast.expr, kind: str, **fields: object) -> Mutation:
