@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -111,6 +112,43 @@ def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs() -> 
     products = waves.labelled[drawn[0] + ANGLES].astype(np.int64) * waves.plain[drawn[1]]
     seen = products.sum(axis=1) + waves.constant * 2048
     assert slopes.least <= seen.min() and 0.5 * 2048**2 < seen.max() <= slopes.most
+
+
+# --- one owner who deals any rows that are no longer than those of its table
+
+
+def longest_dealt(norm_squared: int, others: list[int]) -> int:
+    """What a deviating owner makes of r̃ with integers, if the others' waves multiply to these real numbers."""
+    whole = sum(value * value for value in others)
+    row = [math.isqrt(norm_squared * value * value // whole) for value in others]
+    assert sum(value * value for value in row) <= norm_squared
+    return sum(mine * theirs for mine, theirs in zip(row, others, strict=True))
+
+
+sizes = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=4)
+
+
+@given(sizes, st.integers(1, 3), st.integers(1, 10**9), st.integers(1, 10**9), st.integers(0, 1000))
+def test_neither_the_holder_of_the_label_nor_another_owner_takes_a_slope_further(
+    harmonics: list[tuple[int, int]], others: int, plain_norm: int, labelled_norm: int, constant: int
+) -> None:
+    plain, labelled = ([pair[which] for pair in harmonics] for which in (0, 1))
+    reach = Reach(
+        plain=Longest(plain_norm, tuple(value * value for value in plain)),
+        labelled=Longest(labelled_norm, tuple(value * value for value in labelled)),
+        others=others,
+    )
+    slopes = verified_slopes(reach, constant)
+    assert slopes.least == -slopes.most
+    to_holder = [value**others for value in plain]
+    to_other = [mine * theirs ** (others - 1) for mine, theirs in zip(labelled, plain, strict=True)]
+    assert longest_dealt(labelled_norm, to_holder) + constant <= slopes.most
+    assert longest_dealt(plain_norm, to_other) + constant <= slopes.most
+    needed = max(
+        labelled_norm * sum(value * value for value in to_holder),
+        plain_norm * sum(value * value for value in to_other),
+    )
+    assert (slopes.most - constant) ** 2 <= needed, "no further than Cauchy and Schwarz"
 
 
 # --- the wrong version: harmonics that are taken from the score apart

@@ -1,0 +1,617 @@
+"""What the tests of the rooms that ε rests on would notice: small mistakes, one at a time, each run against its tests.
+
+A seed draws 120 mutations (benchmarks/mutations.py) over privacy, noise, crypto, ledger, protocols, methods and data,
+and kinds that are few in a room are drawn more often than their number. Besides, whatever the seed, every draw of
+randomness in these rooms is made constant, one at a time. Each mutant lies in a copy of the sources and is run against
+the tests of its room, the examples there and the tests elsewhere that name its module or function: those that reach the
+mutated line first, then others that reach its module, the quickest first, and up to ``PATIENCE`` processor-seconds as
+recorded. It is killed by the first test that fails there and passes alone without it, or that takes ten times as long.
+
+Prints one JSON object on its last line:
+
+* ``killed_share``: killed, over those drawn that change what the program does; over all seeds together;
+* ``equivalent_share``: survivors that change nothing, over those drawn: each is in benchmarks/mutants_equivalent.toml
+  with its reason;
+* ``constant_draws_unnoticed``: of ``constant_draws``, how many no test notices;
+* ``by_room``: killed, surviving and equivalent in each; ``survivors``: what is left.
+
+Without ``--seed`` the seeds 1, 2 and 3 are run together. Which test reaches what is noted once for each test file, and
+kept with all verdicts under build/mutants: an interrupted run goes on, and verdicts count as long as no source and no
+test has changed; after that, what killed a mutant before is tried first. ``--rooms privacy,noise`` draws their part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import mutant_plugin
+from mutations import DRAW, Mutation, mutations
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "colonnade"
+STATE = ROOT / "build" / "mutants"
+EQUIVALENT = ROOT / "benchmarks" / "mutants_equivalent.toml"
+# How many of a seed's mutations each room gets; a room that is gone leaves its own to the others.
+QUOTAS = {"privacy": 22, "noise": 13, "crypto": 14, "ledger": 21, "protocols": 22, "methods": 17, "data": 11}
+SEEDS = (1, 2, 3)
+# Processor-seconds: tests of a mutant in all, of its first handful, and of one test file while it is recorded.
+PATIENCE, FIRST, RECORDING = 90.0, 6.0, 240.0
+# Files that are imported for a mutant, at most.
+FILES = 14
+MEMORY = 12 << 30
+RUNNING: set[subprocess.Popen[str]] = set()
+PLACES: list[str] = []
+# What the tests find at the root of the tree.
+BESIDE = (
+    "tests",
+    "pyproject.toml",
+    "benchmarks",
+    "docs",
+    "examples",
+    "deploy",
+    "README.md",
+    "SECURITY.md",
+    "Makefile",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a mutant: the test that killed it, or how many it survived."""
+
+    killer: str | None
+    tests: int
+    seconds: float
+
+
+def tell(line: str) -> None:
+    """Progress."""
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """One digest of all these files."""
+    whole = hashlib.sha256()
+    for path in sorted(paths):
+        whole.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()[:24]
+
+
+class Kept:
+    """JSON files that outlive a run, each written whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lock = threading.Lock()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / (hashlib.sha256(name.encode()).hexdigest()[:24] + ".json")
+
+    def get(self, name: str) -> Any:
+        path = self._path(name)
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def put(self, name: str, value: Any) -> None:
+        with self.lock:
+            path = self._path(name)
+            path.with_suffix(".new").write_text(json.dumps(value))
+            path.with_suffix(".new").replace(path)
+
+
+class Tree:
+    """A copy of the sources beside links to everything else, in which tests are run."""
+
+    def __init__(self, folder: Path, source: Path) -> None:
+        self.folder = folder
+        shutil.copytree(source, folder / "src", ignore=shutil.ignore_patterns("*.egg-info"))
+        for name in BESIDE:
+            if (ROOT / name).exists():
+                (folder / name).symlink_to(ROOT / name)
+
+    def pytest(
+        self, arguments: Sequence[str], *, limit: float, settings: dict[str, str]
+    ) -> tuple[int | None, str]:
+        """The exit code, or None after `limit` seconds, and the end of what it said."""
+        environment = os.environ | {
+            "PYTHONPATH": f"{self.folder / 'src'}:{ROOT / 'benchmarks'}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            **settings,
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "mutant_plugin",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not slow",
+        ]
+        process = subprocess.Popen(
+            [*command, "--rootdir", str(self.folder), *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_limit_memory,
+        )
+        RUNNING.add(process)
+        try:
+            said, _ = process.communicate(timeout=limit)
+            return process.returncode, said[-6000:]
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            _end(process)
+            RUNNING.discard(process)
+
+
+def _limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """End what was started, and then this: what is known by now is kept."""
+    for process in tuple(RUNNING):
+        _end(process)
+    shutil.rmtree(PLACES[-1], ignore_errors=True)
+    os._exit(130)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """The process, and what it started and left behind."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@dataclass
+class Suite:
+    """The tests as they are: which file names what, and what each test reaches."""
+
+    kept: Kept
+    base: Tree
+    locks: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    recorded: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """Every test file by its path, and the examples of every room by its folder."""
+        found = {
+            str(path.relative_to(ROOT)): path.read_text()
+            for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        }
+        for room in QUOTAS:
+            texts = [path.read_text() for path in sorted((PACKAGE / room).rglob("*.py"))]
+            if any(">>> " in text for text in texts):
+                found[f"src/colonnade/{room}"] = "".join(texts)
+        return found
+
+    @cached_property
+    def words(self) -> dict[str, frozenset[str]]:
+        """The names in each file, and the modules that it imports, with dots."""
+        tests = {name: text for name, text in self.texts.items() if name.startswith("tests/")}
+        return {name: frozenset(re.findall(r"\w+", text)) | _imported(text) for name, text in tests.items()}
+
+    def files(self, mutation: Mutation) -> list[str]:
+        """Where tests of this mutant may lie: examples, what names it, its room."""
+        examples = f"src/colonnade/{mutation.room}"
+        dotted = "colonnade." + mutation.module.removesuffix(".py").replace("/", ".")
+        named = {word for word in mutation.function.split(".") if len(word) > 7 and not word.startswith("__")}
+        ranked = {examples: 0} if examples in self.texts else {}
+        homeless = not (ROOT / "tests" / mutation.room).is_dir()
+        for name, words in self.words.items():
+            if name.startswith(f"tests/{mutation.room}/"):
+                ranked[name] = 1
+            elif named & words or (homeless and dotted in words):
+                ranked[name] = 2
+        return sorted(ranked, key=lambda name: ranked[name])
+
+    def reach(self, name: str) -> Any:
+        """What the tests of a file reach, recorded if it is not known."""
+        with self.locks[name]:
+            if name not in self.recorded:
+                key = f"reach {name} {hashlib.sha256(self.texts[name].encode()).hexdigest()}"
+                known = self.kept.get(key)
+                if known is None:
+                    known = self._record(name)
+                    self.kept.put(key, known)
+                self.recorded[name] = known
+            return self.recorded[name]
+
+    def _record(self, name: str) -> Any:
+        with tempfile.NamedTemporaryFile(suffix=".json") as target:
+            rooms = [str(self.base.folder / "src" / "colonnade" / room) for room in QUOTAS]
+            asked = json.dumps({"target": target.name, "rooms": rooms, "limit": RECORDING})
+            begun = time.monotonic()
+            self.base.pytest([name], limit=20 * RECORDING, settings={mutant_plugin.REACH: asked})
+            text = Path(target.name).read_text()
+        found = json.loads(text) if text else {"tests": [], "reach": {}}
+        failed = [test for test, (_, passed) in found["tests"] if not passed]
+        tell(f"recorded {name}: {len(found['tests'])} tests, {time.monotonic() - begun:.0f} s")
+        if failed:
+            tell(f"  and without any mutation these do not pass: {', '.join(failed[:5])}")
+        return found
+
+    def choose(self, mutation: Mutation, source: str, killer: str | None) -> dict[str, float]:
+        """Tests in the order in which they are to run, each with its processor time."""
+        wanted: list[tuple[int, float, str]] = []
+        own = f"src/colonnade/{mutation.module}::"
+        for name in self.files(mutation):
+            known = self.reach(name)
+            lines = _reached(known["reach"], mutation, source)
+            for number, (test, (seconds, passed)) in enumerate(known["tests"]):
+                if passed and test != killer:
+                    near = next((level for level, mask in enumerate(lines) if mask >> number & 1), None)
+                    if near is not None:
+                        wanted.append((2 * near + (not test.startswith(own)), seconds, test))
+        chosen: dict[str, float] = {}
+        if killer is not None:
+            for name in self.files(mutation):
+                known = self.reach(name)["tests"]
+                chosen |= {test: seconds for test, (seconds, passed) in known if test == killer and passed}
+        files: set[str] = set()
+        total = 0.0
+        for _, seconds, test in sorted(wanted):
+            file = test.partition("::")[0]
+            if total + seconds > PATIENCE or (file not in files and len(files) >= FILES):
+                continue
+            files.add(file)
+            total += seconds + 0.02
+            chosen[test] = seconds
+        return chosen
+
+
+def _imported(text: str) -> frozenset[str]:
+    """The modules of the package that a file imports, also as what is taken out of their packages."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            found |= {node.module} | {f"{node.module}.{name.name}" for name in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return frozenset(found)
+
+
+def _reached(reach: Any, mutation: Mutation, source: str) -> list[int]:
+    """Tests as bits, the nearest first: those that reach the line, its function or who names it, its module."""
+    inside = reach.get(mutation.module, {})
+    whole = 0
+    for function in inside.values():
+        for mask in function["lines"].values():
+            whole |= int(mask, 16)
+    places = [place for place in mutant_plugin.functions(source) if place[2] <= mutation.line <= place[3]]
+    name, digest, first, _ = places[-1] if places else ("", "", 0, 0)
+    known = inside.get(name)
+    if known is None:
+        # Compiled, or not in a function: whatever reaches those who name it.
+        word = mutation.function.split(".")[-1] or mutation.before
+        words = {word} | set(
+            re.findall(r"[A-Za-z_]\w{2,}", source.splitlines()[mutation.line - 1].split("=")[0])
+        )
+        near = 0
+        for caller, _, start, end in mutant_plugin.functions(source):
+            if caller in inside and words & set(
+                re.findall(r"\w+", "\n".join(source.splitlines()[start - 1 : end]))
+            ):
+                for mask in inside[caller]["lines"].values():
+                    near |= int(mask, 16)
+        return [near, whole]
+    masks = {int(offset): int(mask, 16) for offset, mask in known["lines"].items()}
+    everywhere = 0
+    for mask in masks.values():
+        everywhere |= mask
+    if known["digest"] != digest:
+        return [everywhere, whole]
+    here = 0
+    for offset in range(mutation.place[0] - first, mutation.place[2] - first + 1):
+        here |= masks.get(offset, 0)
+    # A statement over several lines is noted where it begins.
+    offset = mutation.place[0] - first
+    while here == 0 and offset >= 0:
+        here, offset = masks.get(offset, 0), offset - 1
+    return [here, everywhere, whole]
+
+
+class Compiled:
+    """Which modules' machine code holds something of another module."""
+
+    def __init__(self) -> None:
+        self.imports: dict[str, set[str]] = {}
+        for path in PACKAGE.rglob("*.py"):
+            dotted = "colonnade." + str(path.relative_to(PACKAGE)).removesuffix(".py").replace("/", ".")
+            self.imports[dotted.removesuffix(".__init__")] = set(_imported(path.read_text()))
+
+    def forget(self, folder: Path, module: str) -> None:
+        """Remove the machine code that was made of `module`, here or in modules that import it."""
+        stale = {"colonnade." + module.removesuffix(".py").replace("/", ".")}
+        while True:
+            more = {name for name, found in self.imports.items() if found & stale} - stale
+            if not more:
+                break
+            stale |= more
+        for index in (folder / "src").rglob("__pycache__/*.nbi"):
+            name = f"{index.relative_to(folder / 'src').parent.parent}/{index.name.split('.')[0]}".replace(
+                "/", "."
+            )
+            if name in stale:
+                index.unlink()
+
+
+@dataclass
+class Judge:
+    """Runs mutants against their tests."""
+
+    suite: Suite
+    kept: Kept
+    state: str
+    work: Path
+    compiled: Compiled = field(default_factory=Compiled)
+
+    def verdict(self, mutation: Mutation) -> Verdict:
+        """What becomes of it, from what is kept or by running it."""
+        key = f"verdict {mutation.room} {mutation.name}"
+        known = self.kept.get(key)
+        if known is not None and known["state"] == self.state:
+            return Verdict(known["killer"], known["tests"], known["seconds"])
+        made = self._run(mutation, known["killer"] if known is not None else None)
+        self.kept.put(key, {"state": self.state, **vars(made)})
+        return made
+
+    def _run(self, mutation: Mutation, killer: str | None) -> Verdict:
+        begun = time.monotonic()
+        source = (PACKAGE / mutation.module).read_text()
+        changed = mutation.applied(source)
+        if ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source)):
+            raise ValueError(f"{mutation.module}: {mutation.name} changes nothing")
+        chosen = self.suite.choose(mutation, source, killer)
+        with tempfile.TemporaryDirectory(dir=self.work) as place:
+            tree = Tree(Path(place), self.suite.base.folder / "src")
+            self.compiled.forget(tree.folder, mutation.module)
+            (tree.folder / "src" / "colonnade" / mutation.module).write_text(changed)
+            for batch in _batches(chosen, killer):
+                found = self._tried(tree, batch)
+                if found is not None:
+                    return Verdict(found, len(chosen), round(time.monotonic() - begun, 1))
+        return Verdict(None, len(chosen), round(time.monotonic() - begun, 1))
+
+    def _tried(self, tree: Tree, batch: dict[str, float]) -> str | None:
+        """What fails among these tests with the mutation and not without it, if anything does."""
+        left = dict(batch)
+        while left:
+            code, said = _run_chosen(tree, left)
+            if code is None:
+                return f"{next(iter(left))} and others: not done in {_limit(left):.0f} s"
+            if code in (0, 5):
+                return None
+            failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+            if not failed or failed[0] not in left:
+                return f"the import of {failed[0] if failed else next(iter(left)).partition('::')[0]}"
+            if self._passes(failed[0], left[failed[0]]):
+                return failed[0]
+            tell(f"does not pass alone without any mutation: {failed[0]}")
+            del left[failed[0]]
+        return None
+
+    def _passes(self, test: str, seconds: float) -> bool:
+        """Whether it passes by itself where nothing is mutated."""
+        key = f"passes {test} {self.state}"
+        known = self.kept.get(key)
+        if known is None:
+            known = _run_chosen(self.suite.base, {test: seconds})[0] == 0
+            self.kept.put(key, known)
+        return bool(known)
+
+
+def _run_chosen(tree: Tree, chosen: dict[str, float]) -> tuple[int | None, str]:
+    files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as listed:
+        json.dump({test: 30 + 10 * seconds for test, seconds in chosen.items()}, listed)
+        listed.flush()
+        return tree.pytest(
+            ["-x", "-rfE", "--tb=no", *files],
+            limit=_limit(chosen),
+            settings={mutant_plugin.CHOSEN: listed.name},
+        )
+
+
+def _limit(chosen: dict[str, float]) -> float:
+    """Seconds that a run may take: far more than it takes on a busy machine."""
+    return 240 + 12 * sum(chosen.values())
+
+
+def _batches(chosen: dict[str, float], killer: str | None) -> Iterator[dict[str, float]]:
+    """What killed it before; a handful that is quick; the rest, file by file so that fixtures are made once."""
+    left = dict(chosen)
+    if killer in left:
+        yield {killer: left.pop(killer)}
+    first: dict[str, float] = {}
+    for test, seconds in left.items():
+        files = {name.partition("::")[0] for name in (*first, test)}
+        if sum(first.values()) + seconds <= FIRST and len(files) <= 3 and len(first) < 60:
+            first[test] = seconds
+    if first:
+        yield first
+    rest = {test: seconds for test, seconds in left.items() if test not in first}
+    order = {
+        file: place for place, file in enumerate(dict.fromkeys(test.partition("::")[0] for test in rest))
+    }
+    if rest:
+        yield dict(sorted(rest.items(), key=lambda one: order[one[0].partition("::")[0]]))
+
+
+def everything(rooms: Sequence[str]) -> list[Mutation]:
+    """Every mutation of these rooms."""
+    found = []
+    for room in rooms:
+        for path in sorted((PACKAGE / room).rglob("*.py")):
+            found += mutations(str(path.relative_to(PACKAGE)), path.read_text())
+    return found
+
+
+def sample(seed: int, among: Sequence[Mutation], quotas: dict[str, int]) -> list[Mutation]:
+    """A seed's draw. A mutation's lot is drawn by its name, so that other places of the tree do not change it."""
+    found = []
+    for room, quota in quotas.items():
+        inside = list({one.name: one for one in among if one.room == room and one.kind != DRAW}.values())
+        kinds = Counter(one.kind for one in inside)
+
+        def lot(one: Mutation, kinds: Counter[str] = kinds) -> float:
+            drawn = hashlib.sha256(f"{seed} {one.name}".encode()).digest()
+            uniform = (int.from_bytes(drawn[:7]) + 1) / 2**56
+            return -math.log(uniform) * math.sqrt(kinds[one.kind])
+
+        found += sorted(inside, key=lot)[:quota]
+    return found
+
+
+def quotas_of(rooms: Sequence[str]) -> dict[str, int]:
+    """What each room that is there gets of a seed's mutations."""
+    there = [room for room in QUOTAS if (PACKAGE / room).is_dir()]
+    whole, held = sum(QUOTAS.values()), sum(QUOTAS[room] for room in there)
+    quotas = {room: QUOTAS[room] * whole // held for room in there}
+    quotas[there[0]] += whole - sum(quotas.values())
+    return {room: quota for room, quota in quotas.items() if room in rooms}
+
+
+def reasons() -> dict[tuple[str, str, str], str]:
+    """Why a survivor changes nothing, by function, what stood there and what stands there instead."""
+    if not EQUIVALENT.exists():
+        return {}
+    listed = tomllib.loads(EQUIVALENT.read_text()).get("mutant", [])
+    return {(one["function"], one["before"], one["after"]): one["reason"] for one in listed}
+
+
+def described(mutation: Mutation) -> str:
+    """For people."""
+    where = f"{mutation.module}:{mutation.line} {mutation.function}"
+    return f"{where} [{mutation.kind}] {mutation.before} → {mutation.after}"
+
+
+def measure(seeds: Sequence[int], rooms: Sequence[str], *, workers: int, only_draws: bool) -> dict[str, Any]:
+    """All of it."""
+    begun = time.monotonic()
+    quotas = quotas_of(rooms)
+    among = everything(list(quotas))
+    samples = [] if only_draws else [sample(seed, among, quotas) for seed in seeds]
+    drawn = list({(one.room, one.name): one for whole in samples for one in whole}.values())
+    draws = [one for one in among if one.kind == DRAW]
+    state = digest_of([*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
+    kept = Kept(STATE)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as place, ThreadPoolExecutor(workers) as pool:
+        PLACES.append(place)
+        base = Tree(Path(place) / "base", ROOT / "src")
+        suite = Suite(kept, base)
+        judge = Judge(suite, kept, state, Path(place))
+        files = list(dict.fromkeys(name for one in (*drawn, *draws) for name in suite.files(one)))
+        tell(f"{len(drawn)} mutations and {len(draws)} draws, {len(files)} files of tests")
+        list(pool.map(suite.reach, files))
+
+        def judged(numbered: tuple[int, Mutation]) -> Verdict:
+            number, one = numbered
+            made = judge.verdict(one)
+            outcome = f"killed by {made.killer}" if made.killer else f"SURVIVED {made.tests} tests"
+            tell(f"{number}/{len(drawn) + len(draws)} {made.seconds:.0f} s {described(one)}: {outcome}")
+            return made
+
+        verdicts = list(pool.map(judged, enumerate((*drawn, *draws), 1)))
+    return {
+        "seeds": list(seeds),
+        **summary(drawn, verdicts[: len(drawn)]),
+        **summary_of_draws(draws, verdicts[len(drawn) :]),
+        "minutes": round((time.monotonic() - begun) / 60, 1),
+    }
+
+
+def summary(drawn: Sequence[Mutation], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The figures of what was drawn."""
+    known = reasons()
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    survivors = []
+    for one, made in zip(drawn, verdicts, strict=True):
+        same = (one.function, one.before, one.after) in known
+        if made.killer is not None:
+            counts[one.room]["killed"] += 1
+            if same:
+                tell(f"is called equivalent, and was killed: {described(one)}")
+        elif same:
+            counts[one.room]["equivalent"] += 1
+        else:
+            counts[one.room]["survived"] += 1
+            survivors.append(described(one))
+    whole: Counter[str] = sum(counts.values(), Counter())
+    return {
+        "mutants": len(drawn),
+        "killed": whole["killed"],
+        "equivalent": whole["equivalent"],
+        "killed_share": round(whole["killed"] / max(1, whole["killed"] + whole["survived"]), 4),
+        "equivalent_share": round(whole["equivalent"] / max(1, len(drawn)), 4),
+        "by_room": {
+            room: {name: counts[room][name] for name in ("killed", "survived", "equivalent")}
+            for room in counts
+        },
+        "survivors": survivors,
+    }
+
+
+def summary_of_draws(draws: Sequence[Mutation], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The figures of draws made constant."""
+    unnoticed = [described(one) for one, made in zip(draws, verdicts, strict=True) if made.killer is None]
+    return {"constant_draws": len(draws), "constant_draws_unnoticed": len(unnoticed), "unnoticed": unnoticed}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, help="one draw of 120; without it, seeds 1, 2 and 3 together")
+    parser.add_argument("--rooms", help="only these, with commas between")
+    parser.add_argument("--draws", action="store_true", help="only draws of randomness made constant")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", action="store_true", help="only the last line")
+    asked = parser.parse_args()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, _stop)
+    rooms = asked.rooms.split(",") if asked.rooms else list(QUOTAS)
+    found = measure(
+        SEEDS if asked.seed is None else (asked.seed,), rooms, workers=asked.workers, only_draws=asked.draws
+    )
+    if not asked.json:
+        for line in (*found["survivors"], *found["unnoticed"]):
+            print(line)
+    print(json.dumps(found, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
