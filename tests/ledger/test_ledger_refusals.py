@@ -37,11 +37,12 @@ from colonnade.ledger.state import LedgerState, Spent, left
 from colonnade.privacy.events import Gaussian, Laplace
 from colonnade.privacy.guarantee import account as account_for
 from colonnade.privacy.neighbours import parse_unit
+from colonnade.privacy.observers import parse_observer
 
 NOISE = Gaussian(sensitivity=1.0, sigma=8.0)
 LINE = LedgerLine("server", "record", NOISE)
 NAMED = {"id": "r", "run": "run", "plan": "5f0c", "what": "a count", "receiver": "server"}
-RELEASE = Release(**NAMED, lines=(LINE,), reproducible=False)
+RELEASE = Release(**untyped(NAMED), lines=(LINE,), reproducible=False)
 RECEIPT = Receipt("bank", entry=3, head="0" * 64, origin="a" * 64)
 OWNED = {"owners": ("bank", "shop")}
 
@@ -497,9 +498,8 @@ class Household:
 def test_a_unit_without_a_rule_is_bounded_by_nothing_rather_than_by_lines_about_a_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = lattice.parse_unit
     monkeypatch.setattr(
-        lattice, "parse_unit", lambda name: Household() if name == "household" else known(name)
+        lattice, "parse_unit", lambda name: Household() if name == "household" else parse_unit(name)
     )
     release = replace(RELEASE, lines=(LedgerLine("server", "record-replaced", NOISE),))
     with pytest.raises(ValueError, match="no rule says which lines bound the unit 'household'"):
@@ -514,7 +514,7 @@ def test_every_unit_that_there_is_has_a_rule() -> None:
         "own-part:shop": lattice._Parts(frozenset({"shop"})),
         "columns:shop": None,
     }
-    observer = lattice.parse_observer("coalition:bank+server")
+    observer = parse_observer("coalition:bank+server")
     for name, rule in rules.items():
         assert lattice._Parts.of(parse_unit(name), observer) == rule
 
