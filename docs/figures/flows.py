@@ -43,6 +43,8 @@ AFTER = "done"
 # In the order in which steps come.
 HOLDS = {
     "hello": Holds("agree", BEFORE),
+    "known entries": Holds("agree", BEFORE),
+    "proved entries": Holds("agree", BEFORE),
     "job": Holds("agree", BEFORE),
     "introduction": Holds("agree", BEFORE),
     "rows": Holds("agree", BEFORE),

@@ -16,7 +16,16 @@ from colonnade.ledger.cost import epsilon_of
 from colonnade.ledger.release import LedgerLine, Release
 from colonnade.privacy.events import Event
 from colonnade.privacy.group_privacy import replaced_from_zeroed
-from colonnade.privacy.neighbours import ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit, parse_unit
+from colonnade.privacy.neighbours import (
+    ZERO_OUT,
+    ColumnsOf,
+    OthersPart,
+    PartOf,
+    Replace,
+    Unit,
+    ZeroOut,
+    parse_unit,
+)
 from colonnade.privacy.observers import SERVER_NAME, Observer, members_of, named_observer
 
 
@@ -172,9 +181,12 @@ class _Parts:
                 return cls(frozenset({party}))
             case OthersPart():
                 return cls(frozenset(), members_of(observer) - {SERVER_NAME})
-            case ColumnsOf():
+            case Replace():
+                return cls(frozenset())
+            case ZeroOut() | ColumnsOf():
                 return None
-        return None if unit == ZERO_OUT else cls(frozenset())
+        # A unit that is not named here is bounded by no line until somebody has proved which ones do.
+        raise ValueError(f"no rule says which lines bound the unit {unit.name!r} (docs/proofs/ledger.md)")
 
     def within(self, other: _Parts, release: Release) -> bool:
         """Whether every pair of tables that differ in these parts differs in the other's."""

@@ -61,8 +61,8 @@ async def _prove(party: Party) -> None:
             except LedgerAltered as error:
                 altered.append(error)
         await tell(party, holder, PROVED, Message(arrays={"tag": _array(answer)}))
-    for error in altered:
-        raise error
+    if altered:
+        raise altered[0]
 
 
 def _array(tag: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

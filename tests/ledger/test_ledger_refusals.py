@@ -1,0 +1,570 @@
+"""What a ledger refuses, how it rounds and what it chooses: each refusal with a case, each choice both ways."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from ledger_samples import DELTA
+from typed import untyped
+
+from colonnade.errors import BudgetExceeded, InputError, LedgerAltered, LedgerError
+from colonnade.ledger import (
+    CoalitionBound,
+    Comparison,
+    Cut,
+    Decision,
+    Ledger,
+    LedgerLine,
+    Opening,
+    Part,
+    Receipt,
+    Release,
+)
+from colonnade.ledger import bounds as lattice
+from colonnade.ledger.bounds import Bound, bound
+from colonnade.ledger.budget import Account
+from colonnade.ledger.claim import check_told
+from colonnade.ledger.state import LedgerState, Spent, left
+from colonnade.privacy.events import Gaussian, Laplace
+from colonnade.privacy.guarantee import account as account_for
+from colonnade.privacy.neighbours import parse_unit
+from colonnade.privacy.observers import parse_observer
+
+NOISE = Gaussian(sensitivity=1.0, sigma=8.0)
+LINE = LedgerLine("server", "record", NOISE)
+NAMED = {"id": "r", "run": "run", "plan": "5f0c", "what": "a count", "receiver": "server"}
+RELEASE = Release(**untyped(NAMED), lines=(LINE,), reproducible=False)
+RECEIPT = Receipt("bank", entry=3, head="0" * 64, origin="a" * 64)
+OWNED = {"owners": ("bank", "shop")}
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((name, value) for name in NAMED for value in ("", 7, None)),
+        ("lines", [LINE]),
+        ("lines", (LINE, "a line")),
+        ("lines", None),
+        ("reproducible", 1),
+        ("reproducible", None),
+        ("exact", -1),
+        ("exact", 1.0),
+        ("exact", True),
+        ("shown_to", ("bank",)),
+        ("share_holders", ("bank",)),
+        ("threshold", 1),
+        ("coalitions", (CoalitionBound(2, NOISE),)),
+        ("noise_from", ("server",)),
+        ("published", 1),
+        ("part", "training"),
+    ],
+)
+def test_a_release_that_does_not_say_what_it_is_cannot_be_made(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match="release"):
+        replace(RELEASE, **untyped({field: value}))
+
+
+@pytest.mark.parametrize("threshold", [-1, 1.0, True, "1"])
+def test_a_threshold_is_a_number_of_shares(threshold: object) -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        replace(RELEASE, **untyped({**OWNED, "threshold": threshold}))
+
+
+def test_a_release_with_owners_may_name_whoever_else_takes_part() -> None:
+    roles = {
+        "shown_to": ("bank",),
+        "share_holders": ("bank", "shop", "server"),
+        "threshold": 1,
+        "coalitions": (CoalitionBound(2, NOISE),),
+        "noise_from": ("server",),
+        "published": False,
+        "exact": 3,
+        "part": Part("0" * 64, "training"),
+    }
+    whole = replace(RELEASE, **untyped({**OWNED, **roles}))
+    assert Release.from_data(whole.to_data()) == whole
+    # Each of them is written, so that no two releases are one text.
+    for name in roles:
+        assert replace(whole, **untyped({name: getattr(RELEASE, name)})).to_data() != whole.to_data()
+
+
+@pytest.mark.parametrize(
+    ("owners", "event", "error"),
+    [
+        *((owners, NOISE, ValueError) for owners in (1, 0, -2, 2.0, True)),
+        (2, "noise", TypeError),
+        (3, None, TypeError),
+    ],
+)
+def test_a_bound_for_coalitions_has_two_owners_or_more_and_an_event(
+    owners: object, event: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"coalition|bound"):
+        CoalitionBound(untyped(owners), untyped(event))
+    assert CoalitionBound(2, NOISE).owners == 2 and CoalitionBound(3, NOISE).owners == 3
+
+
+@pytest.mark.parametrize(
+    ("observer", "unit", "event", "error"),
+    [
+        ("coalition:shop+bank", "record", NOISE, ValueError),
+        ("nobody", "record", NOISE, ValueError),
+        ("server", "person", NOISE, ValueError),
+        ("server", "record", "noise", TypeError),
+    ],
+)
+def test_a_line_names_an_observer_a_unit_and_an_event(
+    observer: str, unit: str, event: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        LedgerLine(observer, unit, untyped(event))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("party", ""),
+        ("party", 3),
+        ("entry", 0),
+        ("entry", -1),
+        ("entry", 1.0),
+        ("entry", True),
+        ("entry", "1"),
+        *(
+            (name, value)
+            for name in ("head", "origin")
+            for value in ("0" * 63, "0" * 65, "G" * 64, "A" * 64, 0)
+        ),
+        ("head", ""),
+    ],
+)
+def test_a_receipt_comes_from_a_peers_bytes_and_is_checked(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match="receipt"):
+        replace(RECEIPT, **untyped({field: value}))
+    assert replace(RECEIPT, entry=1, origin="").entry == 1
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Cut(b"short", 0.5, "n"),
+        lambda: Cut(untyped("0" * 32), 0.5, "n"),
+        lambda: Cut(bytes(32), 0.0, "n"),
+        lambda: Cut(bytes(32), 1.0, "n"),
+        lambda: Part("0" * 63, "training"),
+        lambda: Part("0" * 64, untyped("other")),
+    ],
+)
+def test_a_cut_has_a_key_and_a_share_and_a_part_its_name(made: Callable[[], object]) -> None:
+    with pytest.raises(ValueError):
+        made()
+
+
+def test_what_would_not_be_read_as_it_was_written_is_not_written() -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "*", "*", epsilon=1.0, delta=DELTA)
+    # A server whose name is a number is read as text.
+    altered = replace(RELEASE, **untyped({**OWNED, "server": 5}))
+    before = ledger.entries()
+    with pytest.raises(ValueError, match="does not survive being written and read"):
+        ledger.charge(altered, "adult")
+    assert ledger.entries() == before
+    ledger.charge(replace(RELEASE, **untyped(OWNED)), "adult")
+    assert len(ledger.entries()) == len(before) + 1
+
+
+def test_an_id_is_charged_once_for_one_thing_and_drawn_for_once() -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "*", "*", epsilon=1.0, delta=DELTA)
+    first = ledger.charge(RELEASE, "adult", fresh=True)
+    assert ledger.charge(RELEASE, "adult") == first
+    for again, dataset, fresh in (
+        (RELEASE, "adult", True),
+        (replace(RELEASE, what="another count"), "adult", False),
+        (RELEASE, "other", False),
+    ):
+        with pytest.raises(LedgerError, match="was charged"):
+            ledger.charge(again, dataset, fresh=fresh)
+    assert len(ledger.entries()) == 3
+
+
+def test_a_history_that_differs_from_what_this_process_knows_is_noticed_when_it_is_verified(
+    tmp_path: Path,
+) -> None:
+    """The chain of the file is in order and so is its end: only what was counted in between is another."""
+    path = tmp_path / "bank.ledger"
+    changes: dict[str, Callable[[LedgerState], object]] = {
+        "a budget": lambda state: state.budgets.clear(),
+        "a charge": lambda state: state.charged.clear(),
+        "what was released": lambda state: state.released.clear(),
+        "an account": lambda state: state.named.clear(),
+        "who was shown exactly": lambda state: state.exact.update({("adult", "server"): 1}),
+        "a receipt": lambda state: state.receipts.clear(),
+        "a comparison": lambda state: state.comparisons.clear(),
+        "a decision": lambda state: state.decisions.clear(),
+        "whose it is": lambda state: setattr(state, "party", "shop"),
+        "why it was begun": lambda state: setattr(state, "reason", "none"),
+        "where it began": lambda state: setattr(state, "origin", "b" * 64),
+    }
+    made = Ledger.create(path, "bank")
+    made.set_budget("adult", "*", "*", epsilon=1.0, delta=DELTA)
+    made.charge(RELEASE, "adult")
+    made.keep_receipt(replace(RECEIPT, party="shop"))
+    made.note_comparison("adult", ["shop"], run="5f0c")
+    made.note_decision(Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank"))
+    for what, change in changes.items():
+        ledger = Ledger.open(path)
+        assert ledger.verify().entries == 6
+        change(untyped(ledger)._state)
+        with pytest.raises(LedgerAltered, match="exchanged while this process held it"):
+            ledger.verify()
+        assert Ledger.open(path).verify().entries == 6, what
+
+
+def test_receipts_of_somebody_else_do_not_vouch_for_a_ledger() -> None:
+    ledger = Ledger.in_memory("bank")
+    with pytest.raises(LedgerError, match="a receipt of shop says nothing about it"):
+        ledger.verify([replace(ledger.receipt(), party="shop")])
+
+
+# Receipts that go back.
+
+
+@pytest.mark.parametrize(
+    ("entry", "origin", "after", "refused"),
+    [
+        (9, "a", None, True),
+        (11, "a", None, True),
+        (13, "a", None, False),
+        (9, "b", None, False),
+        (9, "", None, False),
+        (9, "a", 8, False),
+        (9, "a", 9, True),
+        (9, "a", 10, True),
+        (9, "a", 0, False),
+    ],
+)
+def test_a_receipt_whose_number_goes_back_is_refused(
+    entry: int, origin: str, after: int | None, refused: bool
+) -> None:
+    ledger = Ledger.in_memory("shop")
+    ledger.keep_receipt(Receipt("bank", 4, "3" * 64, "a" * 64))
+    ledger.keep_receipt(Receipt("bank", 12, "1" * 64, "a" * 64))
+    ledger.keep_receipt(Receipt("clinic", 40, "1" * 64, "a" * 64))
+    told = Receipt("bank", entry, "2" * 64, origin * 64)
+    if refused:
+        highest = 12 if after is None else after
+        with pytest.raises(
+            LedgerAltered, match=f"for entry {entry} of its ledger after one for entry {highest}"
+        ):
+            ledger.keep_receipt(told, after=after)
+    else:
+        ledger.keep_receipt(told, after=after)
+    assert told in ledger.receipts("bank"), "it is kept, as evidence or as a witness"
+    # What is kept already is no news.
+    ledger.keep_receipt(told, after=after)
+    ledger.keep_receipt(Receipt("bank", 4, "3" * 64, "a" * 64))
+
+
+def test_the_highest_receipt_is_of_this_very_ledger_and_the_first_of_two() -> None:
+    kept = [
+        Receipt("bank", 7, "1" * 64, "a" * 64),
+        Receipt("bank", 9, "2" * 64, "a" * 64),
+        Receipt("bank", 9, "3" * 64, "a" * 64),
+        Receipt("bank", 8, "4" * 64, "a" * 64),
+        Receipt("bank", 20, "5" * 64, "b" * 64),
+        Receipt("shop", 30, "6" * 64, "a" * 64),
+        Receipt("bank", 40, "7" * 64),
+    ]
+    assert Opening("bank", "a" * 64, anew=False).highest(kept) == kept[1]
+    assert Opening("bank", "b" * 64, anew=False).highest(kept) == kept[4]
+    assert Opening("bank", "c" * 64, anew=True).highest(kept) is None
+    check_told(kept[1], kept[:1], after=None, where="here")
+
+
+# Rounding.
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0, 1e6))
+@example(1.0, 1e-17)
+@example(1.0, 1.0)
+@example(0.3, 0.1)
+def test_what_is_left_is_rounded_down_and_no_further_than_the_next_float(
+    budget: float, epsilon: float
+) -> None:
+    exact = Fraction(budget) - Fraction(epsilon)
+    rest = left(budget, epsilon)
+    if exact <= 0:
+        assert rest == 0.0
+    else:
+        assert 0 <= Fraction(rest) <= exact
+        assert Fraction(math.nextafter(rest, math.inf)) > exact
+
+
+def test_nothing_is_left_of_a_finite_budget_after_a_cost_without_bound() -> None:
+    assert left(1.0, math.inf) == 0.0 and left(math.inf, math.inf) == left(math.inf, 3.0) == math.inf
+    assert left(1.0, 1e-17) < 1.0
+
+
+# The least is chosen, and the stricter holds.
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_of_several_lines_that_bound_an_account_the_smallest_counts(order: tuple[int, ...]) -> None:
+    lines = [
+        LedgerLine("party:bank", "others-part", Gaussian(1.0, 4.0)),
+        LedgerLine("coalition:bank+clinic", "record-replaced", Gaussian(1.0, 9.0)),
+        LedgerLine("party:bank", "record-replaced", Gaussian(1.0, 6.0)),
+    ]
+    release = replace(RELEASE, lines=tuple(lines[place] for place in order))
+    found = bound(release, Account("adult", "own-part:shop", "party:bank"), DELTA)
+    assert found == Bound((Gaussian(1.0, 9.0),))
+
+
+def test_which_line_is_the_smallest_is_decided_at_the_budgets_delta() -> None:
+    normal, exponential = Gaussian(1.0, 4.0), Laplace(1.0, 1.0)
+    lines = (
+        LedgerLine("party:bank", "others-part", normal),
+        LedgerLine("party:bank", "record-replaced", exponential),
+    )
+    account = Account("adult", "own-part:shop", "party:bank")
+    for release in (replace(RELEASE, lines=lines), replace(RELEASE, lines=lines[::-1])):
+        assert bound(release, account, 1e-2).events == (normal,)
+        assert bound(release, account, 1e-30).events == (exponential,)
+
+
+def test_all_lines_that_name_an_account_count_and_no_other() -> None:
+    lines = (
+        LINE,
+        LedgerLine("server", "record", Gaussian(1.0, 2.0)),
+        LedgerLine("reader", "record", Gaussian(1.0, 99.0)),
+    )
+    found = bound(replace(RELEASE, lines=lines), Account("adult", "record", "server"), DELTA)
+    assert found.events == (NOISE, Gaussian(1.0, 2.0))
+
+
+PARTIES = ("a", "b", "c")
+SETS = [frozenset(names) for size in range(4) for names in itertools.combinations(PARTIES, size)]
+REPLACED = [
+    *(lattice._Parts(only) for only in SETS if only),
+    *(lattice._Parts(frozenset(), but) for but in SETS),
+]
+
+
+@pytest.mark.parametrize("said", [False, True])
+def test_parts_are_within_others_where_they_are_whoever_took_part(said: bool) -> None:
+    """Old releases do not say who took part: then it must hold for every group there may have been, and only then."""
+    strangers = frozenset({"d"})
+    groups = [group | more for group in SETS for more in (frozenset(), strangers)]
+
+    def replaced(parts: lattice._Parts, group: frozenset[str]) -> set[str]:
+        return {name for name in group if (name in parts.only if parts.only else name not in parts.but)}
+
+    for one, other in itertools.product(REPLACED, repeat=2):
+        if said:
+            for group in groups:
+                release = replace(RELEASE, owners=tuple(sorted(group)))
+                expected = replaced(one, group) <= replaced(other, group)
+                assert one.within(other, release) == expected, (one, other, group)
+        else:
+            expected = all(replaced(one, group) <= replaced(other, group) for group in groups)
+            assert one.within(other, RELEASE) == expected, (one, other)
+
+
+@pytest.mark.parametrize("laxer_first", [True, False])
+@pytest.mark.parametrize("laxer", ["unit", "observer"])
+def test_of_two_budgets_the_stricter_is_shown_and_holds(laxer_first: bool, laxer: str) -> None:
+    patterns = {"unit": ("record", "*"), "observer": ("*", "server")}
+    ledger = Ledger.in_memory("bank")
+    for name, pattern in sorted(patterns.items(), key=lambda item: (item[0] == laxer) != laxer_first):
+        ledger.set_budget("adult", *pattern, epsilon=9.0 if name == laxer else 1.0, delta=DELTA)
+    ledger.charge(RELEASE, "adult")
+    (total,) = ledger.totals()
+    spent = account_for(NOISE, DELTA).epsilon
+    assert (total.budget_epsilon, total.epsilon) == (1.0, spent)
+    assert total.left == ledger.what_fits("adult", "record", "server") == left(1.0, spent)
+    large = LedgerLine("server", "record", Gaussian(1.0, 1.0))
+    with pytest.raises(BudgetExceeded, match="is left of 1 "):
+        ledger.charge(replace(RELEASE, id="large", lines=(large,)), "adult")
+    assert len(ledger.totals()) == 1
+
+
+@pytest.mark.parametrize("closer", [0.125, 9.0])
+def test_a_closer_budget_takes_the_place_of_a_wider_one_stricter_or_laxer(closer: float) -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "*", "*", epsilon=0.25, delta=DELTA)
+    ledger.set_budget("adult", "record", "server", epsilon=closer, delta=DELTA)
+    other = LedgerLine("reader", "record-replaced", NOISE)
+    assert account_for(NOISE, DELTA).epsilon > 0.25
+    if closer == 9.0:
+        ledger.charge(RELEASE, "adult")
+        assert ledger.what_fits("adult", "record", "server") > 8
+    else:
+        with pytest.raises(BudgetExceeded, match=r"is left of 0\.125 "):
+            ledger.charge(RELEASE, "adult")
+    with pytest.raises(BudgetExceeded, match=r"is left of 0\.250? "):
+        ledger.charge(replace(RELEASE, id="other", lines=(other,)), "adult")
+
+
+def test_a_budget_is_kept_to_the_last_bit_and_not_beyond() -> None:
+    spent = account_for(NOISE, DELTA).epsilon
+    for budget, fits in (
+        (spent, True),
+        (math.nextafter(spent, 0.0), False),
+        (math.nextafter(spent, 9.0), True),
+    ):
+        ledger = Ledger.in_memory("bank")
+        ledger.set_budget("adult", "record", "server", epsilon=budget, delta=DELTA)
+        if fits:
+            ledger.charge(RELEASE, "adult")
+        else:
+            with pytest.raises(BudgetExceeded):
+                ledger.charge(RELEASE, "adult")
+
+
+def test_an_overdrawn_account_refuses_what_adds_to_it_and_nothing_else() -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "*", "*", epsilon=9.0, delta=DELTA)
+    ledger.charge(RELEASE, "adult")
+    ledger.set_budget("adult", "record", "server", epsilon=0.01, delta=DELTA)
+    (total,) = ledger.totals()
+    assert total.left == 0.0 < total.epsilon
+    hidden = replace(
+        RELEASE,
+        id="hidden",
+        lines=(LedgerLine("party:shop", "others-part", NOISE),),
+        owners=("bank", "shop"),
+        shown_to=("shop",),
+        published=False,
+    )
+    ledger.charge(hidden, "adult")
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(replace(RELEASE, id="more"), "adult")
+
+
+# Totals.
+
+
+def test_a_total_says_how_many_releases_are_in_it_and_whether_any_had_a_seed() -> None:
+    spent = Spent()
+    spent.take(RELEASE, Bound(()))
+    assert (spent.entries, spent.reproducible) == (0, False)
+    spent.take(RELEASE, Bound((NOISE,)))
+    spent.take(replace(RELEASE, reproducible=True), Bound((NOISE,)))
+    assert (spent.entries, spent.reproducible, spent.because) == (2, True, "")
+    spent.take(RELEASE, Bound((), "nobody knows"))
+    spent.take(replace(RELEASE, id="later"), Bound((), "nobody knows either"))
+    assert spent.entries == 4 and spent.because == "a count (r): nobody knows"
+    assert spent.epsilon(DELTA) == math.inf and spent.worst_part(DELTA) == ""
+
+
+def test_the_part_that_lost_most_is_the_total_and_what_counts_for_all_counts_in_each() -> None:
+    spent = Spent()
+    small, large = Gaussian(1.0, 9.0), Gaussian(1.0, 3.0)
+    spent.take(RELEASE, Bound((small,)), "held-out")
+    spent.take(RELEASE, Bound((large,)), "training")
+    assert spent.worst_part(DELTA) == "training"
+    assert spent.epsilon(DELTA) == account_for(large, DELTA).epsilon
+    alone = spent.epsilon(DELTA, large, part="held-out")
+    assert spent.epsilon(DELTA) < alone < spent.epsilon(DELTA, large, part="training")
+    assert spent.epsilon(DELTA, large) == spent.epsilon(DELTA, large, part="training")
+    spent.take(RELEASE, Bound((large,)))
+    assert spent.epsilon(DELTA) == Spent(events=untyped({large: 2})).epsilon(DELTA)
+
+
+# Units.
+
+
+@dataclass(frozen=True)
+class Household:
+    """A unit that nobody has placed in the lattice."""
+
+    name: str = "household"
+    sentence: str = "any one household"
+
+
+def test_a_unit_without_a_rule_is_bounded_by_nothing_rather_than_by_lines_about_a_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        lattice, "parse_unit", lambda name: Household() if name == "household" else parse_unit(name)
+    )
+    release = replace(RELEASE, lines=(LedgerLine("server", "record-replaced", NOISE),))
+    with pytest.raises(ValueError, match="no rule says which lines bound the unit 'household'"):
+        bound(release, Account("adult", "household", "server"), DELTA)
+
+
+def test_every_unit_that_there_is_has_a_rule() -> None:
+    rules = {
+        "record": None,
+        "record-replaced": lattice._Parts(frozenset()),
+        "others-part": lattice._Parts(frozenset(), frozenset({"bank"})),
+        "own-part:shop": lattice._Parts(frozenset({"shop"})),
+        "columns:shop": None,
+    }
+    observer = parse_observer("coalition:bank+server")
+    for name, rule in rules.items():
+        assert lattice._Parts.of(parse_unit(name), observer) == rule
+
+
+def test_patterns_and_names_of_accounts_are_refused_where_they_name_nothing() -> None:
+    ledger = Ledger.in_memory("bank")
+    for dataset, unit, observer in (
+        ("", "record", "server"),
+        ("*", "record", "server"),
+        (None, "record", "server"),
+    ):
+        with pytest.raises(InputError, match="one data set"):
+            ledger.what_fits(untyped(dataset), unit, observer)
+    for epsilon, delta in (
+        (0.0, 0.1),
+        (-1.0, 0.1),
+        (True, 0.1),
+        (1e301, 0.1),
+        (math.inf, 0.1),
+        (math.nan, 0.1),
+    ):
+        with pytest.raises(InputError, match="ε"):
+            ledger.set_budget("adult", "*", "server", epsilon=untyped(epsilon), delta=delta)
+    for delta in (0.0, 1.0, -0.1, math.nan, untyped("0.1")):
+        with pytest.raises(InputError, match="δ"):
+            ledger.set_budget("adult", "*", "server", epsilon=1.0, delta=delta)
+    ledger.set_budget("adult", "*", "coalition:bank+shop", epsilon=math.inf, delta=0.1)
+    ledger.set_budget("adult", "*", "server", epsilon=1e300, delta=0.1)
+    assert len(ledger.entries()) == 3
+    ledger.set_budget("adult", "*", "server", epsilon=1e300, delta=0.1)
+    assert len(ledger.entries()) == 3, "what is in force already is not written again"
+
+
+def test_a_comparison_of_ids_is_written_once_a_run_and_refused_without_a_trace() -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.note_comparison("adult", ["shop"], run="one")
+    ledger.note_comparison("adult", ["shop"], run="one")
+    for dataset, partners, name in (
+        ("adult", ["shop"], "two"),
+        ("other", ["shop"], "one"),
+        ("adult", ["clinic"], "one"),
+    ):
+        ledger.note_comparison(dataset, partners, run=name)
+    assert len(ledger.comparisons()) == 4
+    seen: list[tuple[Comparison, ...]] = []
+
+    def never(earlier: Any) -> None:
+        seen.append(tuple(earlier))
+        raise InputError("not again")
+
+    with pytest.raises(InputError, match="not again"):
+        ledger.note_comparison("adult", ["shop"], run="three", allowed=never)
+    assert seen == [ledger.comparisons()] and len(ledger.comparisons()) == 4
