@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -388,6 +390,26 @@ def test_the_key_of_pseudonyms_passes_the_server_sealed(
     passed = b"".join(seen)
     assert len(keys) == 2 and b"CLSE" in passed
     assert not [key for key in keys if key in passed or key.hex().encode() in passed]
+
+
+def test_records_of_runs_that_nobody_went_on_with_end_when_their_days_are_over(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    """Keys and lists of ids are in them, the server's too."""
+    fewer_people(tmp_path, kits)
+    for party in PARTIES:
+        (tmp_path / f"{party}.policy.toml").write_text(policy_text(party, more=THROUGH))
+    run_job(kits, relay=breaking("people, twice blinded"))
+    records = {name: kits[name].run_folder("j1") / "journal" for name in MEMBERS}
+    assert all(b"pseudonyms" in (record / "frames").read_bytes() for record in records.values())
+    run_job(kits, job_id="j2", relay=breaking("people, twice blinded"))
+    assert all(record.exists() for record in records.values())
+    ago = time.time() - 31 * 24 * 3600
+    for name in MEMBERS:
+        os.utime(kits[name].run_folder("j1") / OUTCOME, (ago, ago))
+    run_job(kits, job_id="j3")
+    assert not [name for name, record in records.items() if record.exists()]
+    assert all((kits[name].run_folder("j2") / "journal").exists() for name in MEMBERS)
 
 
 def test_a_policy_limits_how_many_ids_another_party_shows(kits: dict[str, Kit], tmp_path: Path) -> None:

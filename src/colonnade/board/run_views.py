@@ -15,7 +15,7 @@ from colonnade.cli.runs.failures import charged_text, where_text
 from colonnade.cli.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
 from colonnade.errors import ColonnadeError, LedgerError
 from colonnade.federation.approval import Request
-from colonnade.federation.site import JOURNAL
+from colonnade.federation.own_files import JOURNAL
 from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.words import about_text
 from colonnade.report.accounts import merged

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from colonnade.errors import InputError
 from colonnade.federation.approval import REQUESTS
-from colonnade.federation.own_files import OUTCOME
+from colonnade.federation.own_files import JOURNAL, OUTCOME
 from colonnade.federation.party_file import RECORD_DAYS, PartyFile
-from colonnade.federation.site import JOURNAL
 from colonnade.runtime.journal import destroy
 from colonnade.runtime.kit import JOBS, Kit
 from colonnade.runtime.renewal import BEFORE, destroy_keys

@@ -17,7 +17,7 @@ from colonnade.models.files.membership import TrainingMembership
 from colonnade.protocols.approval import STEP
 from colonnade.randomness import SystemRandomness
 
-OUTCOME, LOG = "outcome.json", "log.jsonl"
+OUTCOME, LOG, JOURNAL = "outcome.json", "log.jsonl", "journal"
 STANDING = "standing.json"
 """Where a run is and whose approval it waits for, while it goes on."""
 NOTED_SECONDS = 1.0

@@ -19,9 +19,10 @@ from typing import Any, Protocol
 
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.federation.cleaning import clean
 from colonnade.federation.federation import Run, Site
 from colonnade.federation.job import Job
-from colonnade.federation.own_files import LOG, OUTCOME, STANDING, Standing, outcome_note
+from colonnade.federation.own_files import JOURNAL, LOG, OUTCOME, STANDING, Standing, outcome_note
 from colonnade.federation.records import sealed_text
 from colonnade.federation.score_jobs import ScoreJob
 from colonnade.federation.site_inputs import SiteInputs, inputs_of
@@ -40,7 +41,7 @@ from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
 from colonnade.scoring.judged_training import AnyJudged
 
-JOURNAL, RESERVE = "journal", "reserve"
+RESERVE = "reserve"
 # Room for an outcome, which on a full disk could not be written otherwise.
 _OUTCOME_BYTES = 1 << 16
 # How long members wait for each other's processes: an engine starts them one after the other.
@@ -110,6 +111,9 @@ async def take_part(
         "started": _now(),
     }
     began = time.perf_counter()
+    # Keys and lists of runs that nobody went on with end here, also where nobody calls `party clean`.
+    with suppress(ColonnadeError, OSError):
+        clean(kit)
     parties: list[Party] = []
     with _log_in(folder) as (log, unwritable):
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
