@@ -85,7 +85,7 @@ class Message:
 def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> bytes:
     """The frame of a message. What cannot be serialised fails here, on the sender's own machine."""
     packed = _header(envelope, message)
-    pieces = [_PREFIX.pack(MAGIC, VERSION, len(packed)), packed]
+    pieces: list[bytes | memoryview] = [_PREFIX.pack(MAGIC, VERSION, len(packed)), packed]
     pieces += [
         np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data.cast("B")
         for array in message.arrays.values()
