@@ -89,6 +89,11 @@ class File:
     def __init__(self, path: Path, party: str, *, name: str | None = None) -> None:
         self.path, self.party = path, party
         self.name = f"file {path}" if name is None else name
+        if not path.is_file():
+            raise DataUnreadable(
+                f"{owned(party, self.name)} is a pipe, a socket or a device. A table is read more than once: write it "
+                "to a file first."
+            )
         self._stamp = _stamp(path)
         if not self._stamp[0]:
             raise DataUnreadable(f"{owned(party, self.name)} is empty.")

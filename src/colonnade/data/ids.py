@@ -59,6 +59,12 @@ def spell_ids(
         )
         for part, column in zip(parts, columns, strict=True)
     ]
+    for text, column in zip(spelt, columns, strict=True):
+        if not text.store[text.ends[0] : text.ends[-1]].all():
+            raise BadIds(
+                f"party {party!r}, {source}, id column {column!r}: some ids hold the character NUL, at which other "
+                "programs end a text, so that two people could become one. Take it out."
+            )
     if len(spelt) == 1:
         return spelt[0]
     whole = zip(*(one.texts() for one in spelt), strict=True)

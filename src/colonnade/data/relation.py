@@ -138,7 +138,13 @@ class Engine:
             # It can only be set per session, and is off in a session whose settings are locked.
             if self._path is None:
                 session.execute("SET enable_progress_bar = false")
-            yield session
+            try:
+                yield session
+            except RuntimeError as found:
+                # What DuckDB makes of Ctrl-C.
+                if str(found) == "Query interrupted":
+                    raise KeyboardInterrupt from None
+                raise
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
