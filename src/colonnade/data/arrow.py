@@ -210,11 +210,9 @@ def _column(array: Any, schema: Any, owner: object) -> Values:
         return Plain("moment", exact, missing, zoned=len(kind) > 4)
     if kind.startswith("d:"):
         return _decimals(array, kind, missing, owner)
-    if kind[0] in "zZw":
-        return Plain("binary", np.zeros(array.length), missing)
-    raise DataError(
-        f"a column has the Arrow type {kind!r}, which is not read. Turn it into numbers, dates or text first."
-    )
+    # Whether such a column matters is known to whoever declares it.
+    what: Kind = "binary" if kind[0] in "zZw" or kind == "vz" else "nested" if kind[0] == "+" else "unread"
+    return Plain(what, np.zeros(array.length), missing)
 
 
 def _buffer(array: Any, number: int, dtype: Any, owner: object, *, more: int = 0) -> NDArray[Any]:

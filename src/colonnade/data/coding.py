@@ -30,9 +30,10 @@ from colonnade.data.intake import values_of
 from colonnade.data.packed_text import Text
 from colonnade.data.problems import MARKS, NO_VALUE, Problems
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.data.values import Numerals, Plain, Values
+from colonnade.data.values import NOT_READ, Numerals, Plain, Values
 
-_MISSING, _UNDECLARED, _MARKED, _MISSPELT = -1, -2, -3, -4
+_MISSING, _UNDECLARED, _MARKED, _MISSPELT, _TRUTH = -1, -2, -3, -4, -5
+_TRUTHS = frozenset({"true", "false"})
 _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
@@ -72,6 +73,10 @@ def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
     >>> code([None, 16, 18], BinnedColumn("age", edges=(18, 65), missing="category")).values.tolist()
     [3, 0, 1]
     """
+    if not (isinstance(values, np.ndarray) and values.dtype.kind in "iuf"):
+        values = values_of(values)
+    if isinstance(values, Plain) and values.kind in NOT_READ:
+        return Coded(np.zeros(len(values)), problems=Problems(**{values.kind: len(values)}))
     match declared:
         case NumericColumn():
             return _bounded(_floats(values), declared.low, declared.high, fill=_fill(declared))
@@ -239,6 +244,7 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
     absent = _MISSING if declared.missing is None else number[declared.missing]
 
     folded = {_folded(level) for level in declared.levels}
+    truths = _TRUTHS - folded
 
     def find(value: object) -> int:
         if value is None or value != value:
@@ -249,6 +255,8 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
             text = text.split(".")[0]
         if elsewhere == _UNDECLARED and text not in number and _folded(text) in folded:
             return _MISSPELT
+        if elsewhere == _UNDECLARED and text not in number and text.strip().lower() in truths:
+            return _TRUTH
         if elsewhere == _UNDECLARED and text not in number and text.strip().lower() in NO_VALUE:
             return _MARKED
         return number.get(text, elsewhere) if text.strip() else absent
@@ -265,6 +273,7 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
             marked=int(np.count_nonzero(codes == _MARKED)),
             undeclared=int(np.count_nonzero(codes == _UNDECLARED)),
             misspelt=int(np.count_nonzero(codes == _MISSPELT)),
+            truth=int(np.count_nonzero(codes == _TRUTH)),
         ),
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import duckdb
+import numpy as np
 
 from colonnade.data.arrow import StreamFailed, batches
 from colonnade.data.declaring import nearest
@@ -163,11 +164,9 @@ class SQLiteRelation:
             with closing(self._database.cursor()) as cursor:
                 cursor.execute(query)
                 while rows := cursor.fetchmany(size):
-                    yield Batch(tuple(_texts(values) for values in zip(*rows, strict=True)), len(rows))
+                    yield Batch(tuple(_values(values) for values in zip(*rows, strict=True)), len(rows))
         except sqlite3.Error:
             wrong = self._wrong(QUERY_FAILED)
-        except TypeError:
-            wrong = self._wrong("a declared column holds binary values. Leave it out, or turn it into text.")
         if wrong:
             raise wrong
         self._check_unchanged()
@@ -272,11 +271,7 @@ def _database_file(path: Path, name: str, party: str) -> File:
     return File(path, party, name=name)
 
 
-def _texts(values: Sequence[object]) -> Text:
-    return Text.of([None if value is None else _text(value) for value in values])
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bytes):
-        raise TypeError("binary")
-    return plain_text(value)
+def _values(values: Sequence[object]) -> Text | Plain:
+    if any(isinstance(value, bytes) for value in values):
+        return Plain("binary", np.zeros(len(values)))
+    return Text.of([None if value is None else plain_text(value) for value in values])

@@ -39,7 +39,7 @@ def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
     value gets into a draft, unless the rows are `public`.
     """
     relation = open_source(source, party=party)
-    kinds = {name: _by_type(field) for name, field in relation.fields.items() if field.kind != "BLOB"}
+    kinds = {name: _by_type(field) for name, field in relation.fields.items() if field.is_read}
     if not relation.typed:
         kinds = _by_text(relation)
     codes = _codes(relation, [name for name, kind in kinds.items() if kind == "numeric"])

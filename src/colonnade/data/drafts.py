@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from colonnade.data.frames import columns_by_name
 from colonnade.data.intake import values_of
 from colonnade.data.name_ranges import fold_names
-from colonnade.data.values import Plain
+from colonnade.data.values import NOT_READ, Plain
 from colonnade.errors import SchemaError
 
 PREFACE = """\
@@ -144,7 +144,7 @@ def of_frame(frame: Any) -> Draft:
         values = values_of(column)
         if not isinstance(values, Plain):
             kinds[str(name)] = "categorical"
-        elif values.kind != "binary":
+        elif values.kind not in NOT_READ:
             kinds[str(name)] = _KINDS.get(values.kind, "categorical")
             if kinds[str(name)] == "numeric":
                 first = values.part(0, LOOKED_AT).numbers()

@@ -39,7 +39,6 @@ TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip", "
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 
 _DELIMITERS = (",", ";", "\t", "|")
-_NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
 _NOT_PACKED = "it is not packed as its name says, or it is damaged or cut off. Pack the table anew."
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
@@ -71,7 +70,7 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
         raise DataUnreadable(f"{start}: this kind of file is not read; known are {', '.join(SUFFIXES)}.")
     file = File(path, party)
     if name.endswith(".parquet"):
-        return _parquet(file, wanted)
+        return _parquet(file)
     header = Header.read(file, wanted)
     if name.endswith(".zip"):
         return ZippedText(file, header)
@@ -90,6 +89,11 @@ class File:
     def __init__(self, path: Path, party: str, *, name: str | None = None) -> None:
         self.path, self.party = path, party
         self.name = f"file {path}" if name is None else name
+        if not path.is_file():
+            raise DataUnreadable(
+                f"{owned(party, self.name)} is a pipe, a socket or a device. A table is read more than once: write it "
+                "to a file first."
+            )
         self._stamp = _stamp(path)
         if not self._stamp[0]:
             raise DataUnreadable(f"{owned(party, self.name)} is empty.")
@@ -312,33 +316,23 @@ def _paired(batch: Batch, numerals: list[bool]) -> Batch:
     return Batch(tuple(columns), batch.rows)
 
 
-def _parquet(file: File, wanted: Sequence[str]) -> Relation:
+def _parquet(file: File) -> Relation:
     reader = f"read_parquet({quoted(file.path)}, hive_partitioning = false)"
     described: list[tuple[Any, ...]] | None = None
     with Engine().session() as session, suppress(duckdb.Error):
         described = session.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
     if described is None:
         raise file.wrong("it is not a Parquet file, or it is damaged.")
-    for name, kind, *_ in described:
-        if name in wanted and _NESTED.fullmatch(str(kind)):
-            raise file.wrong(
-                f"column {name!r} holds lists or records, and a column here has one value for each person. Unfold it "
-                "into columns of their own first, or read it by a query that does."
-            )
     return FileRelation(file, reader, described_fields(described), typed=True)
 
 
 def described_fields(described: Sequence[Sequence[Any]]) -> dict[str, SourceColumn]:
-    """The columns that DuckDB describes; nested ones are not columns of a table here.
+    """The columns that DuckDB describes.
 
-    >>> list(described_fields([("age", "BIGINT"), ("visits", "DATE[]")]))
-    ['age']
+    >>> described_fields([("age", "BIGINT"), ("visits", "DATE[]")])["visits"].is_nested
+    True
     """
-    return {
-        str(row[0]): SourceColumn(identifier(str(row[0])), str(row[1]))
-        for row in described
-        if not _NESTED.fullmatch(str(row[1]))
-    }
+    return {str(row[0]): SourceColumn(identifier(str(row[0])), str(row[1])) for row in described}
 
 
 def _first_record(file: File) -> str:

@@ -18,7 +18,13 @@ from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.values import Plain, Values
 from colonnade.errors import BadIds
 
-_NO_IDS = {"real": "double", "truth": "bool", "binary": "binary"}
+_NO_IDS = {
+    "real": "double values",
+    "truth": "bool values",
+    "binary": "binary values",
+    "nested": "lists or records",
+    "unread": "values of a type that is not read",
+}
 # What Python takes off the ends of a text, of the letters that are one byte.
 _BLANK = np.zeros(256, dtype=bool)
 _BLANK[[*range(9, 14), *range(28, 33)]] = True
@@ -53,6 +59,12 @@ def spell_ids(
         )
         for part, column in zip(parts, columns, strict=True)
     ]
+    for text, column in zip(spelt, columns, strict=True):
+        if not text.store[text.ends[0] : text.ends[-1]].all():
+            raise BadIds(
+                f"party {party!r}, {source}, id column {column!r}: some ids hold the character NUL, at which other "
+                "programs end a text, so that two people could become one. Take it out."
+            )
     if len(spelt) == 1:
         return spelt[0]
     whole = zip(*(one.texts() for one in spelt), strict=True)
@@ -106,7 +118,7 @@ row: merge or remove the others.
 def _spelt(given: Plain | Text, spelling: Spelling, where: str) -> Text:
     if isinstance(given, Plain) and given.kind in _NO_IDS:
         raise BadIds(
-            f"{where}: ids are {_NO_IDS[given.kind]} values. Give them as integers or text, spelt the same at every "
+            f"{where}: ids are {_NO_IDS[given.kind]}. Give them as integers or text, spelt the same at every "
             f"party.{_from_whole(given)}"
         )
     if isinstance(given, Plain) and given.kind == "whole" and given.missing is None:

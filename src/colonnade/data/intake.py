@@ -69,8 +69,8 @@ def of_objects(given: Sequence[object]) -> Values:
         return Plain("nothing", np.zeros(len(given)), missing)
     if kinds == {"text"}:
         return Text.of([None if gone else str(value) for value, gone in zip(given, absent, strict=True)])
-    if kinds == {"binary"}:
-        return Plain("binary", np.zeros(len(given)), missing)
+    if kinds == {"binary"} or "nested" in kinds:
+        return Plain("nested" if "nested" in kinds else "binary", np.zeros(len(given)), missing)
     kind = next(iter(kinds)) if len(kinds) == 1 else "real" if kinds == {"whole", "real"} else "other"
     if kind in ("whole", "real") and not all(
         -(1 << 63) <= value < 1 << 63 for value in present if isinstance(value, int | np.integer)
@@ -124,8 +124,10 @@ def _kind_of(value: object) -> str:
             return "date"
         case timedelta():
             return "span"
-        case bytes():
+        case bytes() | bytearray() | memoryview():
             return "binary"
+        case list() | tuple() | dict() | set() | frozenset() | np.ndarray():
+            return "nested"
         case _:
             # Exact decimals among them: their text loses nothing.
             return "other"

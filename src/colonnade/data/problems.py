@@ -31,6 +31,10 @@ class Problems:
     fractional: int = 0
     undeclared: int = 0
     misspelt: int = 0
+    truth: int = 0
+    binary: int = 0
+    nested: int = 0
+    unread: int = 0
 
     def __add__(self, other: Problems) -> Problems:
         return Problems(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -62,6 +66,10 @@ class Problems:
                 self.misspelt,
                 "among the declared ones but for spelling (capitals, blanks, forms of letters, zeros)",
             ),
+            (self.truth, "true or false, which are not declared"),
+            (self.binary, "binary"),
+            (self.nested, "in lists or records, and a column here has one value for each person"),
+            (self.unread, "of a type that is not read"),
         )
         return ", ".join(
             f"{count} value is {what}" if count == 1 else f"{count} values are {what}"
@@ -72,6 +80,12 @@ class Problems:
     @property
     def advice(self) -> str:
         """What to do about it."""
+        if self.nested:
+            return "Unfold it into columns of their own first."
+        if self.binary or self.unread:
+            return "Leave the column out, or turn it into numbers, dates or text."
+        if self.truth:
+            return "Declare true and false, without quotation marks, or turn them into the declared values."
         if self.undeclared:
             return "Declare every value that can occur, or a category that takes in the others."
         if self.misspelt:

@@ -155,6 +155,18 @@ class SourceRows:
 
     def _check_type(self, name: str, declared: Column | Label) -> None:
         field = self._rows.fields[name]
+        if field.is_nested:
+            raise self._wrong(
+                f"column {name!r} holds lists or records, and a column here has one value for each person. Unfold it "
+                "into columns of their own first, or read it by a query that does.",
+                BadValues,
+            )
+        if field.kind == "BLOB":
+            raise self._wrong(
+                f"column {name!r} holds binary values. Leave it out, or turn it into text.", BadValues
+            )
+        if field.is_empty:
+            return
         if holds_numbers(declared) and not (field.is_text or field.is_number):
             raise self._wrong(
                 f"column {name!r} is declared as numbers but holds {field.kind} values. "
@@ -170,10 +182,6 @@ class SourceRows:
                 f"column {name!r} is declared as dates but holds {field.kind} values. Declare it as what it holds, or "
                 "turn it into dates.",
                 BadValues,
-            )
-        if field.kind == "BLOB":
-            raise self._wrong(
-                f"column {name!r} holds binary values. Leave it out, or turn it into text.", BadValues
             )
 
     def _spelt_ids(self) -> Iterator[Text]:

@@ -21,7 +21,10 @@ from colonnade.errors import DataError, DataUnreadable
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 _DATE = re.compile(r"DATE|TIMESTAMP.*")
 # Types that are read as they are; exact decimals, times of day, enumerations and the like come as text.
-_SIMPLE = re.compile(r"BOOLEAN|U?(TINY|SMALL|BIG)?INT(EGER)?|FLOAT|DOUBLE|VARCHAR|DATE|TIMESTAMP.*|BLOB")
+_NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
+_SIMPLE = re.compile(
+    rf"BOOLEAN|U?(TINY|SMALL|BIG)?INT(EGER)?|FLOAT|DOUBLE|VARCHAR|DATE|TIMESTAMP.*|BLOB|{_NESTED.pattern}"
+)
 _Settings = dict[str, str | bool | int | float | list[str]]
 _SETTINGS: _Settings = {
     "preserve_insertion_order": True,
@@ -53,6 +56,21 @@ class SourceColumn:
     def is_text(self) -> bool:
         """Whether numbers and dates in it have to be read from text."""
         return self.kind == "VARCHAR"
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether it holds lists or records."""
+        return _NESTED.fullmatch(self.kind) is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its type says that every value is missing."""
+        return self.kind == '"NULL"'
+
+    @property
+    def is_read(self) -> bool:
+        """Whether its values can be those of a column here."""
+        return self.kind != "BLOB" and not self.is_nested
 
     @property
     def is_number(self) -> bool:
@@ -120,7 +138,13 @@ class Engine:
             # It can only be set per session, and is off in a session whose settings are locked.
             if self._path is None:
                 session.execute("SET enable_progress_bar = false")
-            yield session
+            try:
+                yield session
+            except RuntimeError as found:
+                # What DuckDB makes of Ctrl-C.
+                if str(found) == "Query interrupted":
+                    raise KeyboardInterrupt from None
+                raise
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:

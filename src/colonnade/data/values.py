@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from colonnade.data.packed_text import Text
 
-Kind = Literal["nothing", "truth", "whole", "real", "date", "moment", "binary"]
+Kind = Literal["nothing", "truth", "whole", "real", "date", "moment", "binary", "nested", "unread"]
+NOT_READ: tuple[Kind, ...] = ("binary", "nested", "unread")
+"""Values of these kinds are only counted."""
 Mask = NDArray[np.bool_]
 DAY_ZERO = date(1970, 1, 1).toordinal()
 """The start of 1970 as Python counts days."""
@@ -27,8 +29,8 @@ _PLAIN = b"0123456789.-eE"
 class Plain:
     """Values of one kind: numbers, truth values, days or microseconds since the start of 1970.
 
-    `missing` says which are not there; what stands in their places means nothing. Binary values are only counted:
-    nothing here reads them.
+    `missing` says which are not there; what stands in their places means nothing. Binary values, lists, records and
+    values of types that are not known are only counted: nothing here reads them.
 
     >>> Plain("whole", np.array([3, 0]), np.array([False, True])).objects()
     [3, None]
@@ -174,7 +176,7 @@ def _objects(column: Plain, data: NDArray[Any]) -> list[object]:
         case "moment":
             zone = UTC if column.zoned else None
             return [_moment(int(micro), zone) for micro in data.tolist()]
-        case "nothing" | "binary":
+        case "nothing" | "binary" | "nested" | "unread":
             return [None] * len(data)
         case _:
             return cast(list[object], data.tolist())
