@@ -211,8 +211,7 @@ On Breast paper mode ({PAPER}) has that shape, from a little above the larger cl
 more at small ε there: the exact curve needs less noise; the active party weighs and clips the noisy scores it
 receives, so that its own descent, which needs no message, does not drown; one unclipped message cannot throw
 passive weights about; and with our defaults the ball is larger and a batch holds all rows. Above ε of about 7 the
-paper has less noise because its formula no longer holds there. Beyond ε of about 40 ours stops shrinking: the
-distance of the samplers from their law, times e^ε, uses up δ.
+paper has less noise because its formula no longer holds there.
 
 On Adult a ball of radius 1 leaves little but the larger class whatever the noise is, as the columns of the largest
 ε show; the paper's curves cannot have been made with rows scaled as ours are, and it does not say how it scaled
