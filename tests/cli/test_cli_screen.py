@@ -8,8 +8,10 @@ import re
 import sys
 
 import pytest
+from cli_project import Project
 
 from colonnade.cli import screen
+from colonnade.cli.app import run
 from colonnade.cli.screen import complain, note, progress, say, say_json, width
 
 
@@ -44,6 +46,32 @@ def test_a_terminal_sees_a_bar_per_step_with_counts_and_time_left(monkeypatch: p
 def test_a_file_or_a_program_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn(monkeypatch, io.StringIO()) == ""
     assert drawn(monkeypatch, Terminal(), shown=False) == ""
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_file_or_a_program_is_told_now_and_then_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, shown: bool
+) -> None:
+    seconds = iter([0.0, 1.0, 6.0, 6.0, 7.0, 11.5, 11.5])
+    monkeypatch.setattr(screen.time, "monotonic", lambda: next(seconds))
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress(shown, piped=True) as advance:
+        for done in (1, 20, 30, 100):
+            advance("rehearsing", done, 100)
+    assert stream.getvalue() == "rehearsing on invented people: 20 %\nrehearsing on invented people: 100 %\n"
+
+
+def test_a_plan_tells_a_pipe_how_far_it_is(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(screen, "EVERY", 0.0)
+    asked = ["plan", str(project.path("job.toml")), "--rows", "400", "--methods", "none", "--no-simulation"]
+    for more in ([], ["--json"]):
+        assert run([*asked, *more]) == 0
+        printed = capsys.readouterr()
+        told = [int(share) for share in re.findall(r"rehearsing on invented people: (\d+) %", printed.err)]
+        assert told[0] == 0 and told[-1] == 100 and told == sorted(told) and "rehearsing" not in printed.out
 
 
 def test_text_is_wrapped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from colonnade.federation.records import plain
 from colonnade.report.plain import one_line
 
 WIDEST = 100
+# Seconds between two lines of progress where there is no terminal.
+EVERY = 5.0
 # What people call the steps of a protocol; steps that are not named here go by their own name.
 STEPS = {
     "align": "finding the people in common",
@@ -116,11 +119,24 @@ def width() -> int | None:
     return min(WIDEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
 
 
+def _now_and_then() -> Advance:
+    """Tells on a line of its own how far a step is, if the last one is some seconds old."""
+    last = time.monotonic()
+
+    def advance(step: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            _put(f"{STEPS.get(step, step)}: {100 * done // max(1, total)} %", err=True)
+
+    return advance
+
+
 @contextmanager
-def progress(shown: bool = True) -> Iterator[Advance]:
-    """A bar per step with the time left, on a terminal; silence elsewhere."""
+def progress(shown: bool = True, *, piped: bool = False) -> Iterator[Advance]:
+    """A bar per step with the time left, on a terminal. Elsewhere silence, or with `piped` a line now and then."""
     if not shown or not sys.stderr.isatty():
-        yield lambda _step, _done, _total: None
+        yield _now_and_then() if piped and not sys.stderr.isatty() else lambda _step, _done, _total: None
         return
     from rich.console import Console
     from rich.progress import (

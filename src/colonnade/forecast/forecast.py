@@ -10,7 +10,7 @@ from typing import Any
 from colonnade.errors import ColonnadeError
 from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.cost import Cost, cost_data, weighted
-from colonnade.forecast.pilot_run import PilotOutcome, PilotRuns
+from colonnade.forecast.pilot_run import PilotOutcome, PilotRuns, TrialError
 from colonnade.methods.method import Kernel, Method, Noise, TrainingResult, TrainingSpec
 from colonnade.protocols.plans import Plan, Task
 from colonnade.randomness import SeededRandomness
@@ -51,6 +51,12 @@ class Expected:
         return statistics.fmean(self.known)
 
     @property
+    def auc(self) -> float | None:
+        """The mean area under the ROC curve, where classes are told apart."""
+        areas = [error.auc for error in self.known if isinstance(error, TrialError) and error.auc is not None]
+        return statistics.fmean(areas) if areas else None
+
+    @property
     def spread(self) -> float | None:
         """Their standard deviation, if there are several."""
         return statistics.stdev(self.known) if len(self.known) > 1 else None
@@ -84,6 +90,7 @@ class Forecast:
             if expected is None
             else {
                 "error": expected.error,
+                "auc": expected.auc,
                 "spread": expected.spread,
                 "draws": len(expected.known),
                 "rows": expected.rows,

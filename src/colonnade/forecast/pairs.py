@@ -11,11 +11,10 @@ from scipy.special import stdtrit
 
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.forecast import Expected, Forecast
-from colonnade.forecast.pilot_run import TESTED
 
 RATE = 0.95
-# Two models that each class a person wrongly with chance one half differ by this much on the people tested on, at RATE.
-ONE_PAIR = 2.0 * math.sqrt(2.0 * 0.25 / TESTED)
+# Of fewer trials chance is not known well enough to say anything.
+FEWEST_PAIRS = 3
 MOST_TRIALS = 6
 
 
@@ -24,7 +23,7 @@ class Difference:
     """How much larger the error of one method is than another's, and the error of that figure.
 
     Guarantee: where differences of trials are normal, the true one lies within `margin` of `mean` with chance 95 %. A
-    single pair has no error of its own; its margin is what chance does to the people tested on.
+    single pair has no error of its own, and may be off by anything.
 
     >>> one, other = Expected((0.30, 0.34, 0.32), 100), Expected((0.20, 0.25, 0.21), 100)
     >>> difference(one, other).worse, difference(other, one).worse, difference(one, one).worse
@@ -37,8 +36,8 @@ class Difference:
 
     @property
     def worse(self) -> bool:
-        """Whether the first method's error is larger, by more than the error of saying so."""
-        return self.mean > self.margin
+        """Whether the first method's error is larger, in enough trials and by more than the error of saying so."""
+        return self.pairs >= FEWEST_PAIRS and self.mean > self.margin
 
 
 def difference(one: Expected, other: Expected) -> Difference:
@@ -49,7 +48,7 @@ def difference(one: Expected, other: Expected) -> Difference:
         if mine is not None and theirs is not None
     ]
     if len(pairs) < 2:
-        return Difference(one.error - other.error, ONE_PAIR, len(pairs))
+        return Difference(one.error - other.error, math.inf, len(pairs))
     quantile = float(stdtrit(len(pairs) - 1, 0.5 + RATE / 2))
     margin = quantile * statistics.stdev(pairs) / math.sqrt(len(pairs))
     return Difference(statistics.fmean(pairs), margin, len(pairs))

@@ -98,6 +98,21 @@ class PilotOutcome:
     trained: tuple[TrainingResult, ...] = ()
 
 
+class TrialError(float):
+    """The error of a trial, and beside it the area under the ROC curve where classes are told apart.
+
+    >>> TrialError(0.25, 0.8) + 0.5, TrialError(0.25, 0.8).auc
+    (0.75, 0.8)
+    """
+
+    auc: float | None
+
+    def __new__(cls, error: float, auc: float | None = None) -> TrialError:
+        made = super().__new__(cls, error)
+        made.auc = auc
+        return made
+
+
 @dataclass(frozen=True, eq=False)
 class PilotRuns:
     """Where plans with these columns are rehearsed.
@@ -176,17 +191,18 @@ class PilotRuns:
 
     def score(
         self, asked: TrainingSpec, result: TrainingResult, *, components: int | None, trial: int = 0
-    ) -> float | None:
+    ) -> TrialError | None:
         """How far a model is from perfect on people it has not seen; None if noise left nothing to learn."""
         tables = list(self.people(1, trial).held_out.values())
         held_out = HeldOut(asked.task, tables, components=components)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoiseWarning)
-                score = held_out.score(result)
+                figures = held_out.figures(result)
         except ColonnadeError:
             return None
-        return score if asked.task == "regression" else 1.0 - score
+        score = next(iter(figures.values()))
+        return TrialError(score if asked.task == "regression" else 1.0 - score, figures.get("AUC"))
 
     def _whole(self, method: Method, asked: TrainingSpec, plan: Plan, *, memory: float = 0.0) -> PilotOutcome:
         first = self.perform(method, asked, plan)

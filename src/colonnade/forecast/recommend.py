@@ -14,7 +14,7 @@ from colonnade.federation.party_file import PartyFile
 from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, by_twin, forecast
-from colonnade.forecast.pairs import best_of, difference, race
+from colonnade.forecast.pairs import FEWEST_PAIRS, best_of, difference, race
 from colonnade.forecast.pilot_run import PilotFederation, PilotRuns
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.forecast.work import Work
@@ -23,8 +23,6 @@ from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import check_judged, methods_for
 from colonnade.protocols.plans import Plan
-
-AS_MUCH = 1.1
 
 
 @dataclass(frozen=True)
@@ -134,61 +132,97 @@ def _able(job: Job, named: Collection[str] | None) -> list[Method]:
     return sorted(able, key=lambda method: method.name != job.method)
 
 
-def choose(entries: tuple[Candidate, ...], *, without_privacy: float | None = None) -> Choice:
-    """The least expected error among those that no budget refuses, by trials in pairs.
+def choose(
+    entries: tuple[Candidate, ...], *, usual: str = "", without_privacy: float | None = None
+) -> Choice:
+    """The job's own method, which comes first, unless another is shown to be better; without it the task's `usual` one.
 
-    A difference within its own error is a tie, unless one of the two is told apart from a third that the other is not
-    told apart from. A tie goes to the method that sends least; of those that send as much within a tenth, to the job's
-    own, or else to the first. A method whose error nothing foretells is never recommended over one whose error is
-    known.
+    Shown to be better: its error is smaller in at least `FEWEST_PAIRS` trials on the same people, by more than the
+    error of that difference, and its model is not left in parts with the parties, unless that of the job's own is too.
+    What a budget refuses, and what nothing foretells the error of, is never recommended. Where neither the job's own
+    nor the usual method can be, it is the best of those that were tried often enough, or none.
     """
-    open_to = [item for item in entries if item.forecast is not None and item.admitted is not False]
-    known = [item for item in open_to if item.forecast is not None and item.forecast.expected is not None]
+    known = _eligible(entries)
     if not known:
-        why = (
-            "No budget admits any of them."
-            if entries and not open_to
-            else "Nothing foretells the error of any of them, so that none is recommended over another."
-        )
-        return Choice(entries, None, why, without_privacy)
-    least = known[best_of([_expected(item) for item in known])]
-    # Few trials of the least tell nobody apart from it; more of another may.
-    tied = [item for item in known if item is least or not _worse_than_any(item, known)]
-    little = min(_bytes(item) for item in tied)
-    best = next(item for item in tied if _bytes(item) <= AS_MUCH * little)
-    why = _reason(best, least, tied, len(known))
-    if best.forecast is not None and best.forecast.split:
-        why += " Its model stays in parts with the parties, who score people together."
-    unknown = [item.method.name for item in open_to if item not in known]
-    if unknown:
-        why += f" Nothing foretells the error of {', '.join(unknown)}."
-    refused = [item.method.name for item in entries if item.admitted is False]
-    if refused:
-        why += f" A budget refuses {', '.join(refused)}."
+        return Choice(entries, None, _why_none(entries), without_privacy)
+    named = {item.method.name: item for item in known}
+    kept = named.get(entries[0].method.name) or named.get(usual)
+    tried = [item for item in known if len(_expected(item).known) >= FEWEST_PAIRS]
+    better = [item for item in tried if kept is None or difference(_expected(kept), _expected(item)).worse]
+    best = better[best_of([_expected(item) for item in better])] if better else kept
+    if best is None:
+        said = f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
+        return Choice(entries, None, said, without_privacy)
+    why = " ".join([_reason(best, kept, entries), *_left_out(best, entries, known)])
     return Choice(entries, best.method.name, why, without_privacy)
 
 
-def _worse_than_any(item: Candidate, known: list[Candidate]) -> bool:
-    return any(difference(_expected(item), _expected(other)).worse for other in known)
+def _eligible(entries: Collection[Candidate]) -> list[Candidate]:
+    """Those that may be recommended: no budget refuses them, their error is known, their model is of the job's kind."""
+    in_parts = any(item.forecast is not None and item.forecast.split for item in list(entries)[:1])
+    return [
+        item
+        for item in entries
+        if item.admitted is not False
+        and item.forecast is not None
+        and item.forecast.expected is not None
+        and (in_parts or not item.forecast.split)
+    ]
 
 
-def _reason(best: Candidate, least: Candidate, tied: list[Candidate], known: int) -> str:
+def _why_none(entries: tuple[Candidate, ...]) -> str:
+    made = [item for item in entries if item.forecast is not None]
+    if entries and not any(item.admitted is not False for item in made):
+        return "No budget admits any of them."
+    return "Nothing foretells the error of any that could be, so that none is recommended over another."
+
+
+def _reason(best: Candidate, kept: Candidate | None, entries: tuple[Candidate, ...]) -> str:
     error = _expected(best).error
-    if len(tied) == 1:
-        return f"It has the least expected error, {error:.3f}, of the {known} whose error was simulated."
-    others = ", ".join(item.method.name for item in tied if item is not best)
-    if best is least:
+    if kept is None:
+        return f"It has the least expected error, {error:.3f}, of those that were tried often enough."
+    if best is not kept:
+        gap = difference(_expected(kept), _expected(best))
         return (
-            f"It has the least expected error, {error:.3f}; {others} cannot be told apart from it in trials on the "
-            "same people, and none of them sends clearly less."
+            f"In {gap.pairs} trials on the same people its error, {error:.3f}, is smaller than that of "
+            f"{kept.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}."
         )
-    gap = difference(_expected(best), _expected(least))
-    pairs = "1 trial" if gap.pairs < 2 else f"{gap.pairs} trials"
+    which = "the job's own" if best is entries[0] else "the usual one for this task"
     return (
-        f"Its expected error, {error:.3f}, is as good as the least: in {pairs} on the same people it differs from that "
-        f"of {least.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}, which is a tie, and a tie goes to what is "
-        f"simpler and cheaper. Of those that cannot be told apart ({others} besides) none sends clearly less."
+        f"It is {which}, with an expected error of {error:.3f}, and no other is shown to be better: with a smaller "
+        f"error in at least {FEWEST_PAIRS} trials on the same people, by more than chance makes of them."
     )
+
+
+def _left_out(best: Candidate, entries: tuple[Candidate, ...], known: list[Candidate]) -> list[str]:
+    """What else there is to say of the others, and of a model in parts."""
+    open_to = [item for item in entries if item.forecast is not None and item.admitted is not False]
+    unknown = [item for item in open_to if item.forecast is not None and item.forecast.expected is None]
+    in_parts = [item for item in open_to if item not in known and item not in unknown]
+    rare = [item for item in known if item is not best and _pairs(best, item) < FEWEST_PAIRS]
+    said = []
+    if best.forecast is not None and best.forecast.split:
+        said.append("Its model stays in parts with the parties, who score people together.")
+    if in_parts:
+        said.append(
+            f"{_names(in_parts)} would leave the model in parts with the parties, which the job does not ask for."
+        )
+    if rare:
+        said.append(f"Too few trials to compare it with: {_names(rare)}.")
+    if unknown:
+        said.append(f"Nothing foretells the error of {_names(unknown)}.")
+    refused = [item for item in entries if item.admitted is False]
+    if refused:
+        said.append(f"A budget refuses {_names(refused)}.")
+    return said
+
+
+def _pairs(one: Candidate, other: Candidate) -> int:
+    return difference(_expected(one), _expected(other)).pairs
+
+
+def _names(items: list[Candidate]) -> str:
+    return ", ".join(item.method.name for item in items)
 
 
 def _raced(
@@ -208,11 +242,7 @@ def _raced(
 
 
 def _best(entries: Mapping[str, Candidate]) -> Candidate | None:
-    known = [
-        item
-        for item in entries.values()
-        if item.admitted is not False and item.forecast is not None and item.forecast.expected is not None
-    ]
+    known = _eligible(entries.values())
     return known[best_of([_expected(item) for item in known])] if known else None
 
 
@@ -322,7 +352,3 @@ def _expected(item: Candidate) -> Expected:
     if item.forecast is None or item.forecast.expected is None:
         raise ValueError(f"nothing foretells the error of {item.method.name}")
     return item.forecast.expected
-
-
-def _bytes(item: Candidate) -> int:
-    return 0 if item.forecast is None else item.forecast.cost.bytes_sent

@@ -92,7 +92,7 @@ def plan(
     counts = _counted(agreed, files) if rows is None else {}
     common = min(counts.values()) if rows is None else rows
     people = _held(agreed, held, common) | ({} if held else counts)
-    with progress(not as_json) as advance:
+    with progress(not as_json, piped=True) as advance:
         facts = plan_facts(
             agreed,
             schemas,

@@ -37,6 +37,7 @@ from colonnade.forecast.work import Advance, Work
 from colonnade.methods.functional.method import notes_on
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.table import default_method
 from colonnade.protocols.plans import Plan
 from colonnade.report.facts import guarantee_facts
 from colonnade.scoring.judged_training import judging_text
@@ -134,7 +135,8 @@ def _chosen(
         work=work,
     )
     exact = error_without_privacy(job, planned, pilot_runs) if simulated else None
-    return choose(entries, without_privacy=exact), here, matching
+    usual, _ = default_method(job.task, planned.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
+    return choose(entries, usual=usual, without_privacy=exact), here, matching
 
 
 def _matching_facts(plan: Plan, matching: Matching, line: NetworkLink) -> dict[str, Any] | None:

@@ -191,6 +191,16 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
             f"Error: {facts['error']}, simulated on invented people with the declared columns; the real one depends on "
             f"the real people, the order of methods less so.{against}"
         )
+    areas = [
+        f"{name} {each['expected']['auc']:.3f}"
+        for name, each in made.items()
+        if each["expected"] is not None and each["expected"]["auc"] is not None
+    ]
+    if areas:
+        notes.append(
+            f"AUC on the same people: {', '.join(areas)}. Invented classes are equally common; where one is rare, "
+            "whoever names nobody has a small error too: go by AUC."
+        )
     fewer = [
         f"{name} ({each['expected']['rows']})"
         for name, each in made.items()
