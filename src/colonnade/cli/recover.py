@@ -93,8 +93,8 @@ def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
         compared = (place / MODELS).is_dir()
         facts = {} if compared else recover_run(place)
-        for name in (FAILED, BEGUN):
-            (place / name).unlink(missing_ok=True)
+        for left in (FAILED, BEGUN):
+            (place / left).unlink(missing_ok=True)
         if place.name.startswith("."):
             (place / RESERVE).unlink(missing_ok=True)
             name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))

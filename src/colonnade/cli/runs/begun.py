@@ -29,7 +29,12 @@ def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> No
     from colonnade.federation.whole_files import write_whole
     from colonnade.report.plain import now
 
-    stopped = {"party": None, "reached": {}, "kind": KILLED, "reason": "its process was killed"}
+    stopped: dict[str, Any] = {
+        "party": None,
+        "reached": {},
+        "kind": KILLED,
+        "reason": "its process was killed",
+    }
     facts = {
         "state": "failed",
         "name": job.name,
