@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -64,7 +64,7 @@ class Recorder:
         self.coverage.start()
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, None, None]:
         if spent() - self.begun > self.limit:
             item.session.shouldstop = "takes too long to be recorded"
         before, file = spent(), item.nodeid.partition("::")[0]
@@ -77,16 +77,16 @@ class Recorder:
             self.tests[item.nodeid][0] = round(spent() - before, 3)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, None, None]:
         if fixturedef.scope == "function":
             return (yield)
         return (yield from self._within(f"fixture {fixturedef.argname}"))
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, None, None]:
         return (yield from self._within(f"collect {collector.nodeid.partition('::')[0]}"))
 
-    def _within(self, context: str) -> Any:
+    def _within(self, context: str) -> Generator[None, None, None]:
         before, self.context = self.context, context
         self.coverage.switch_context(context)
         try:
@@ -139,7 +139,7 @@ class Chooser:
         config.hook.pytest_deselected(items=left_out)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
         begun = time.monotonic()
 
         def late(_signal: int, _frame: FrameType | None) -> None:

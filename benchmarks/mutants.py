@@ -139,7 +139,6 @@ class Tree:
         """The exit code, or None after `limit` seconds, and the end of what it said."""
         environment = os.environ | {
             "PYTHONPATH": f"{self.folder / 'src'}:{ROOT / 'benchmarks'}",
-            "PYTHONDONTWRITEBYTECODE": "1",
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             **settings,
@@ -414,7 +413,7 @@ class Judge:
                 return f"{next(iter(left))} and others: not done in {_limit(left):.0f} s"
             if code in (0, 5):
                 return None
-            failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+            failed: list[str] = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
             if not failed or failed[0] not in left:
                 return f"the import of {failed[0] if failed else next(iter(left)).partition('::')[0]}"
             if self._passes(failed[0], left[failed[0]]):

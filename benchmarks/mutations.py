@@ -49,10 +49,8 @@ EXTREMES = {"min", "max", "minimum", "maximum", "argmin", "argmax", "any", "all"
 ROUNDS = re.compile(r"(?:.*_)?(?:up|down|above|below|round|rounded|rint|nextafter|clip)$")
 REFUSES = re.compile(r"_?(?:check|refuse|require|verify|validate|ensure|confine|must)\w*$")
 LOGS = re.compile(r"_?(?:log\w*|warn\w*|tell|debug|info|error|exception|print|progress)$")
-# Calls in which two arguments may stand in any order, or whose order is a matter of types.
-NOT_SWAPPED = re.compile(
-    r"(?:isinstance|issubclass|getattr|hasattr|cast|zip|min|max|print|replace|partial|\w*Error|gcd|minimum|maximum)$"
-)
+# Calls in which two arguments may stand in any order.
+NOT_SWAPPED = re.compile(r"(?:zip|min|max|minimum|maximum|gcd|hypot)$")
 SHOWS = {"__repr__", "__str__", "__format__", "_repr_html_"}
 RETURNS = {
     "bool": "not ({})",
@@ -123,6 +121,8 @@ class _Finder:
         self.module, self.source, self.tree = module, source, ast.parse(source)
         self.function = ""
         self.returns: ast.expr | None = None
+        # Of the parameters here, what they are said to be: two of one type may be taken for each other.
+        self.types: dict[str, str] = {}
 
     def all(self) -> Iterator[Mutation]:
         yield from self._body(self.tree.body)
@@ -183,15 +183,18 @@ class _Finder:
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[Mutation]:
         if node.name in SHOWS:
             return
-        outer, returns = self.function, self.returns
+        outer, returns, types = self.function, self.returns, self.types
         self.function = f"{outer}.{node.name}".lstrip(".")
         if not isinstance(node, ast.ClassDef):
             self.returns = node.returns
+            every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            said = {one.arg: ast.unparse(one.annotation) for one in every if one.annotation is not None}
+            self.types = types | said
             for default in [*node.args.defaults, *node.args.kw_defaults]:
                 if default is not None:
                     yield from self._expression(default)
         yield from self._body(node.body)
-        self.function, self.returns = outer, returns
+        self.function, self.returns, self.types = outer, returns, types
 
     def _returned(self, value: ast.expr) -> Iterator[Mutation]:
         if self.returns is None or isinstance(value, ast.Constant | ast.JoinedStr):
@@ -259,10 +262,10 @@ class _Finder:
                 yield self._changed(node, "boolean", test=ast.UnaryOp(ast.Not(), node.test))
             case ast.Constant(value=bool()):
                 yield self._made(node, "constant", str(not node.value))
-            case ast.Constant(value=int() | float()):
-                yield self._made(node, "constant", repr(node.value + 1))
-                if node.value != 0:
-                    yield self._made(node, "constant", repr(node.value - 1))
+            case ast.Constant(value=int() | float() as number):
+                yield self._made(node, "constant", repr(number + 1))
+                if number != 0:
+                    yield self._made(node, "constant", repr(number - 1))
             case ast.Call():
                 yield from self._call(node)
 
@@ -281,8 +284,8 @@ class _Finder:
             yield self._changed(node, "extreme" if name in EXTREMES else "rounding", func=function)
         elif ROUNDS.match(name) and node.args:
             yield self._made(node, "rounding", ast.unparse(node.args[0]))
-        plain = [arg for arg in node.args[:2] if isinstance(arg, ast.Name | ast.Attribute)]
-        if len(plain) == 2 and ast.unparse(plain[0]) not in ("party", "cls") and not NOT_SWAPPED.match(name):
+        types = [self.types.get(arg.id) for arg in node.args[:2] if isinstance(arg, ast.Name)]
+        if len(types) == 2 and types[0] and types[0] == types[1] and not NOT_SWAPPED.match(name):
             yield self._changed(node, "arguments", args=[node.args[1], node.args[0], *node.args[2:]])
 
     def _changed(self, node: ast.expr, kind: str, **fields: object) -> Mutation:
