@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from typed import untyped
 
-from colonnade.errors import FormError, PolicyRefused
+from colonnade.cli.federation.commands import POLICY as DRAFT
+from colonnade.errors import FormError, PolicyRefused, UnknownChoice
 from colonnade.federation.job import Job
 from colonnade.federation.policy import PolicedLedger, Policy
+from colonnade.federation.score_jobs import parse_job
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Release
 from colonnade.privacy.events import Gaussian
 
@@ -311,3 +313,22 @@ def test_a_job_asks_for_checks_only_of_methods_that_have_them() -> None:
         job('verify = "rows"', method="intermediate")
     with pytest.raises(FormError, match="verify"):
         job('verify = "sometimes"')
+
+
+def test_the_draft_of_a_new_kit_names_the_server_and_says_what_that_means() -> None:
+    text = DRAFT.format(party="bank", off="# ")
+    draft = Policy.parse(text)
+    assert draft.alignment == ("auto", "server")
+    assert Policy.parse(text.replace('alignment = ["auto", "server"]', "")).alignment == ("auto",)
+    said = " ".join(text.replace("#", " ").split())
+    assert "the server and another party together could try any id against the list here" in said
+
+
+@pytest.mark.parametrize("how", ["oprf", "intersection"])
+@pytest.mark.parametrize("kind", ['task = "pca"\nepsilon = 1.0', 'scores = "j1"\nreceiver = "bank"'])
+def test_a_job_by_a_way_that_is_no_more_is_refused_by_name(how: str, kind: str) -> None:
+    text = f'name = "n"\nparties = ["bank", "shop"]\n{kind}\nalignment = "{how}"\n'
+    with pytest.raises(
+        UnknownChoice, match=f'job, line 5, alignment: found \'{how}\'.*Write "curve", or "server"'
+    ):
+        parse_job(text)

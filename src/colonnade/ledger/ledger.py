@@ -227,18 +227,15 @@ class Ledger:
     ) -> None:
         """Write down with whom ids of a data set are compared, before anything made of them leaves; a run once.
 
-        `through` is the server that matches them, if one does.
+        `through` is the server that matches them, if any. `allowed` sees those so far, and raises if this may not be.
 
-        `allowed` is shown the comparisons so far, and raises if there is to be no further one: nothing is written then.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.note_comparison("adult", ["insurer"], run="5f0c")
-        >>> [(comparison.dataset, comparison.partners) for comparison in ledger.comparisons()]
-        [('adult', ('insurer',))]
+        >>> (ledger := Ledger.in_memory("bank")).note_comparison("adult", ["insurer"], run="5f0c")
+        >>> ledger.comparisons()[0].partners
+        ('insurer',)
         """
         with self._lock, self._journal.writing() as page:
             state = self._catch_up(page)
-            entry = Comparison(dataset, tuple(partners), run, time="", through=through)
+            entry = Comparison(dataset, tuple(partners), run, "", through)
             if any(replace(earlier, time="") == entry for earlier in state.comparisons):
                 return
             allowed(tuple(state.comparisons))
