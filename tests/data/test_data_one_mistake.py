@@ -69,7 +69,7 @@ def ends(source: Any, schema: Schema) -> tuple[str, str]:
         return error.number, str(error)
 
 
-@pytest.mark.parametrize(("held", "declared"), itertools.product(COLUMNS, DECLARED))
+@pytest.mark.parametrize(("held", "declared"), list(itertools.product(COLUMNS, DECLARED)))
 def test_a_column_is_accepted_from_every_source_or_refused_by_one_number(
     tmp_path: Path, held: str, declared: str
 ) -> None:
@@ -125,8 +125,8 @@ def test_an_id_with_nul_is_refused_from_every_source(tmp_path: Path) -> None:
         assert all("NUL" in said for _, said in found.values()), found
         (tmp_path / "a.duckdb").unlink()
     # A part of an id is one too; the letters beside it in memory are not.
-    two = Schema.parse('id = ["id", "n"]\ncolumns.n = {kind = "numeric", low = 0, high = 9}')
-    assert ends({"id": ["p", "q\0"], "n": [1, 2]}, two)[0] == "E314"
+    two = Schema.parse('id = ["id", "n"]\ncolumns.x = {kind = "numeric", low = 0, high = 9}')
+    assert ends({"id": ["p", "q\0"], "n": [1, 2], "x": [1, 2]}, two)[0] == "E314"
     longer = pa.table({"id": ["a\0", "b", "c"], "n": [1, 2, 3]}).slice(1)
     assert ends(longer, NUMBERED) == ("2 rows", "")
 

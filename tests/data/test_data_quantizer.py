@@ -85,6 +85,18 @@ def test_an_encoder_that_overshoots_is_cut_back_on_integers(mode: Mode, rounding
     assert np.median(norms) > 0.98 * quantizer.norm_squared_bound
 
 
+@pytest.mark.parametrize("rounding", ["nearest", "toward_zero"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_an_encoder_that_overshoots_on_one_side_only_is_cut_back_too(rounding: Rounding, sign: float) -> None:
+    columns = tuple(NumericColumn(name, low=-1, high=1) for name in "ab")
+    quantizer = Quantizer(Swollen(columns, "linear"), 2, 4096, rounding=rounding)
+    # One entry far out, and none as far on the other side, nor even across zero.
+    rows = {"a": sign * np.array([1.0, 0.1, 0.01]), "b": sign * np.array([1.0, 0.01, 0.1])}
+    integers = quantizer.quantize(rows)
+    assert max(exact_norms(integers)) <= quantizer.norm_squared_bound
+    assert (np.sign(integers) == sign).all()
+
+
 def random_rows(count: int) -> dict[str, Any]:
     rng = np.random.default_rng(7)
     return {

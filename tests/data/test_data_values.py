@@ -27,7 +27,7 @@ from colonnade.data.intake import of_objects, values_of
 from colonnade.data.packed_text import Text
 from colonnade.data.relation import exactly
 from colonnade.data.values import Batch, Numerals, Plain
-from colonnade.errors import DataError
+from colonnade.errors import BadValues
 
 TEXTS = st.lists(
     st.none() | st.text(max_size=12) | st.sampled_from(["", "no", "yes", "n\0", "n", "é" * 40]), max_size=60
@@ -69,8 +69,11 @@ def test_exact_decimals_lose_nothing_and_unknown_types_are_refused_by_name() -> 
     assert untyped(values_of(pa.array(exact, pa.decimal128(38, 2)))).texts() == [
         None if one is None else str(one) for one in exact
     ]
-    with pytest.raises(DataError, match=r"type 'ttu', which is not read\. Turn it into"):
-        values_of(pa.array([1], pa.time64("us")))
+    problems = code(values_of(pa.array([1], pa.time64("us"))), NumericColumn("at", low=0, high=9)).problems
+    with pytest.raises(
+        BadValues, match=r"column 'at': 1 value is of a type that is not read\. .* turn it into"
+    ):
+        problems.refuse(party="bank", source="arrays", column="at")
 
 
 def test_a_column_outlives_the_array_that_it_was_read_from() -> None:
@@ -213,3 +216,27 @@ def test_a_column_of_an_arrow_table_is_coded_like_a_list() -> None:
         assert code(values, towns).values.tolist() == code(given, towns).values.tolist() == [1, 0, 1]
     ages = NumericColumn("age", low=0, high=9)
     assert code(pa.array([1, None, 12]), ages).problems.missing == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "clipped", "within"),
+    [
+        # Below only, above only, both sides in different numbers; the ends are inside.
+        ([-3.0, -1.0, 0.0, 9.0], 2, [0, 0, 0, 9]),
+        ([9.5, 0.0, 9.0, 5.0], 1, [9, 0, 9, 5]),
+        ([-1.0, 10.0, 11.0, 12.0, 4.0], 4, [0, 9, 9, 9, 4]),
+        ([0.0, 9.0], 0, [0, 9]),
+    ],
+)
+def test_what_is_clipped_is_counted_on_each_side_by_itself(
+    values: list[float], clipped: int, within: list[float]
+) -> None:
+    coded = code(values, NumericColumn("age", low=0, high=9))
+    assert coded.clipped == clipped and coded.values.tolist() == within and not coded.problems
+
+
+def test_what_is_infinite_is_a_problem_and_counts_as_clipped_on_neither_side() -> None:
+    coded = code([np.inf, -np.inf, -np.inf, 10.0, 4.0], NumericColumn("age", low=0, high=9))
+    assert coded.clipped == 1 and coded.problems.infinite == 3 and coded.problems.missing == 0
+    coded = code([np.nan, -2.0, 10.0], NumericColumn("age", low=0, high=9, missing=3.0))
+    assert coded.clipped == 2 and coded.values.tolist() == [3, 0, 9] and not coded.problems

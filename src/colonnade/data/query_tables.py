@@ -160,8 +160,8 @@ def _is_tied(query: Tree, outer: frozenset[str]) -> bool:
 
 
 def _table_of(expression: Tree) -> str:
-    names = expression.get("column_names") or ()
-    return str(names[-2]).lower() if len(names) > 1 else ""
+    column: list[str] = expression.get("column_names") or []
+    return column[-2].lower() if len(column) > 1 else ""
 
 
 def nodes(part: Any, *, but: str = "") -> Iterator[Tree]:
