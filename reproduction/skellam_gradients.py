@@ -58,9 +58,9 @@ SLR and DP-SGD take the same {EPOCHS} epochs at the same rate of {RATE:g}; each 
 at norm 8; the paper caps them at 1, where the linear sigmoid cannot reach past ½ ± ¼, and accuracy stays near that of
 the commonest class on these features: that is most of the difference between its line and ours, not privacy. The
 paper's grids are 2^12, 2^14 and 2^16. "{REFUSED}" on the two finer ones: the noise of a cubic sum has a variance past
-2^88, which the sampler does not draw. On 2^12: parties know the batches, and what all uses of a record tell them cannot
-be stated at this δ. Both are refused by name before anything is read. The paper's figure shows ACSIncome by curves,
-from which no numbers are taken; its text says that at ε ≥ 4 the drop from DP-SGD is 2 to 3 % on California and Texas.
+2^88, which the sampler does not draw, and is refused by name before anything is read. The paper's figure shows
+ACSIncome by curves, from which no numbers are taken; its text says that at ε ≥ 4 the drop from DP-SGD is 2 to 3 % on
+California and Texas.
 """
     return Section(
         "The shape of Figure 3: logistic regression on ACSIncome",

@@ -263,7 +263,7 @@ def largest_turned(norm_squared: int, fixed: tuple[int, ...]) -> int:
     rows = [
         row for row in itertools.product(reach, repeat=len(fixed)) if sum(v * v for v in row) <= norm_squared
     ]
-    return max(abs(sum(p * round(square**0.5) for p, square in zip(row, fixed, strict=True))) for row in rows)
+    return max(abs(sum(p * math.isqrt(square) for p, square in zip(row, fixed, strict=True))) for row in rows)
 
 
 @pytest.mark.parametrize("others", [1, 2, 3])

@@ -111,9 +111,9 @@ class GradientPlan(SharedPlan, Layout):
     rounding: Rounding
     schedule: Schedule
     mu: Fraction
+    bits: int = COARSE_BITS
     law: Law = "gaussian"
     verify: Verify = "none"
-    bits: int = COARSE_BITS
 
     protocol = "noisy gradient"
     charged_as = "gradients"
