@@ -53,7 +53,7 @@ def test_a_file_or_a_program_is_told_now_and_then_where_that_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, shown: bool
 ) -> None:
     seconds = iter([0.0, 1.0, 6.0, 6.0, 7.0, 11.5, 11.5])
-    monkeypatch.setattr(screen.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr("colonnade.cli.screen.time.monotonic", lambda: next(seconds))
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with progress(shown, piped=True) as advance:

@@ -64,7 +64,7 @@ def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] 
     """What the parties compare."""
     options = options_of(asked, OneShotOptions)
     loss = chosen_loss(asked, options)
-    return NoisyColumnsRequest(asked.task, loss=loss.name, stretch=options.stretch, **asked.target(alignment))
+    return NoisyColumnsRequest(asked.task, loss=loss, stretch=options.stretch, **asked.target(alignment))
 
 
 def session(_asked: TrainingSpec) -> Program:

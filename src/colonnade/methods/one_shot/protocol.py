@@ -22,7 +22,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, PlanError
 from colonnade.ledger import LedgerLine
-from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES
+from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
@@ -122,12 +122,12 @@ class NoisyColumnsPlan(ClippedPlan):
 class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
-    `loss` is the name of what the active party fits, the task's own if it is empty: its label must be one for it.
+    `loss` is what the active party fits, if that is said: its label must be one for it.
     """
 
     task: Task
     epsilon: float
-    loss: str = ""
+    loss: Loss | None = None
     stretch: float = 3.0
 
     method = "one-shot"
@@ -137,8 +137,8 @@ class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
         delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
         check_parties(group, schemas, self.task)
         for schema in schemas:
-            if schema.label is not None:
-                LOSSES[self.loss or DEFAULT_LOSS[self.task]].check(schema.label)
+            if self.loss is not None and schema.label is not None:
+                self.loss.check(schema.label)
         if not (math.isfinite(self.stretch) and self.stretch > 0):
             raise PlanError(f"stretch = {self.stretch:g} is not a finite number above 0.")
         plan = NoisyColumnsPlan(
@@ -159,6 +159,10 @@ class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
 
         plan = replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
         return near_enough(plan, in_views, lambda plan, bits: replace(plan, bits=bits))
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, the loss by its name."""
+        return {**super().to_data(), "loss": None if self.loss is None else self.loss.name}
 
 
 @dataclass(frozen=True, eq=False)
