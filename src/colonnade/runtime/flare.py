@@ -164,13 +164,7 @@ class FlareChannel:
         An engine stops a job for everybody when one member's process dies: then that member is the reason.
         """
         peers = [peer for peer in self._addresses if not self._mailbox.ended(peer)]
-        codes = await asyncio.gather(*(self._ask(peer, _ROOM, {}, None, _PING_SECONDS) for peer in peers))
-        late = time.monotonic() - _SURE_SECONDS
-        gone = [
-            peer
-            for peer, code in zip(peers, codes, strict=True)
-            if code in _GONE or (code != ReturnCode.OK and self._heard_at[peer] < late)
-        ]
+        gone = await self._silent(await self._silent(peers))
         lost = [
             peer
             for peer in self._addresses
@@ -183,6 +177,11 @@ class FlareChannel:
         elif fell := {peer: why for peer in self._addresses if (why := self._mailbox.fell(peer)) is not None}:
             reason = ", and ".join([reason, *(f"{peer} stopped: {why}" for peer, why in fell.items())])
         self._mailbox.interrupt(reason)
+
+    async def _silent(self, peers: list[str]) -> list[str]:
+        """Those of these peers that do not answer, within a second each: the engine does not wait much longer."""
+        codes = await asyncio.gather(*(self._ask(peer, _ROOM, {}, None, _PING_SECONDS) for peer in peers))
+        return [peer for peer, code in zip(peers, codes, strict=True) if code != ReturnCode.OK]
 
     async def close(self) -> None:
         """Finish saying goodbye, see that everything has arrived where somebody waits for it, and stop watching."""
