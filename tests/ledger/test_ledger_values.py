@@ -10,7 +10,8 @@ import pytest
 from ledger_samples import DELTA, release
 
 from colonnade.errors import BudgetExceeded, InputError
-from colonnade.ledger import Decision, Ledger
+from colonnade.ledger import CoalitionBound, Decision, Ledger, LedgerLine, Release
+from colonnade.ledger.bounds import bound
 from colonnade.ledger.budget import MOST_EPSILON, Account, Budget
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.remaining import remaining_epsilon
@@ -170,3 +171,41 @@ def test_nothing_remains_without_a_budget_and_everything_of_one_without_end() ->
     with pytest.raises(BudgetExceeded):
         ledger.charge(release("all", event=Gaussian(sensitivity=1, sigma=1)), "adult")
     assert 0.45 < remaining(ledger, RECORD) <= 0.5
+
+
+ALONE, TWO, THREE = (Gaussian(sensitivity=1, sigma=sigma) for sigma in (16, 8, 4))
+
+
+@pytest.mark.parametrize(
+    ("coalition", "event"),
+    [
+        ("a+b", TWO),
+        ("a+server", TWO),  # one owner, and nobody who deals noise
+        ("b+d+server", TWO),
+        ("a+b+c", THREE),
+        ("c+d+e", THREE),
+        ("a+b+c+d", None),
+        ("a+b+c+d+e", None),
+    ],
+)
+def test_a_coalition_of_owners_is_bounded_by_what_is_said_of_as_many_and_by_no_more(
+    coalition: str, event: Gaussian | None
+) -> None:
+    """No share is held here, so what counts is how many parts of the noise they know together."""
+    owners = ("a", "b", "c", "d", "e")
+    one = Release(
+        "r",
+        "run-1",
+        "5f0c",
+        "a sum",
+        "server",
+        (LedgerLine("reader", "record-replaced", ALONE),),
+        False,
+        owners=owners,
+        coalitions=(CoalitionBound(2, TWO), CoalitionBound(3, THREE)),
+        published=True,
+        noise_from=owners,
+    )
+    found = bound(one, Account("adult", "others-part", f"coalition:{coalition}"), DELTA)
+    assert found.events == (() if event is None else (event,))
+    assert found.unbounded == (event is None)
