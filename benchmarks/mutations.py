@@ -46,7 +46,9 @@ OPPOSITES = {"min": "max", "minimum": "maximum", "argmin": "argmax", "any": "all
 OPPOSITES |= {after: before for before, after in OPPOSITES.items()}
 EXTREMES = {"min", "max", "minimum", "maximum", "argmin", "argmax", "any", "all"}
 # What rounds, and may be left out: its first argument is what it would have rounded.
-ROUNDS = re.compile(r"(?:.*_)?(?:up|down|above|below|round|rounded|rint|nextafter|clip)$")
+ROUNDS = re.compile(
+    r"_?(?:round|rounded|rint|nextafter|clip|up|down)$|.*_?(?:root|float|digits|rounded|round)_(?:up|down|above|below)$"
+)
 REFUSES = re.compile(r"_?(?:check|refuse|require|verify|validate|ensure|confine|must)\w*$")
 LOGS = re.compile(r"_?(?:log\w*|warn\w*|tell|debug|info|error|exception|print|progress)$")
 # Calls in which two arguments may stand in any order.
@@ -108,7 +110,7 @@ def mutations(module: str, source: str) -> list[Mutation]:
     seen: Counter[tuple[str, str, str]] = Counter()
     found = []
     for one in _Finder(module, source).all():
-        if one.text == one.before:
+        if one.after == one.before:
             continue
         key = (one.function, one.before, one.after)
         found.append(replace(one, nth=seen[key]))
