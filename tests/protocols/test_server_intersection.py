@@ -404,7 +404,7 @@ def test_what_an_owner_saw_cannot_be_compared_with_guesses(
     """The server names one private place at the insurer, and the bank looks for that id among candidates."""
     common = [f"p{n}" for n in range(20)]
     ids = {"bank": common, "insurer": [*common, "q417"]}
-    honest = untyped(server_intersection).common
+    honest: Callable[[list[Any]], list[Any]] = untyped(server_intersection).common
     seen: list[Any] = []
 
     def one_private_place(lists: list[Any]) -> list[Any]:
@@ -486,7 +486,7 @@ DEVIATIONS = [one_owner_only, everything, nothing, padding_or_another, shifted, 
 
 def deviating(deviation: Callable[[list[Any]], None], ids: dict[str, list[str]], **options: Any) -> Any:
     """The error of every owner, and the frames that everybody saw."""
-    honest = untyped(server_intersection).common
+    honest: Callable[[list[Any]], list[Any]] = untyped(server_intersection).common
 
     def named(lists: list[Any]) -> list[Any]:
         found = [one.copy() for one in honest(lists)]
@@ -542,7 +542,7 @@ def test_whatever_the_server_names_wrongly_ends_at_one_step_in_the_same_words(
 
 def test_single_people_can_be_left_out_and_a_tenth_of_them_hardly(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the page says of a server that deviates: what it leaves out passes while no dummy is among it."""
-    honest = untyped(server_intersection).common
+    honest: Callable[[list[Any]], list[Any]] = untyped(server_intersection).common
     (left_out,) = [40]
 
     def leaving(lists: list[Any]) -> list[Any]:
@@ -787,7 +787,7 @@ class falling:
         self.lives, self.sent, self.patch = lives, sent if sent is not None else [], pytest.MonkeyPatch()
 
     def __enter__(self) -> None:
-        honest = untyped(messages).encode
+        honest: Callable[..., bytes] = untyped(messages).encode
 
         def mortal(envelope: Any, message: Message, **how: Any) -> bytes:
             self.sent.append(envelope.step)
