@@ -43,20 +43,18 @@ def pseudonyms(store: NDArray[np.uint8], ends: NDArray[Any], key: bytes) -> Stri
     True
     """
     fresh = hashlib.blake2b(key=key, digest_size=PSEUDONYM_BYTES).copy
-
-    def one(text: bytes) -> bytes:
-        state = fresh()
-        state.update(text)
-        return state.digest()
-
     made = np.empty((len(ends) - 1, PSEUDONYM_BYTES), dtype=np.uint8)
     for start in range(0, len(made), _AT_ONCE):
         part = made[start : start + _AT_ONCE]
         bounds = ends[start : start + len(part) + 1]
         content = store[int(bounds[0]) : int(bounds[-1])].tobytes()
         places = (bounds - bounds[0]).tolist()
-        hashed = b"".join([one(content[begin:end]) for begin, end in pairwise(places)])
-        part[:] = np.frombuffer(hashed, dtype=np.uint8).reshape(-1, PSEUDONYM_BYTES)
+        digests = []
+        for begin, end in pairwise(places):
+            state = fresh()
+            state.update(content[begin:end])
+            digests.append(state.digest())
+        part[:] = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, PSEUDONYM_BYTES)
     return made
 
 
@@ -87,7 +85,8 @@ class PseudonymList:
         strings[count:last] = numbered(DUMMIES, subkey(key, "dummies"))
         strings[last:] = numbered(len(strings) - last, padding)
         order = sorting(strings)
-        return cls(strings[order], order, count)
+        ranked = _packed(strings)[order]
+        return cls(ranked.view(np.uint8).reshape(strings.shape), order, count)
 
     @property
     def repeated(self) -> int:
@@ -111,12 +110,12 @@ def sorting(strings: Strings) -> NDArray[np.int64]:
     >>> sorting(np.array([[2] * 16, [1] * 16], dtype=np.uint8)).tolist()
     [1, 0]
     """
-    first = strings[:, :8].copy().view(">u8")[:, 0].astype(np.uint64)
-    order = np.argsort(first)
-    ranked = first[order]
+    packed = _packed(strings)
+    halves = _halves(packed)
+    order = np.argsort(halves)
     # Half of a string says nearly always which is less.
-    if np.any(ranked[1:] == ranked[:-1]):
-        order = np.argsort(_packed(strings), kind="stable")
+    if _alike(halves[order]):
+        order = np.argsort(packed, kind="stable")
     return order.astype(np.int64, copy=False)
 
 
@@ -148,11 +147,24 @@ def common(lists: Sequence[Strings]) -> list[NDArray[np.bool_]]:
 def _within(some: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
     """Which of some sorted strings are among others."""
     found = np.zeros(len(some), dtype=bool)
+    halves = _halves(others)
+    whole = _alike(halves)
     for start in range(0, len(some) if len(others) else 0, _AT_ONCE):
         part = some[start : start + _AT_ONCE]
-        at = np.minimum(np.searchsorted(others, part), len(others) - 1)
+        at = np.searchsorted(others, part) if whole else np.searchsorted(halves, _halves(part))
+        at = np.minimum(at, len(others) - 1)
         found[start : start + len(part)] = others[at] == part
     return found
+
+
+def _halves(packed: NDArray[Any]) -> NDArray[np.uint64]:
+    """The first half of each string, as a number that compares alike."""
+    return packed.view(">u8")[::2].astype(np.uint64)
+
+
+def _alike(halves: NDArray[np.uint64]) -> bool:
+    """Whether two of these sorted halves are the same."""
+    return bool(np.any(halves[1:] == halves[:-1]))
 
 
 def _packed(strings: Strings) -> NDArray[Any]:
