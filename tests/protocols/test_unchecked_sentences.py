@@ -34,7 +34,7 @@ COMMITTEES = {
 
 
 def requests(verify: Any) -> dict[str, Any]:
-    shared = {"epsilon": 1.0, "delta": 1e-5}
+    shared: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
     return {
         "moments": MomentsRequest(task="classification", verify=verify, **shared),
         "moments by class": MomentsRequest(task="classification", verify=verify, conditional=True, **shared),
