@@ -138,7 +138,7 @@ def test_a_grid_too_fine_for_the_noise_says_which_one_fits() -> None:
 
 def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out() -> None:
     with pytest.raises(PlanError, match="Take a rate above"):
-        plan_for(tables_of(("bank", "insurer"), 5000), epsilon=60.0, epochs=20, rate=0.01)
+        plan_for(tables_of(("bank", "insurer"), 5000), epsilon=150.0, epochs=20, rate=0.002)
 
 
 @pytest.mark.parametrize(
