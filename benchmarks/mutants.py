@@ -503,12 +503,20 @@ def quotas_of(rooms: Sequence[str]) -> dict[str, int]:
     return {room: quota for room, quota in quotas.items() if room in rooms}
 
 
-def reasons() -> dict[tuple[str, str, str], str]:
-    """Why a survivor changes nothing, by function, what stood there and what stands there instead."""
-    if not EQUIVALENT.exists():
-        return {}
-    listed = tomllib.loads(EQUIVALENT.read_text()).get("mutant", [])
-    return {(one["function"], one["before"], one["after"]): one["reason"] for one in listed}
+def equivalents() -> list[dict[str, Any]]:
+    """Survivors that are said to change nothing, as they are listed."""
+    listed: list[dict[str, Any]] = tomllib.loads(EQUIVALENT.read_text()).get("mutant", [])
+    return listed
+
+
+def is_listed(mutation: Mutation, listed: Sequence[dict[str, Any]]) -> bool:
+    """Whether one of these is meant: in its module, or wherever it went if that is gone."""
+    return any(
+        (one["function"], one["before"], one["after"], one.get("nth", 0))
+        == (mutation.function, mutation.before, mutation.after, mutation.nth)
+        and (one["module"] == mutation.module or not (PACKAGE / one["module"]).exists())
+        for one in listed
+    )
 
 
 def described(mutation: Mutation) -> str:
@@ -554,11 +562,11 @@ def measure(seeds: Sequence[int], rooms: Sequence[str], *, workers: int, only_dr
 
 def summary(drawn: Sequence[Mutation], verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """The figures of what was drawn."""
-    known = reasons()
+    listed = equivalents()
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     survivors = []
     for one, made in zip(drawn, verdicts, strict=True):
-        same = (one.function, one.before, one.after) in known
+        same = is_listed(one, listed)
         if made.killer is not None:
             counts[one.room]["killed"] += 1
             if same:

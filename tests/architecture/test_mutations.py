@@ -2,7 +2,6 @@
 
 import ast
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,11 +86,19 @@ def test_a_seed_draws_a_hundred_and_twenty_over_the_rooms_that_are_there() -> No
 
 
 def test_whatever_is_called_equivalent_has_a_reason_and_is_a_mutation_of_the_tree() -> None:
-    listed = tomllib.loads(mutants.EQUIVALENT.read_text()).get("mutant", [])
-    there = {(one.function, one.before, one.after) for one in mutants.everything(list(mutants.QUOTAS))}
-    for one in listed:
+    there = mutants.everything(list(mutants.QUOTAS))
+    for one in mutants.equivalents():
         assert len(one["reason"].split()) >= 5, one
-        assert (one["function"], one["before"], one["after"]) in there, one
+        assert any(mutants.is_listed(mutation, [one]) for mutation in there), one
+
+
+def test_what_is_listed_is_one_of_several_alike_and_is_found_where_its_module_went() -> None:
+    one, other = (found for found in mutations("privacy/rows.py", "x = f(1, 1)") if found.after == "2")
+    entry = {"module": "privacy/rows.py", "function": "", "before": "1", "after": "2", "nth": 1, "reason": ""}
+    assert [mutants.is_listed(each, [entry]) for each in (one, other)] == [False, True]
+    stays = next(path for path in (mutants.PACKAGE / "privacy").glob("*.py"))
+    elsewhere = entry | {"module": str(stays.relative_to(mutants.PACKAGE))}
+    assert not mutants.is_listed(other, [elsewhere])
 
 
 def verdict(killer: str | None) -> mutants.Verdict:
@@ -100,8 +107,9 @@ def verdict(killer: str | None) -> mutants.Verdict:
 
 def test_the_share_is_of_those_that_change_what_the_program_does(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Mutation] = mutations("privacy/rows.py", SOURCE)[:4]
-    same = {(one.function, one.before, one.after): "as the other" for one in drawn[:1]}
-    monkeypatch.setattr(mutants, "reasons", lambda: same)
+    first = drawn[0]
+    same = {"module": first.module, "function": first.function, "before": first.before, "after": first.after}
+    monkeypatch.setattr(mutants, "equivalents", lambda: [{**same, "nth": first.nth}])
     found = mutants.summary(drawn, [verdict(None), verdict("t"), verdict("t"), verdict(None)])
     assert found["killed_share"] == round(2 / 3, 4)
     assert found["equivalent_share"] == 0.25

@@ -46,9 +46,11 @@ def test_a_decision_is_read_as_it_was_written_and_states_all_but_its_signature(a
     one = replace(DECISION, approved=approved, because="enough is left", signature=signature)
     again = Decision.from_data(one.to_data())
     assert again == one and again.statement == replace(one, signature=(), time="later").statement
-    other: dict[str, Any] = {"by": "Bob", "job": "j2", "party": "shop", "what": "a mean", "because": ""}
-    other |= {"request": "cd" * 32, "approved": not approved, "costs": (("server", "record", 0.75),)}
-    for field, value in other.items():
+    others: dict[str, Any] = {
+        **{"by": "Bob", "job": "j2", "party": "shop", "what": "a mean", "because": "", "request": "cd" * 32},
+        **{"approved": not approved, "costs": (("server", "record", 0.75),)},
+    }
+    for field, value in others.items():
         assert replace(one, **{field: value}).statement != one.statement, field
 
 
