@@ -12,7 +12,7 @@ import typer
 from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
 from colonnade.cli.runs.begun import note_begun
 from colonnade.cli.runs.failures import charged_text, failure_facts, keep_failure
-from colonnade.cli.runs.folders import Folder, holds_paid, new_folder, uninterrupted
+from colonnade.cli.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
 
@@ -157,6 +157,9 @@ def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) 
         if result is not None and not isinstance(result, ColonnadeError):
             folder.free_reserve()
             keep_paid(folder.draft, job, run, federation, result)
+    if holds_paid(folder.draft):
+        # What is kept tells that it was paid for, and may need the room.
+        (folder.draft / BEGUN).unlink(missing_ok=True)
 
 
 def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException, *, run: str) -> None:
