@@ -41,10 +41,11 @@ class Sound(LinearRegression):
     def __init__(self, *, epsilon: Any = 9.0) -> None:
         super().__init__(epsilon=epsilon)
         # Least squares has more parameters than this; they are no part of the contract here.
-        for name in ("delta", "floor", "ridge", "unbias", "method", "options", "label"):
+        for name in ("delta", "accepted_delta", "floor", "ridge", "unbias", "method", "options", "label"):
             delattr(self, name)
 
-    delta, floor, ridge, unbias, method, options, label = 1e-5, None, 0.0, True, "moments", None, None
+    delta, accepted_delta, floor, ridge, unbias = 1e-5, None, None, 0.0, True
+    method, options, label = "moments", None, None
 
 
 class Computes(Sound):

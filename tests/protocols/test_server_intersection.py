@@ -42,7 +42,7 @@ from colonnade.protocols.id_list import Ids
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.randomness import KeyedRandomness, Randomness, SystemRandomness
 from colonnade.runtime.group import Group
-from colonnade.runtime.journal import Journal
+from colonnade.runtime.journal import PROVED, Journal
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
@@ -286,7 +286,7 @@ def test_the_server_sees_lengths_and_how_many_are_common_and_nothing_of_the_key(
     held = {owner: [f"person {one}" for one in ids] for owner, ids in TWO.items()}
     outcome = aligned(held, changed=noting)
     seen = there(outcome.seen["server"])
-    assert {entry.step for entry in seen} == {"hello", "matching", "pseudonyms"}
+    assert {entry.step for entry in seen} == {"hello", PROVED, "matching", "pseudonyms"}
     frames = b"".join(entry.frame for entry in seen)
     assert len(keys) >= 6 and not [key for key in keys if len(key) == 32 and key in frames]
     listed = strings(outcome)

@@ -15,6 +15,7 @@ import numpy as np
 
 from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
 from colonnade.data.aligned import AlignedTable
+from colonnade.data.declaring import nearest
 from colonnade.data.table import Table
 from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople, UnknownChoice
 from colonnade.ledger import Cut
@@ -50,8 +51,11 @@ accepts that the server matches pseudonyms of their ids; "auto", the default, ta
     """
     if isinstance(how, str) and how in _GONE:
         raise UnknownChoice(f"{place}: found {how!r}: {_GONE[how]}. {_INSTEAD}")
-    if how not in get_args(Alignment):
-        raise UnknownChoice(f"{place}: {how!r} is not one of {', '.join(get_args(Alignment))}.")
+    choices = get_args(Alignment)
+    if how not in choices:
+        raise UnknownChoice(
+            f"{place}: {how!r} is not one of {', '.join(choices)}.{nearest(str(how), choices)}"
+        )
 
 
 async def align(
