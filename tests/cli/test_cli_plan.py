@@ -48,7 +48,7 @@ def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
     assert facts["guarantees"] == after["guarantees"]
     assert facts["noise"]["standard_deviation"] == after["noise"]["standard_deviation"]
     (own,) = facts["methods"]
-    aligning = {"id", "set", "blinded", "twice", "common"}
+    aligning = {"id", "set", "blinded", "twice", "matching", "common"}
     foretold = {step: size for step, size in own["forecast"]["steps"].items() if step not in aligning}
     assert foretold == {item["step"]: item["bytes"] for item in after["traffic"]["steps"]}
     assert set(own["forecast"]["steps"]) - set(foretold) == aligning, "a report leaves alignment out"
@@ -303,8 +303,8 @@ def test_people_whom_a_party_holds_alone_make_matching_part_of_the_forecast(
     alike = one_object(capsys.readouterr().out)["methods"][0]["forecast"]
     assert plan(project, "--rows", "100", "--held", "bank=150", "--json") == 0
     matched = one_object(capsys.readouterr().out)["methods"][0]["forecast"]
-    # A point of the curve has 32 bytes; every id travels blinded once each way and comes back.
-    assert matched["bytes"] - alike["bytes"] > 32 * (150 + 150 + 100)
+    # The server keeps a share: every id travels to it once, as a pseudonym of 16 bytes.
+    assert matched["bytes"] - alike["bytes"] > 16 * (150 + 100)
     assert matched["rounds"] >= alike["rounds"]
 
 

@@ -46,11 +46,13 @@ METHODS = {
 Change = Callable[[Project], None]
 
 
-async def align_by_other_coins(party: Party, table: Table | None, how: Alignment) -> AlignedTable | None:
+async def align_by_other_coins(
+    party: Party, table: Table | None, how: Alignment, *, in_shares: bool
+) -> AlignedTable | None:
     """Alignment draws more for more ids; what is drawn after it must not move for that."""
     randomness, party.randomness = party.randomness, SystemRandomness()
     try:
-        return await align(party, table, how)
+        return await align(party, table, how, in_shares=in_shares)
     finally:
         party.randomness = randomness
 
