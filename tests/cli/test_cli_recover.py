@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from cli_project import Project, one_object, train
 import colonnade.cli.train
 from colonnade.cli.app import run
 from colonnade.cli.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
-from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
 from colonnade.scoring.score import Stored
 
@@ -48,6 +48,31 @@ def then_signal(number: signal.Signals) -> Callable[..., None]:
         signal.raise_signal(number)
 
     return kept
+
+
+KILLED_AT_A_CHARGE = """
+import os, signal, sys
+from colonnade.cli.app import run
+from colonnade.ledger import Ledger
+from colonnade.report import run_folder
+
+charge, made = Ledger.charge, []
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def killing(ledger, *arguments, **named):
+    if ledger.path is not None and len(made) == int(sys.argv[1]):
+        die()
+    receipt = charge(ledger, *arguments, **named)
+    if ledger.path is not None:
+        made.append(receipt)
+    return receipt
+
+# Where every ledger is charged, it dies when it would keep what was opened.
+Ledger.charge, run_folder.keep_opened = killing, die
+run(sys.argv[2:])
+"""
 
 
 def names(folder: Path) -> set[str]:
@@ -86,29 +111,13 @@ def test_a_killed_run_is_listed_kept_and_finished(
 
 @pytest.mark.parametrize("charges", [0, 1, 2])
 def test_a_run_that_is_killed_between_its_charge_and_what_it_keeps_is_listed(
-    project: Project, charges: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project, charges: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As twelve charges that ledgers have, and of which ten were listed."""
-    charge = Ledger.charge
-    made: list[object] = []
-
-    def killing(ledger: Ledger, *arguments: Any, **named: Any) -> Any:
-        if ledger.path is not None and len(made) == charges:
-            os.kill(os.getpid(), signal.SIGKILL)
-        receipt = charge(ledger, *arguments, **named)
-        made.extend([receipt] * (ledger.path is not None))
-        return receipt
-
-    process = os.fork()
-    if process == 0:
-        monkeypatch.setattr(Ledger, "charge", killing)
-        # Where every ledger is charged, the end of the run is what is killed.
-        monkeypatch.setattr(
-            "colonnade.report.run_folder.keep_opened", lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        )
-        train(project, "--output", "runs/first")
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    """A ledger has its entry, and nothing that the run opened is on the disk."""
+    words = ["train", str(project.path("job.toml")), "--output", "runs/first"]
+    command = [sys.executable, "-c", KILLED_AT_A_CHARGE, str(charges), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert sum(project.charges(party) for party in ("bank", "insurer")) == charges
     assert run(["runs", "runs", "--json"]) == 0
     listed = one_object(capsys.readouterr().out)["runs"]
