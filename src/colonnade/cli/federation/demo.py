@@ -89,7 +89,7 @@ def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     with process_group() as begin:
         processes = {"server": begin(kits["server"])}
         wait_for_server(kits["server"], timeout=PATIENCE_SECONDS)
-        with Administration(kits["admin"]) as session:
+        with Administration(kits["admin"], timeout=PATIENCE_SECONDS) as session:
             processes |= {name: begin(kits[name]) for name in PARTIES}
             _gather(kits, processes)
             numbers = ", ".join(f"{name} {process.pid}" for name, process in processes.items())
