@@ -108,10 +108,19 @@ def table_of(name: str, folder: Path) -> Table | None:
     return Table(name, folder / f"{place}.csv", schema_of(place))
 
 
+def load() -> None:
+    """Read a few rows and hash an id, for the libraries and the kernel that a process loads once."""
+    hashes(Text.of(["somebody"]), compiled=True)
+    with tempfile.TemporaryDirectory() as name:
+        write_files(Path(name), 10)
+        table = table_of(GROUP.owners[0], Path(name))
+        if table is not None:
+            table.check().take([0])
+
+
 async def one_party(name: str, folder: Path, ports: dict[str, int]) -> None:
     channel = await connect(name, ports)
-    # A kernel is loaded once in a process; that is no part of what an id costs.
-    hashes(Text.of(["somebody"]), compiled=True)
+    load()
     ledger = Ledger.in_memory(name)
     this = Party(name=name, group=GROUP, channel=channel, ledger=ledger, timeout=3600, trusts_server=True)
     table = table_of(name, folder)

@@ -9,6 +9,7 @@ Source: Kamara, Mohassel, Raykova, Sadeghian, "Scaling private set intersection 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 PSEUDONYM_BYTES = 16
 DUMMIES = 128
 """So many people whom nobody has are in every list: whoever leaves out a tenth of a list misses one of them."""
-_AT_ONCE = 1 << 16
+_AT_ONCE, _HASHED = 1 << 16, 1 << 12
 _COUNTER = 8
 
 Strings = NDArray[np.uint8]
@@ -36,25 +37,26 @@ def subkey(key: bytes, purpose: str) -> bytes:
 
 
 def pseudonyms(store: NDArray[np.uint8], ends: NDArray[Any], key: bytes) -> Strings:
-    """Keyed BLAKE2b of every text between two ends.
+    """Keyed BLAKE2b of every text between two ends, after a zero byte.
+
+    With that byte the key is hashed once for all texts: BLAKE2 leaves the block that it is until more comes.
 
     >>> made = pseudonyms(np.frombuffer(b"adagrace", dtype=np.uint8), np.array([0, 3, 8]), bytes(32))
-    >>> made[1].tobytes() == hashlib.blake2b(b"grace", key=bytes(32), digest_size=16).digest()
+    >>> made[1].tobytes() == hashlib.blake2b(b"\\0grace", key=bytes(32), digest_size=16).digest()
     True
     """
-    fresh = hashlib.blake2b(key=key, digest_size=PSEUDONYM_BYTES).copy
+    fresh = hashlib.blake2b(b"\0", key=key, digest_size=PSEUDONYM_BYTES).copy
     made = np.empty((len(ends) - 1, PSEUDONYM_BYTES), dtype=np.uint8)
-    for start in range(0, len(made), _AT_ONCE):
-        part = made[start : start + _AT_ONCE]
+    for start in range(0, len(made), _HASHED):
+        part = made[start : start + _HASHED]
         bounds = ends[start : start + len(part) + 1]
         content = store[int(bounds[0]) : int(bounds[-1])].tobytes()
         places = (bounds - bounds[0]).tolist()
-        digests = []
-        for begin, end in pairwise(places):
-            state = fresh()
-            state.update(content[begin:end])
-            digests.append(state.digest())
-        part[:] = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, PSEUDONYM_BYTES)
+        # Each step for all of them: a loop over texts takes a sixth longer.
+        states = [fresh() for _ in range(len(part))]
+        deque(map(hashlib.blake2b.update, states, [content[a:b] for a, b in pairwise(places)]), maxlen=0)
+        digests = b"".join(map(hashlib.blake2b.digest, states))
+        part[:] = np.frombuffer(digests, dtype=np.uint8).reshape(-1, PSEUDONYM_BYTES)
     return made
 
 
