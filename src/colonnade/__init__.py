@@ -51,12 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """A public name on its first use (PEP 562); all of them are then there.
-
-    >>> import colonnade
-    >>> colonnade.PCA.__name__
-    'PCA'
-    """
+    """A public name on its first use (PEP 562); all of them are then there."""
     if name not in __all__:
         raise AttributeError(f"module 'colonnade' has no attribute {name!r}")
     global Federation, Guarantee, Ledger, MomentRelease, Schema, Table

@@ -81,9 +81,6 @@ class ColonnadeError(Exception):
 
     `for_peers` says whether the message may be told to other parties. What a party's data, files, budget or ledger
     are like is its own business: of such errors peers learn that it stopped, and `family`, in the coarsest words.
-
-    >>> ColumnMissing("column 'age' is declared but not in the file.").number, ColumnMissing.family
-    ('E313', 'DataError')
     """
 
     exit_code: ClassVar[int] = 1
@@ -184,11 +181,7 @@ class SchemaError(InputError, number="E330"):
 
 
 class Misdeclared(SchemaError, number="E331"):
-    """A declaration that contradicts itself; `where` is the path of its key in a schema file.
-
-    >>> Misdeclared(("columns", "age", "low"), "low = 90 is not below high = 17.").where
-    ('columns', 'age', 'low')
-    """
+    """A declaration that contradicts itself; `where` is the path of its key in a schema file."""
 
     def __init__(self, where: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -390,11 +383,7 @@ class RowsNotProved(RemoteProtocolError, number="E723"):
 
 
 def path_of(given: object) -> Path:
-    """What was given as a path, if it can be one.
-
-    >>> path_of("bank.toml").name
-    'bank.toml'
-    """
+    """What was given as a path, if it can be one."""
     if not isinstance(given, str | PathLike):
         raise InputError(f"a file is named by a path, not by {type(given).__name__}. Give its path.")
     return Path(given)

@@ -8,12 +8,7 @@ from markupsafe import escape
 
 
 def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a caption and a scope for every head; whatever is put into it is text.
-
-    >>> html_table("Ledger of <bank>", ("who", "ε"), [("server", 1.0)])
-    '<table><caption>Ledger of &lt;bank&gt;</caption><thead><tr><th scope="col">who</th><th scope="col">ε</th></tr>\
-</thead><tbody><tr><th scope="row">server</th><td>1.0</td></tr></tbody></table>'
-    """
+    """A table with a caption and a scope for every head; whatever is put into it is text."""
     head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'

@@ -59,13 +59,7 @@ class _CounterStream:
 
 
 class SystemRandomness:
-    """Uniform bits that nobody can repeat.
-
-    >>> len(SystemRandomness().bytes(3))
-    3
-    >>> SystemRandomness().reproducible
-    False
-    """
+    """Uniform bits that nobody can repeat."""
 
     reproducible = False
 
@@ -83,11 +77,7 @@ class SystemRandomness:
 
 
 class KeyedRandomness:
-    """The stream that a 32-byte key stands for; the same key gives the same stream.
-
-    >>> KeyedRandomness(bytes(32)).bytes(4) == KeyedRandomness(bytes(32)).bytes(4)
-    True
-    """
+    """The stream that a 32-byte key stands for; the same key gives the same stream."""
 
     reproducible = True
 
@@ -108,22 +98,14 @@ class KeyedRandomness:
 
 
 class SeededRandomness(KeyedRandomness):
-    """Repeatable draws for tests: a run that uses them has no privacy and says so.
-
-    >>> SeededRandomness(7).bytes(4) == SeededRandomness(7).bytes(4)
-    True
-    """
+    """Repeatable draws for tests: a run that uses them has no privacy and says so."""
 
     def __init__(self, seed: int | str) -> None:
         super().__init__(hashlib.sha256(f"colonnade seeded randomness: {seed}".encode()).digest())
 
 
 def below(bound: int, randomness: Randomness) -> int:
-    """A uniform integer in [0, bound), exactly: candidates past the bound are drawn again.
-
-    >>> below(1, SystemRandomness())
-    0
-    """
+    """A uniform integer in [0, bound), exactly: candidates past the bound are drawn again."""
     if bound < 1:
         raise ValueError(f"there is no integer in [0, {bound})")
     bits = (bound - 1).bit_length()
@@ -134,11 +116,7 @@ def below(bound: int, randomness: Randomness) -> int:
 
 
 def shuffled(count: int, randomness: Randomness) -> NDArray[np.int64]:
-    """A secret uniform order of `range(count)`: that of as many random numbers, drawn again where two are equal.
-
-    >>> sorted(shuffled(3, SystemRandomness()).tolist())
-    [0, 1, 2]
-    """
+    """A secret uniform order of `range(count)`: that of as many random numbers, drawn again where two are equal."""
     while True:
         words = randomness.words(count)
         order = np.argsort(words)
@@ -148,9 +126,5 @@ def shuffled(count: int, randomness: Randomness) -> NDArray[np.int64]:
 
 
 def public_permutation(rows: int, seed: int) -> NDArray[np.int64]:
-    """A shuffle that everybody may know: for splits and batch orders, never for anything secret.
-
-    >>> sorted(public_permutation(4, seed=1).tolist())
-    [0, 1, 2, 3]
-    """
+    """A shuffle that everybody may know: for splits and batch orders, never for anything secret."""
     return np.random.default_rng(seed).permutation(rows).astype(np.int64)

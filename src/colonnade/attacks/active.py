@@ -38,7 +38,6 @@ class PackedQuestion:
 
     @property
     def reads(self) -> int:
-        """How many records of a batch it can read: fields times ciphertexts."""
         return self._questions * self.fields.count
 
     def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
@@ -63,9 +62,7 @@ class WideQuestion:
     """Claims a column for every record: sends each number back by itself to be decrypted."""
 
     def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
-        """One ciphertext a record, whatever was agreed."""
         return numbers
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
-        """Nothing: nobody answers."""
         return ()

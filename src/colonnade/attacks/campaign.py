@@ -48,7 +48,6 @@ class Finding:
     note: str = ""
 
     def to_data(self) -> dict[str, Any]:
-        """Plain values for a report."""
         return {
             "attack": self.attack,
             "attacker": self.attacker,
@@ -137,7 +136,6 @@ class Campaign:
             )
 
     def _packed(self, request: EncryptedRequest) -> Iterator[Finding]:
-        """Batches many times as large as the attacker's columns, its questions packed; and more columns claimed."""
         if not planned(self.tables, request).splits:
             reason = f"not run: with {request.approximation} the label holder is asked for no sums"
             yield self._without("labels from packed answers", request, reason)

@@ -88,11 +88,7 @@ def labels_without_other_columns(view: PartyView, integers: Integers) -> Array:
 
 
 def signs_that_sum_to(vectors: Integers, target: Integers) -> Array:
-    """The signs ±1 with Σ yᵢvᵢ = target, 0 where solutions differ; all 0 if there is none.
-
-    >>> signs_that_sum_to(np.array([[1, 5], [2, -3], [4, 1]]), np.array([-1, 1])).tolist()
-    [1.0, 1.0, -1.0]
-    """
+    """The signs ±1 with Σ yᵢvᵢ = target, 0 where solutions differ; all 0 if there is none."""
     count = len(vectors)
     left, right = vectors[: count // 2], vectors[count // 2 :]
     left_signs, right_signs = _all_signs(len(left)), _all_signs(len(right))

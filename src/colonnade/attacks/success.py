@@ -13,11 +13,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Success:
-    """So many hits among so many trials; `chance` is the share of hits that luck would give.
-
-    >>> print(Success(hits=99, trials=100, chance=0.5))
-    0.990 (0.946 to 1.000), by chance 0.500
-    """
+    """So many hits among so many trials; `chance` is the share of hits that luck would give."""
 
     hits: float
     trials: int
@@ -29,16 +25,11 @@ class Success:
 
     @property
     def rate(self) -> float:
-        """The share of hits."""
         return self.hits / self.trials
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The Clopper-Pearson interval at 95 %, as if trials were independent.
-
-        >>> Success(hits=0, trials=10, chance=0.5).interval[0]
-        0.0
-        """
+        """The Clopper-Pearson interval at 95 %, as if trials were independent."""
         tail = (1 - CONFIDENCE) / 2
         hits, misses = self.hits, self.trials - self.hits
         low = float(beta.ppf(tail, hits, misses + 1)) if hits > 0 else 0.0
@@ -46,7 +37,6 @@ class Success:
         return low, high
 
     def to_data(self) -> dict[str, object]:
-        """Plain values for a report."""
         low, high = self.interval
         return {
             "rate": self.rate,
@@ -66,9 +56,6 @@ def label_success(guesses: NDArray[np.float64], labels: NDArray[np.float64]) -> 
     """Guesses of ±1 against labels of ±1; 0 is no guess and never a hit.
 
     Chance is how often the same guesses would be right if they had nothing to do with the labels.
-
-    >>> label_success(np.array([1.0, -1.0, 0.0, 1.0]), np.array([1.0, -1.0, 1.0, -1.0])).rate
-    0.5
     """
     positive = float(np.mean(labels > 0))
     chance = float(np.mean(guesses > 0)) * positive + float(np.mean(guesses < 0)) * (1 - positive)
@@ -81,9 +68,6 @@ def value_success(
     """How many numbers are right to within a part of their spread; NaN is no guess.
 
     Chance is how often a guess of one number would also be right for another one.
-
-    >>> value_success(np.array([1.0, 2.0]), np.array([1.0, -2.0])).rate
-    0.5
     """
     guesses, values = guesses.ravel(), values.ravel()
     near = tolerance * float(np.std(values) or 1.0)

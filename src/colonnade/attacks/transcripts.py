@@ -55,7 +55,6 @@ class Transcript:
         return float(np.max(np.abs(scores)))
 
     def view(self, owner: str) -> PartyView:
-        """One owner's side."""
         holding = self.holdings[owner]
         return PartyView(self.plan, owner, self.diaries[owner], holding.features, holding.labels)
 

@@ -71,7 +71,6 @@ class PartyView:
 
     @property
     def epochs(self) -> int:
-        """How many epochs there are."""
         return self.plan.schedule.epochs
 
     @property

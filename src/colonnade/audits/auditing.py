@@ -30,7 +30,6 @@ class Shown:
     bound: Bound
 
     def to_data(self) -> dict[str, Any]:
-        """Plain values for a report."""
         return {
             "kind": self.kind,
             "what": self.what,
@@ -63,11 +62,9 @@ class Finding:
 
     @property
     def exceeded(self) -> bool:
-        """Whether more was shown than is claimed: a mistake in the claim or in the code."""
         return self.lower > self.claim.epsilon
 
     def to_data(self) -> dict[str, Any]:
-        """Plain values for a report."""
         return {
             "observer": self.claim.observer,
             "unit": self.claim.unit,

@@ -49,13 +49,7 @@ class Bound:
 def counted_bound(
     hits: int, misses: int, *, trials: tuple[int, int], delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> float:
-    """ln((p − δ)/q), with p from below and q from above, both at once with this confidence; never below 0.
-
-    >>> round(counted_bound(90, 10, trials=(100, 100)), 2)
-    1.54
-    >>> counted_bound(50, 50, trials=(100, 100))
-    0.0
-    """
+    """ln((p − δ)/q), with p from below and q from above, both at once with this confidence; never below 0."""
     bounds = _counted(np.array([hits]), np.array([misses]), trials, delta=delta, confidence=confidence)
     return float(bounds[0])
 
@@ -80,10 +74,6 @@ def threshold_bound(
 
     The arrays hold independent values of a statistic on two neighbouring data sets, larger where the second is
     likelier. Both the event "above" for the second and "below" for the first are tried.
-
-    >>> found = threshold_bound(np.arange(400.0) % 10, np.arange(400.0) % 10 + 8)
-    >>> round(found.epsilon, 2), found.trials
-    (3.7, 400)
     """
     halves = [(values[: len(values) // 2], values[len(values) // 2 :]) for values in (without, within)]
     (zeros, fresh_zeros), (ones, fresh_ones) = halves
@@ -120,11 +110,6 @@ def one_run_bound(
 
     P[right ≥ v] ≤ f(v) + 2mδ·max_i (f(v − i) − f(v))/i for m canaries with fair coins and r guesses, f the upper tail
     of a binomial of r trials with probability e^ε/(1 + e^ε).
-
-    >>> round(one_run_bound(900, 1000, canaries=1000), 2)
-    2.02
-    >>> one_run_bound(500, 1000, canaries=1000)
-    0.0
     """
     if not 0 < right <= guesses:
         return 0.0
@@ -156,10 +141,6 @@ def canary_bound(
     `coins` says which canaries were in. On the first half of the runs each canary's values are brought to one scale
     and it is chosen how many guesses to make; on the second half so many are made, of the largest values that the
     canary was in and of the smallest that it was not.
-
-    >>> randomness = (np.arange(1500) % 2 == 1).reshape(500, 3)
-    >>> canary_bound(randomness + 0.0, randomness).epsilon > 5
-    True
     """
     half = len(statistics) // 2
     centre, spread = statistics[:half].mean(axis=0), statistics[:half].std(axis=0)
@@ -184,10 +165,5 @@ def canary_bound(
 
 
 def best_of(bounds: Iterable[Bound]) -> Bound:
-    """The largest of several bounds; together they are as sure as their alarms add up to.
-
-    >>> weak, strong = (Bound(value, 0.975, 0, 0, 1, 9.0) for value in (0.1, 0.4))
-    >>> best_of([weak, strong]).epsilon
-    0.4
-    """
+    """The largest of several bounds; together they are as sure as their alarms add up to."""
     return max(bounds, key=lambda bound: bound.epsilon)

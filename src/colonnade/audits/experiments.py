@@ -35,7 +35,6 @@ class Claim:
 
     @classmethod
     def of(cls, stated: Guarantee) -> Claim:
-        """The claim of a plan's guarantee."""
         return cls(
             stated.observer.name,
             stated.unit.name,
@@ -51,7 +50,6 @@ class Claim:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Observer and unit."""
         return self.observer, self.unit
 
 

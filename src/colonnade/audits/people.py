@@ -27,12 +27,7 @@ People = Mapping[str, Block]
 
 
 def corner(schemas: Sequence[PublicSchema], place: float) -> People:
-    """One record with every number this far between its bounds, and every category as far down its list.
-
-    >>> age = NumericColumn("age", low=20, high=60)
-    >>> corner([PublicSchema("bank", (age,))], 1.0)["bank"].columns["age"].tolist()
-    [60.0]
-    """
+    """One record with every number this far between its bounds, and every category as far down its list."""
     return {schema.party: _record(schema, [place] * _places(schema)) for schema in schemas}
 
 
@@ -104,7 +99,6 @@ def together(records: Sequence[People]) -> People:
 
 
 def several(record: People, count: int) -> People:
-    """So many people who are all alike."""
     return together([record] * count)
 
 

@@ -9,15 +9,7 @@ from colonnade.randomness import Randomness
 
 
 class RecordedRandomness:
-    """A party's own source of randomness, which also keeps what came out of it since the last mark.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> randomness = RecordedRandomness(SystemRandomness())
-    >>> randomness.mark()
-    >>> drawn = randomness.words(3)
-    >>> bool((randomness.again().words(3) == drawn).all())
-    True
-    """
+    """A party's own source of randomness, which also keeps what came out of it since the last mark."""
 
     def __init__(self, inner: Randomness) -> None:
         self._inner = inner
@@ -26,11 +18,9 @@ class RecordedRandomness:
 
     @property
     def reproducible(self) -> bool:
-        """As the source behind it."""
         return self._inner.reproducible
 
     def mark(self) -> None:
-        """Forget what was drawn so far."""
         self._bytes.clear()
         self._words.clear()
 
@@ -41,7 +31,6 @@ class RecordedRandomness:
         return drawn
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Fresh words, kept."""
         drawn = self._inner.words(count)
         self._words.append(drawn.copy())
         return drawn

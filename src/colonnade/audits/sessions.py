@@ -33,7 +33,6 @@ class Session:
     randomness: Mapping[str, RecordedRandomness]
 
     def result(self, member: str) -> Any:
-        """What a member came away with."""
         return self.outcome.results[member]
 
     def heard(self, member: str, step: str, *, sender: str | None = None) -> list[Message]:
@@ -72,7 +71,6 @@ class Sessions:
         return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
 
     def run(self, request: Request[Any], people: People) -> Session:
-        """One session on these people."""
         randomness = {member: RecordedRandomness(self.randomness(member)) for member in self.group.dealers}
         inputs = {}
         for member in self.group.members:

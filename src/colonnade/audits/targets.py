@@ -181,7 +181,6 @@ def _encrypted(wanted: Wanted) -> Target:
 
 
 def _within(asked: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
-    """The options with batches that so few people can fill."""
     batch = getattr(asked.options, "batch", None)
     update: dict[str, Any] = dict(changed)
     notes: tuple[str, ...] = ()

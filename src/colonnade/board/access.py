@@ -28,18 +28,13 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody at the board: an officer may decide, an auditor may look.
-
-    >>> Person("Ada", "auditor").acts
-    False
-    """
+    """Somebody at the board: an officer may decide, an auditor may look."""
 
     name: str
     role: Role
 
     @property
     def acts(self) -> bool:
-        """Whether this person may do more than look."""
         return self.role == "officer"
 
 
@@ -57,16 +52,7 @@ class TooMany(Exception):
 
 
 class Access:
-    """The tokens and the sessions of one start of the board.
-
-    >>> access = Access([Person("Ada", "officer")])
-    >>> (token,) = access.tokens.values()
-    >>> cookie = access.enter(token)
-    >>> access.session(cookie).person.name
-    'Ada'
-    >>> access.enter(token) is None
-    True
-    """
+    """The tokens and the sessions of one start of the board."""
 
     def __init__(self, people: Iterable[Person], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -112,7 +98,6 @@ class Access:
         return Session(person, self._keyed(f"proxy {person.role} {person.name}"), self._clock() + 1.0)
 
     def leave(self, cookie: str) -> None:
-        """End a session."""
         with self._lock:
             self._sessions.pop(self._digest(cookie), None)
 

@@ -21,14 +21,7 @@ _LONGEST = 2000
 
 
 class Acts:
-    """The log of one kit or folder, to which any number of boards append.
-
-    >>> import tempfile
-    >>> acts = Acts(Path(tempfile.mkdtemp()))
-    >>> acts.note(Person("Ada", "officer"), "approved", of="j1")
-    >>> [(act["by"], act["act"], act["of"]) for act in acts.last()]
-    [('Ada', 'approved', 'j1')]
-    """
+    """The log of one kit or folder, to which any number of boards append."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOG
@@ -85,14 +78,7 @@ class Acts:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[bool]:
-    """Whether no other board has this kit or folder open, while the block lasts.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with alone(folder) as first, alone(folder) as second:
-    ...     first, second
-    (True, False)
-    """
+    """Whether no other board has this kit or folder open, while the block lasts."""
     try:
         opened = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -156,7 +156,6 @@ def _row(run: RunFolder) -> tuple[str, ...]:
 
 
 def _side(run: RunFolder) -> Facts:
-    """One run among others: its line, its judged quality as pictures, its strongest coefficients as bars."""
     judged = judged_section(run.facts.get("judged"))
     drawn = [{**chart, "bars": chart["bars"][:SHOWN_BARS]} for chart in charts(run.facts["learnt"])]
     return {

@@ -78,7 +78,6 @@ def sign_export(board: Board, request: Request, form: Form) -> Response:
 
 
 def leave(board: Board, request: Request, _form: Form) -> Response:
-    """Sign out."""
     return board.leave(request)
 
 

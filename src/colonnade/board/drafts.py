@@ -40,7 +40,6 @@ class Declared:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that may be chosen; a label is always taken."""
         return tuple(column.name for column in self.schema.columns)
 
 
@@ -57,7 +56,6 @@ class Draft:
 
     @property
     def files(self) -> dict[str, PartyFile]:
-        """The files of those of its parties that lie here."""
         files = {party: self.declared[party].file for party in self.job.parties}
         return {party: file for party, file in files.items() if file is not None}
 
@@ -97,7 +95,6 @@ def _of_file(file: PartyFile) -> Declared:
 
 
 def _met(place: Place, own: list[OwnFile]) -> dict[str, Declared]:
-    """Peers as they introduced themselves in the latest runs here."""
     met: dict[str, Declared] = {}
     mine = {one.file.party for one in own if one.file is not None}
     ended = (one for one in place.runs.listed() if not one.open)
@@ -237,7 +234,6 @@ def save(draft: Draft, place: Place) -> list[Path]:
 
 
 def _own_texts(file: PartyFile, chosen: PublicSchema, stem: str) -> dict[Path, str]:
-    """A second schema with the chosen columns, and a party file that names it; paths in it stay what they are."""
     kept = {column.name for column in chosen.columns}
     whole = Schema.load(file.schema)
     data = replace(whole, columns=tuple(column for column in whole.columns if column.name in kept)).to_data()

@@ -35,16 +35,13 @@ class Forecast:
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing more to wait for."""
         return self.facts is not None or bool(self.error)
 
     @property
     def words(self) -> dict[str, str]:
-        """For a page, by what each is called there."""
         return {"forecast": f"{100 * self.done // max(1, self.total)} %"}
 
     def hear(self, line: str | bytes) -> None:
-        """Take in a line of the process."""
         said = json.loads(line)
         if "facts" in said:
             self.facts = said["facts"]

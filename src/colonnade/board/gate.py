@@ -106,20 +106,11 @@ class Gate:
 
 
 def cookie_name(port: int) -> str:
-    """What the cookie of a board is called: a browser sends the cookies of a host to all of its ports.
-
-    >>> cookie_name(8765)
-    'colonnade-board-8765'
-    """
+    """What the cookie of a board is called: a browser sends the cookies of a host to all of its ports."""
     return f"colonnade-board-{port}"
 
 
 def read_cookie(header: str, name: str) -> str | None:
-    """The value of one cookie.
-
-    >>> read_cookie("a=1; b=2", "b")
-    '2'
-    """
     try:
         cookie = SimpleCookie(header).get(name)
     except CookieError:

@@ -60,7 +60,6 @@ class Board:
     def page(
         self, request: Request, template: str, *, title: str, status: int = 200, **facts: Any
     ) -> HTMLResponse:
-        """A page in the board's frame."""
         session: Session | None = request.state.session
         text = environment("colonnade.board").get_template(template)
         return HTMLResponse(
@@ -99,7 +98,6 @@ class Board:
         return answer
 
     def leave(self, request: Request) -> Response:
-        """Sign out."""
         self.access.leave(read_cookie(request.headers.get("cookie", ""), self.cookie) or "")
         self.acts.note(request.state.session.person, "signed out")
         answer = RedirectResponse("/", 303)
@@ -107,7 +105,6 @@ class Board:
         return answer
 
     def overview(self, request: Request) -> Response:
-        """The first page."""
         return self.page(request, "overview.html", title="Overview", **views.overview(self.place))
 
     def requests(self, request: Request) -> Response:
@@ -140,7 +137,6 @@ class Board:
         return self.stream(lambda: None if forecast is None or forecast.ended else forecast.words)
 
     def asked(self, request: Request) -> ApprovalRequest:
-        """The request that an address names."""
         job = request.path_params["job"]
         asking = next((one for one in self.place.requests(ended=True) if one.job == job), None)
         if asking is None:
@@ -148,12 +144,10 @@ class Board:
         return asking
 
     def runs(self, request: Request) -> Response:
-        """The list of runs."""
         facts = views.runs(self.place, _number(request), request.query_params.get("name", "")[:200])
         return self.page(request, "runs.html", title="Runs", **facts)
 
     def run(self, request: Request) -> Response:
-        """One run."""
         name = request.path_params["run"]
         with readable(self.place.runs.read(name)):
             facts = run_views.run(self.place, name, self._expected(name))
@@ -188,7 +182,6 @@ class Board:
         return download(onnx_model(whole).SerializeToString(), "model.onnx")
 
     def file(self, request: Request) -> Response:
-        """A file of a run, to keep."""
         name = request.path_params["file"]
         path = self.place.runs.read(request.path_params["run"]).path / name
         if name not in run_views.DOWNLOADS or path.is_symlink() or not path.is_file():
@@ -228,12 +221,10 @@ class Board:
         return ledger
 
     def data(self, request: Request) -> Response:
-        """Schemas beside what the files have."""
         files = [views.data(one) for one in self.place.own_files()]
         return self.page(request, "data.html", title="Data", files=files)
 
     def named_file(self, request: Request) -> OwnFile:
-        """The party file that an address names."""
         key = request.path_params["key"]
         file = next((one for one in self.place.own_files() if one.path.stem == key), None)
         if file is None:
@@ -296,7 +287,6 @@ def _number(request: Request) -> int:
 
 
 def kept_text(path: Path) -> str:
-    """What a page on the disk holds."""
     try:
         if path.is_symlink() or not path.is_file():
             raise OSError
@@ -311,7 +301,6 @@ def kept_page(text: str) -> HTMLResponse:
 
 
 def download(content: bytes, name: str) -> Response:
-    """A file to keep under this name."""
     return Response(
         content,
         media_type="application/octet-stream",

@@ -58,7 +58,6 @@ class LedgerView:
 
     @property
     def key(self) -> str:
-        """How pages name it in an address."""
         return self.path.stem
 
 
@@ -96,7 +95,6 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Whose board it is: the organisation of the kit, or the folder."""
         return self.folder.name if self.kit is None else self.kit.identity().name
 
     def own_files(self) -> list[OwnFile]:
@@ -107,7 +105,6 @@ class Place:
         return [self._own(path) for path in _tables(self.folder, "party", "ledger")]
 
     def job_files(self) -> list[Path]:
-        """The job files that lie here."""
         return _tables(self.jobs, "task", "parties")
 
     @property

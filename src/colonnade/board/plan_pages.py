@@ -51,7 +51,6 @@ class PlanPages:
         )
 
     def job_file(self, request: Request) -> Response:
-        """The job's file, to keep."""
         return download(self._board.plans.find(request.path_params["plan"]).draft.text.encode(), "job.toml")
 
     async def events(self, request: Request) -> Response:

@@ -56,7 +56,6 @@ class Plans:
         self._count = 0
 
     def add(self, draft: Draft, facts: Facts, form: dict[str, str]) -> Planned:
-        """Keep a plan, under the next number."""
         with self._lock:
             self._count += 1
             made = self._made[str(self._count)] = Planned(str(self._count), draft, facts, form)
@@ -65,7 +64,6 @@ class Plans:
             return made
 
     def find(self, key: str) -> Planned:
-        """The plan of this number."""
         with self._lock:
             planned = self._made.get(key)
         if planned is None:
@@ -75,7 +73,6 @@ class Plans:
         return planned
 
     def latest(self) -> list[Planned]:
-        """All that are kept, the latest first."""
         with self._lock:
             return list(self._made.values())[::-1]
 

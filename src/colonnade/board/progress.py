@@ -25,11 +25,7 @@ _TELLING, _NEARLY = 0.1, 0.98
 
 @dataclass
 class Progress:
-    """The log of a run as far as it was read.
-
-    >>> Progress(Path("no such run")).take_in().words()["steps"]
-    '0'
-    """
+    """The log of a run as far as it was read."""
 
     folder: Path
     steps: int = 0
@@ -111,16 +107,6 @@ def whole_left(kinds: Mapping[str, tuple[int, float]], expected: Expected | None
 
     As long as little of what the forecast expects has gone and come it is the forecast's own time; then what is left
     takes as long for each byte as what was measured. What comes after training, such as judging, is not counted.
-
-    >>> whole_left({}, None)
-    ('unknown', 'no forecast of it was made here')
-    >>> expected = Expected(1000, 60.0, frozenset({"columns", "noise"}))
-    >>> whole_left({}, expected)
-    ('about 60 s', 'by the forecast')
-    >>> whole_left({"approval": (9, 500.0), "columns": (250, 10.0)}, expected)
-    ('about 30 s', 'as it went so far')
-    >>> whole_left({"columns": (1000, 10.0)}, expected)
-    ('nearly none', 'then the model is written, and judged where people are held out')
     """
     if expected is None:
         return "unknown", "no forecast of it was made here"
@@ -135,13 +121,7 @@ def whole_left(kinds: Mapping[str, tuple[int, float]], expected: Expected | None
 
 
 def left_text(standing: dict[str, Any], now: float) -> str:
-    """How long the step at hand may still take, as what is done of it took, in words.
-
-    >>> left_text({"step": "steps", "done": 25, "total": 100, "began": 100.0, "time": 110.0}, 112.0)
-    'about 28 s of steps, 25 of 100'
-    >>> left_text({}, 0.0)
-    'not known yet'
-    """
+    """How long the step at hand may still take, as what is done of it took, in words."""
     try:
         step, done, total = str(standing["step"]), int(standing["done"]), int(standing["total"])
         spent, since = float(standing["time"]) - float(standing["began"]), now - float(standing["time"])
@@ -155,7 +135,6 @@ def left_text(standing: dict[str, Any], now: float) -> str:
 
 
 def read_progress(folder: Path) -> Progress:
-    """How far a run is now."""
     return Progress(folder).take_in()
 
 

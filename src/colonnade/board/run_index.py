@@ -50,12 +50,7 @@ class Listed:
 
 
 class RunIndex:
-    """What lies in one folder of runs.
-
-    >>> import tempfile
-    >>> RunIndex(Path(tempfile.mkdtemp())).listed()
-    ()
-    """
+    """What lies in one folder of runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -130,7 +125,6 @@ class RunIndex:
         return line
 
     def _look(self) -> None:
-        """Take in what was put into the folder or taken out since the last look."""
         try:
             changed = self.folder.stat().st_mtime_ns
         except OSError:

@@ -138,12 +138,7 @@ def charged_for(place: Place, run: str) -> list[Facts]:
 
 
 def spent_text(spent: list[Facts]) -> str:
-    """How often ledgers here were charged for a run, in words.
-
-    >>> bank, shop = {"party": "bank", "entries": ["a count"], "error": ""}, {"party": "shop", "error": "it is held"}
-    >>> spent_text([]), spent_text([bank, shop])
-    ('nothing yet', '1 charge to bank, not known of shop')
-    """
+    """How often ledgers here were charged for a run, in words."""
     return ", ".join(map(_spent, spent)) or "nothing yet"
 
 

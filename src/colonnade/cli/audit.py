@@ -289,7 +289,6 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
-    """The audit into the run's folder, in place of an earlier one, and into its page."""
     from colonnade.cli.runs.report import page_of, write_page
     from colonnade.report.audits import audit_drawing
 

@@ -225,7 +225,6 @@ def _on_private(
 
 
 def _keep_paid(folder: Folder) -> None:
-    """Of a comparison that ended half way, what its trainings were charged for, under the comparison's name."""
     with uninterrupted():
         if holds_paid(folder.draft):
             place = folder.finish()
@@ -254,7 +253,6 @@ def _keep(folder: Path, name: str, result: TrainedModel | MomentRelease) -> None
 
 
 def _write(folder: Path, job: Job, comparison: Comparison) -> dict[str, Any]:
-    """Facts, picture and page into the draft."""
     from colonnade.report.comparison import comparison_facts, comparison_page, comparison_picture
 
     facts = {**comparison_facts(comparison, name=job.name), "time": now()}

@@ -17,21 +17,13 @@ _NAME = re.compile(r'^ +name="([a-z-]+)",$', re.MULTILINE)
 
 
 def method_names() -> tuple[str, ...]:
-    """What methods call themselves, in the order of their folders.
-
-    >>> "moments" in method_names()
-    True
-    """
+    """What methods call themselves, in the order of their folders."""
     texts = (path.read_text(encoding="utf-8") for path in sorted(_METHODS.glob("*/*.py")))
     return tuple(name for text in texts for name in _NAME.findall(text))
 
 
 def complete_methods(incomplete: str) -> list[str]:
-    """Names of methods after the last comma that is there already.
-
-    >>> complete_methods("moments,sl")
-    ['moments,slr']
-    """
+    """Names of methods after the last comma that is there already."""
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     return [
@@ -40,9 +32,4 @@ def complete_methods(incomplete: str) -> list[str]:
 
 
 def complete_tasks(incomplete: str) -> list[str]:
-    """Tasks that a job can have.
-
-    >>> complete_tasks("c")
-    ['classification']
-    """
     return [name for name in TASKS if name.startswith(incomplete)]

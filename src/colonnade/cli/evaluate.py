@@ -189,7 +189,6 @@ def _of_job(
 def _federation(
     job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
 ) -> Iterator[tuple[Federation, dict[str, Any]]]:
-    """The parties of a job, with progress on the screen, and what people may be judged for."""
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
 
@@ -202,7 +201,6 @@ def _federation(
 
 
 def _free(folder: Path, party: str = "") -> Path:
-    """The first name that is free for an evaluation: everybody's, or one party's own."""
     from colonnade.federation.own_files import own_file
 
     number = 1
@@ -224,7 +222,6 @@ def _of_network(
     *,
     quiet: bool,
 ) -> dict[str, Any]:
-    """Scores with noise, which the label holder holds to its labels: what comes of it is the label holder's own."""
     from colonnade.federation.records import json_text
     from colonnade.federation.whole_files import write_whole
     from colonnade.report.judged import network_judged_facts

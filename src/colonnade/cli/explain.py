@@ -42,11 +42,6 @@ class Section:
 
 
 def sections() -> dict[str, Section]:
-    """The page by number.
-
-    >>> sections()["E313"].title
-    'A declared column is not in the data.'
-    """
     sections = {}
     for number, text in _SECTION.findall(PAGE.read_text(encoding="utf-8")):
         title = _TITLE.match(text.strip())
@@ -55,11 +50,7 @@ def sections() -> dict[str, Section]:
 
 
 def page(number: str) -> str:
-    """Where in the documents a number is explained.
-
-    >>> page("E313")
-    'docs/errors.md#e313'
-    """
+    """Where in the documents a number is explained."""
     return f"{ADDRESS}#{number.lower()}"
 
 

@@ -138,7 +138,6 @@ def _label(given: str | None, data: dict[str, Path], task: str) -> tuple[str | N
 
 
 def _schema(source: Path, *, identity: str | None, label: str | None, task: str) -> str:
-    """The draft of a schema, with id and label taken out of the columns and declared apart."""
     from colonnade.data.drafting import draft
     from colonnade.data.sources import source_from_data
 

@@ -66,7 +66,6 @@ def recover(
 
 
 def _say_killed(place: Path, facts: dict[str, Any], *, as_json: bool) -> None:
-    """What is known of a run that was killed when it was being charged: what that cost, and that nothing is left."""
     if as_json:
         say_json(facts)
     elif facts["charged"]:

@@ -70,7 +70,6 @@ schema.__doc__ = f"{schema.__doc__}\n{EXAMPLE}"
 
 
 def _says_public(data: str, sql: str | None) -> bool:
-    """Whether a party's own file declares its rows public."""
     from colonnade.data.documents import Document
 
     return sql is None and data.endswith(".toml") and Document.load(data).data.get("public") is True
@@ -115,7 +114,6 @@ def _check(path: Path, source: Source | None, as_json: bool) -> None:
 
 
 def _source(data: str, sql: str | None, password_env: str | None) -> Source:
-    """What a person means: a file, a database with a query, or what a party's own file names."""
     from colonnade.data.documents import Document
     from colonnade.data.sources import source_from_data
 

@@ -44,7 +44,6 @@ Advance = Callable[[str, int, int], None]
 
 
 def say(text: str) -> None:
-    """A result, for people."""
     _put(text)
 
 
@@ -54,7 +53,6 @@ def note(text: str) -> None:
 
 
 def say_json(data: Any) -> None:
-    """A result, for programs: one JSON object."""
     text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False)
     # Within JSON a character that cannot be shown stands as JSON writes it, so that programs read it back.
     shown = all(_harmless(character) for character in text) and _encodable(text, sys.stdout)
@@ -93,11 +91,7 @@ def _colours() -> bool:
 
 
 def _coloured(text: str) -> str:
-    """What is refused, spent or lost in noise, so that an eye finds it; every word of it is there without colour.
-
-    >>> _coloured("age  within noise")
-    'age  \\x1b[2mwithin noise\\x1b[0m'
-    """
+    """What is refused, spent or lost in noise, so that an eye finds it; every word of it is there without colour."""
     return _MARKED.sub(lambda match: f"\x1b[{_COLOURS[match.lastgroup or '']}m{match[0]}\x1b[0m", text)
 
 

@@ -118,7 +118,6 @@ class Comparison:
 
     @property
     def metric(self) -> str:
-        """What a score is."""
         return METRICS[self.task]
 
     @property
@@ -128,7 +127,6 @@ class Comparison:
 
     @property
     def larger_is_better(self) -> bool:
-        """Whether a larger score is a better one."""
         return self.task != "regression"
 
 
@@ -292,11 +290,7 @@ def planned_sums(
 
 
 def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
-    """The list itself, if it can be one: not empty, positive, rising, each once.
-
-    >>> checked_epsilons([0.1, 1])
-    (0.1, 1.0)
-    """
+    """The list itself, if it can be one: not empty, positive, rising, each once."""
     if not len(epsilons):
         raise InputError("the list of ε is empty. Give at least one, for instance 0.1,1,10.")
     for epsilon in epsilons:

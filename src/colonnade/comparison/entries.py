@@ -29,14 +29,12 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """How rows call it."""
         if self.label:
             return self.label
         return f"{self.method.name} (paper)" if self.paper else self.method.name
 
     @property
     def title(self) -> str:
-        """How people call it."""
         return f"{self.method.title} ({PAPER})" if self.paper else self.method.title
 
     def at(self, epsilons: Sequence[float]) -> tuple[float | None, ...]:
@@ -103,12 +101,7 @@ def field_of(
 
 
 def paper_choice(method: AnyMethod) -> str | None:
-    """The option that asks for a paper's own formula by the value "paper"; None if the method has none.
-
-    >>> from colonnade.methods.table import METHODS
-    >>> paper_choice(METHODS["intermediate"]), paper_choice(METHODS["encrypted"]), paper_choice(METHODS["moments"])
-    ('calibration', 'defence', None)
-    """
+    """The option that asks for a paper's own formula by the value "paper"; None if the method has none."""
     return next((name for name in ("calibration", "defence") if name in method.options.model_fields), None)
 
 

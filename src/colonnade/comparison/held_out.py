@@ -106,7 +106,6 @@ class HeldOut:
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """Class numbers, or numbers in the label's own units."""
         return label_values(self.tables)
 
     def _figures(self, scores: Array) -> dict[str, float]:

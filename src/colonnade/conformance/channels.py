@@ -34,13 +34,6 @@ def check_channel(network: Network, *, vanish: Vanish | None = None, names: tupl
     `network(names)` is an asynchronous context in which every name has its end of the channel; leaving it closes
     them. `vanish(ends, name)` ends a party as a crash would, without a word; leave it out where parties cannot crash
     apart. Not to be called while an event loop runs in this thread.
-
-    >>> from contextlib import asynccontextmanager
-    >>> from colonnade.runtime.memory import memory_network
-    >>> @asynccontextmanager
-    ... async def memory(names):
-    ...     yield memory_network(names)
-    >>> check_channel(memory)
     """
     laws = dict(LAWS)
     if vanish is not None:

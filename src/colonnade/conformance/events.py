@@ -57,9 +57,6 @@ def check_event(
     `noisier` are the same event with more and more noise, or less and less sensitivity: none may cost more than the
     one before it. `oracle(order)` is the true divergence of this order, computed from its definition. `deltas`, from
     large to small, are where ε is asked for: the one law that can take seconds.
-
-    >>> from colonnade.privacy.events import Gaussian
-    >>> check_event(Gaussian(1, 2), noisier=[Gaussian(1, 3)], oracle=lambda order: order / 8)
     """
     for name, law in LAWS.items():
         with judging(name):

@@ -47,7 +47,6 @@ class _Case:
 
     @cached_property
     def paid(self) -> Source:
-        """What the one model that most laws look at was fitted from."""
         return self.source()
 
     @cached_property
@@ -76,18 +75,6 @@ def check_learner(
     called again it must give the same data and, from a seed, the same noise. `people` are raw columns by name, to be
     answered about by the method `answer`. `round_trip(model, folder)` saves a fitted model and loads it again; models
     that have a model file go through that, and others are not asked if it is None.
-
-    >>> from colonnade import Federation, LinearRegression, Schema, Table
-    >>> columns = {"age": np.arange(60.0), "pay": np.arange(60.0) % 7}
-    >>> declared = 'id = "no"\\ncolumns.{} = {{kind = "numeric", low = 0, high = 60}}\\n'
-    >>> label = 'label = {column = "cost", kind = "real", low = 0, high = 60}'
-    >>> def source():
-    ...     clinic = {"age": columns["age"], "cost": columns["age"]}
-    ...     return Federation([
-    ...         Table.from_arrays("clinic", clinic, Schema.parse(declared.format("age") + label)),
-    ...         Table.from_arrays("bank", {"pay": columns["pay"]}, Schema.parse(declared.format("pay")))],
-    ...         budget=(40.0, 1e-5), noise_seed=1)
-    >>> check_learner(LinearRegression(epsilon=8.0), source, columns)
     """
     if round_trip is None and type(model).__name__ in KINDS:
         round_trip = _through_a_model_file

@@ -40,7 +40,6 @@ class _Case:
 
     @cached_property
     def run(self) -> Run[Any]:
-        """The one run that most laws look at."""
         federation = self.source((1e9, 0.5))
         request = self.method.request(self.asked, federation.alignment)
         return federation.run(self.method.session(self.asked), request)
@@ -52,7 +51,6 @@ class _Case:
         return result  # type: ignore[return-value]
 
     def at(self, member: str) -> TrainingResult | None:
-        """What one member knows."""
         return self.method.model(self.asked, {member: self.run.outcome.results[member]})
 
 
@@ -67,15 +65,6 @@ def check_method(
 
     `source(budget)` is a fresh federation whose parties grant every observer that (ε, δ), of people with a label for
     the task; nothing of it is run but what the laws run.
-
-    >>> from colonnade import Federation, Schema, Table
-    >>> from colonnade.methods.table import METHODS
-    >>> def source(budget):
-    ...     def table(party):
-    ...         declared = f'id = "n"\\ncolumns.{party} = {{kind = "numeric", low = 0, high = 9}}'
-    ...         return Table.from_arrays(party, {party: [1, 5, 9] * 20}, Schema.parse(declared))
-    ...     return Federation([table("bank"), table("shop")], budget=budget)
-    >>> check_method(METHODS["spca"], source)
     """
     case = _Case(method, source, method.tasks[0], epsilon, dict(options or {}))
     for name, law in LAWS.items():

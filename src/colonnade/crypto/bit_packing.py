@@ -11,20 +11,12 @@ from colonnade.crypto.modular_kernel import compiled
 
 
 def packed_size(count: int, bits: int) -> int:
-    """How many bytes `count` words of `bits` bits take.
-
-    >>> packed_size(3, 7)
-    3
-    """
+    """How many bytes `count` words of `bits` bits take."""
     return -(-count * bits // 8)
 
 
 def pack_words(words: NDArray[Any], bits: int) -> NDArray[np.uint8]:
-    """The words, each below 2^bits, one after another, lowest bit first; zeros fill the last byte.
-
-    >>> pack_words(np.array([1, 2, 3], dtype=np.uint8), 2).tolist()
-    [57]
-    """
+    """The words, each below 2^bits, one after another, lowest bit first; zeros fill the last byte."""
     if not 1 <= bits <= 64:
         raise ValueError(f"a word has 1 to 64 bits, not {bits}")
     flat = np.ascontiguousarray(words).reshape(-1)
@@ -36,11 +28,7 @@ def pack_words(words: NDArray[Any], bits: int) -> NDArray[np.uint8]:
 
 
 def unpack_words(packed: NDArray[np.uint8], count: int, *, bits: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The reverse of `pack_words`; bytes of another length, or with a last byte not filled with zeros, are refused.
-
-    >>> unpack_words(np.array([57], dtype=np.uint8), 3, bits=2, dtype=np.dtype("u1")).tolist()
-    [1, 2, 3]
-    """
+    """The reverse of `pack_words`; bytes of another length, or with a last byte not filled with zeros, are refused."""
     if packed.dtype != np.uint8 or packed.shape != (packed_size(count, bits),):
         raise ValueError(
             f"{count} words of {bits} bits take {packed_size(count, bits)} bytes, not {packed.size}"

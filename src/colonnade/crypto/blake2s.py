@@ -97,11 +97,7 @@ compress: Any = intrinsic(_compression)
 
 
 def start_state(digest_size: int, *, person: bytes = b"") -> NDArray[np.uint32]:
-    """The state before the first block, for a digest of so many bytes and a personalisation of up to eight.
-
-    >>> len(start_state(16))
-    8
-    """
+    """The state before the first block, for a digest of so many bytes and a personalisation of up to eight."""
     parameters = bytes((digest_size, 0, 1, 1)) + bytes(20) + person.ljust(8, b"\0")
     return np.frombuffer(parameters, dtype="<u4").astype(np.uint32) ^ np.array(IV, dtype=np.uint32)
 
@@ -110,11 +106,6 @@ def digests(store: NDArray[np.uint8], ends: NDArray[Any], domain: bytes) -> NDAr
     """The 128-bit digest of every text between two ends, as two words; texts of one domain only can agree.
 
     It is BLAKE2s of the domain, filled up with zeros to 64 bytes, and the text.
-
-    >>> store = np.frombuffer(b"adagrace", dtype=np.uint8)
-    >>> found = digests(store, np.array([0, 3, 8]), b"doctest")
-    >>> found[1].tobytes() == hashlib.blake2s(b"doctest".ljust(64, bytes(1)) + b"grace", digest_size=16).digest()
-    True
     """
     if len(domain) > BLOCK_BYTES:
         domain = hashlib.sha256(domain).digest()

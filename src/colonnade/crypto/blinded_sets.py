@@ -31,12 +31,6 @@ class BlindedSet:
 
     `padded` is the size that the peer sees; it must be at least the number of ids. A dummy is the hash of fresh
     random bytes under a domain of its own, so it meets no id of anybody.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> ids = [b"ada", b"grace"]
-    >>> mine = BlindedSet.prepare(ids, domain=b"doctest", randomness=SystemRandomness(), padded=5)
-    >>> sum(len(block) for block in mine.blinded_blocks()) // 32
-    5
     """
 
     ids: Sequence[bytes]
@@ -59,7 +53,6 @@ class BlindedSet:
 
     @property
     def size(self) -> int:
-        """How many points the peer sees."""
         return len(self.order)
 
     def blinded_blocks(self) -> Iterator[bytes]:
@@ -102,10 +95,6 @@ def match(mine: bytes | bytearray, theirs: bytes | bytearray) -> Matches:
 
     A list that names a point twice is refused: ids are distinct, so a peer that sends one point twice
     does not follow the protocol.
-
-    >>> found = match(b"b" * 32 + b"a" * 32, b"c" * 32 + b"a" * 32 + b"b" * 32)
-    >>> found.mine.tolist(), found.theirs.tolist()
-    ([1, 0], [1, 2])
     """
     sides = []
     for side, points in (("own", mine), ("peer's", theirs)):

@@ -30,7 +30,6 @@ def times_matrix(vector: Ciphertexts, matrix: NDArray[np.int64], *, bits: int) -
 
 
 def added(left: Ciphertexts, right: Ciphertexts) -> Ciphertexts:
-    """Encryptions of the sums, place by place."""
     if left.key != right.key:
         raise ValueError("ciphertexts of two keys cannot be added")
     square = gmpy2.mpz(left.key.modulus_squared)
@@ -64,16 +63,6 @@ def masked(ciphertexts: Ciphertexts, masks: Sequence[int], randomness: Randomnes
 
     The mask hides the plaintext from the key's owner; the fresh random part hides how the ciphertext was
     computed, which the owner could otherwise read from it.
-
-    >>> from colonnade.crypto.paillier import Encryptor, decrypt
-    >>> from colonnade.crypto.paillier_keys import PrivateKey
-    >>> from colonnade.randomness import SystemRandomness
-    >>> source = SystemRandomness()
-    >>> key = PrivateKey.generate_for_tests(source, 128)
-    >>> vector = Encryptor.for_owner(key, source).encrypt([3, 4])
-    >>> product = times_matrix(vector, np.array([[1], [-2]]), bits=8)
-    >>> decrypt(key, masked(product, [100], source), at_most=200)
-    (95,)
     """
     modulus, square = gmpy2.mpz(ciphertexts.key.modulus), gmpy2.mpz(ciphertexts.key.modulus_squared)
     shifted = (

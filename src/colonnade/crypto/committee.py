@@ -21,16 +21,6 @@ class Committee:
     The shares of s are a, a + s and a − s: the first keeper receives the seed of a and nothing else. The
     product of two sharings is h(X) with s·t at X², and s·t = (h(1) + h(−1) − 2h(0)) / 2. It is
     `Shamir(3, field)` without a multiplication.
-
-    >>> import numpy as np
-    >>> from colonnade.numbers.field import FIELD63
-    >>> from colonnade.randomness import SystemRandomness
-    >>> scheme = Committee(FIELD63)
-    >>> dealt = scheme.deal(FIELD63.encode(np.array([[7], [-2]])), 1, SystemRandomness())
-    >>> dealt[0]
-    Seed(shape=(2, 1))
-    >>> scheme.reconstruct([scheme.expand(piece).gram() for piece in dealt], 2).decode()
-    array([[53]])
     """
 
     field: Field

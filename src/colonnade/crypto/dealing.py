@@ -20,9 +20,6 @@ class Seed:
 
     The key is drawn for this one share. Expansion is AES-256 in counter mode, so a party without the key
     cannot tell the share from a uniform one.
-
-    >>> Seed(bytes(32), (2, 3))
-    Seed(shape=(2, 3))
     """
 
     key: bytes = field(repr=False)
@@ -35,7 +32,6 @@ class Seed:
             raise ValueError(f"a share cannot have shape {self.shape}")
 
     def expand(self, field: Field) -> FieldArray:
-        """The share that this seed stands for."""
         return field.uniform(self.shape, KeyedRandomness(self.key))
 
 
@@ -46,29 +42,17 @@ def keeper_points(keepers: int) -> tuple[int, ...]:
     """Where the keepers stand: 0, 1, −1, 2, −2, …
 
     Every first few of these are consecutive integers, which makes the weights between them integers.
-
-    >>> keeper_points(5)
-    (0, 1, -1, 2, -2)
     """
     return tuple((j + 1) // 2 * (1 if j % 2 else -1) for j in range(keepers))
 
 
 def spread(points: Sequence[int], at: int) -> int:
-    """∏ (x_at − x_m) over all other points: 1/spread is the weight of this share in the leading coefficient.
-
-    >>> [spread((0, 1, -1), at) for at in range(3)]
-    [-1, 2, 2]
-    """
+    """∏ (x_at − x_m) over all other points: 1/spread is the weight of this share in the leading coefficient."""
     return prod(points[at] - other for m, other in enumerate(points) if m != at)
 
 
 def value_weights(points: Sequence[int], at: int, field: Field) -> tuple[int, ...]:
-    """Weights that give f(at) from the values of f at `points`, for a degree below their number.
-
-    >>> from colonnade.numbers.field import FIELD63
-    >>> value_weights((0, 1), 3, FIELD63)
-    (-2, 3)
-    """
+    """Weights that give f(at) from the values of f at `points`, for a degree below their number."""
     weights = []
     for i in range(len(points)):
         top = prod(at - other for m, other in enumerate(points) if m != i)

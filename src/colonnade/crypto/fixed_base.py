@@ -65,11 +65,6 @@ class FixedBase:
 
     Claim: `powers` takes one product per byte of the exponent and none for squaring, because entry
     (i, d) of the table is base^(d · 256^i).
-
-    >>> import numpy as np
-    >>> base = FixedBase.prepare(Modulus(1009), 11, exponent_bytes=2)
-    >>> base.powers(np.array([[3, 0], [0, 1]], dtype=np.uint8)) == [11**3 % 1009, pow(11, 256, 1009)]
-    True
     """
 
     modulus: Modulus

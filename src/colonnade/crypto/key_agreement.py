@@ -22,14 +22,7 @@ class InvalidPublicKey(ValueError):
 
 @dataclass(frozen=True, repr=False)
 class AgreementKey:
-    """One party's key for one run. Make a new one for every run and keep it nowhere.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> bank, insurer = (AgreementKey.generate(SystemRandomness()) for _ in range(2))
-    >>> shared = [mine.agree(peer.public, context=b"run 7") for mine, peer in ((bank, insurer), (insurer, bank))]
-    >>> shared[0] == shared[1], shared[0] == bank.agree(insurer.public, context=b"run 8")
-    (True, False)
-    """
+    """One party's key for one run. Make a new one for every run and keep it nowhere."""
 
     _private: X25519PrivateKey = field()
 

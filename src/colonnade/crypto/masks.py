@@ -40,13 +40,7 @@ class MaskReused(ValueError):
 
 @dataclass(frozen=True)
 class SumRing:
-    """Integers modulo 2^k, for sums of `parties` values in [0, largest].
-
-    >>> SumRing(parties=10, largest=16)
-    SumRing(parties=10, largest=16)
-    >>> SumRing(parties=10, largest=16).bits, SumRing(parties=10, largest=16).dtype
-    (8, dtype('uint8'))
-    """
+    """Integers modulo 2^k, for sums of `parties` values in [0, largest]."""
 
     parties: int
     largest: int
@@ -68,7 +62,6 @@ class SumRing:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The word that carries one value."""
         return np.dtype(next(f"u{size}" for size in (1, 2, 4, 8) if 8 * size >= self.bits))
 
     @property
@@ -95,15 +88,6 @@ class MaskStreams:
     `keys` holds the agreed 32-byte key with each peer, derived for this run only; `places` gives every
     party's place in the sum, which decides who adds and who subtracts. Every (step, peer) stream has a key of
     its own, and a step is served once.
-
-    >>> ring = SumRing(parties=2, largest=9)
-    >>> places, key = {"a": 0, "b": 1}, bytes(32)
-    >>> sent = [
-    ...     MaskStreams(me, places, {peer: key}).masked(np.array([value]), ring, step="sum")
-    ...     for me, peer, value in (("a", "b", 4), ("b", "a", 5))
-    ... ]
-    >>> ring.total(sent).tolist()
-    [9]
     """
 
     name: str

@@ -18,12 +18,7 @@ Residues = NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Modulus:
-    """An odd number to calculate modulo.
-
-    >>> ring = Modulus(1009)
-    >>> [int(value) for value in ring.leave(ring.multiply(ring.enter([5, 600]), ring.enter([7, 700])))]
-    [35, 256]
-    """
+    """An odd number to calculate modulo."""
 
     value: int
 
@@ -43,7 +38,6 @@ class Modulus:
 
     @cached_property
     def words(self) -> NDArray[np.uint64]:
-        """The modulus as limbs."""
         words: NDArray[np.uint64] = self._limbs_of([self.value])[0].astype(np.uint64)
         return words
 

@@ -29,11 +29,7 @@ MOST_BITS = 64
 
 
 def group_size(outputs: int) -> int:
-    """How many bases to take together for so many outputs: the least (2^g + outputs)/g.
-
-    >>> group_size(1), group_size(400)
-    (2, 7)
-    """
+    """How many bases to take together for so many outputs: the least (2^g + outputs)/g."""
     return min(range(1, _LARGEST_GROUP + 1), key=lambda size: ((1 << size) + outputs) / size)
 
 
@@ -94,10 +90,6 @@ def products_of_powers(
     """Π_i bases[i]^matrix[i, j] modulo n for every column j; entries in [−2^(bits−1), 2^(bits−1)).
 
     The running time depends on the shape and on `bits`, not on the entries.
-
-    >>> import numpy as np
-    >>> products_of_powers(Modulus(1009), [3, 5], np.array([[2, -1], [1, 1]]), bits=3) == [45, 338]
-    True
     """
     rows, columns = matrix.shape
     if rows != len(bases) or rows == 0 or columns == 0:

@@ -20,9 +20,6 @@ def product_width(*, fraction_bits: int, terms: int, magnitude: int = 1) -> int:
 
     Claim: for |g_i| ≤ k·2^f and |x_i| ≤ 2^f, |Σ_{i≤s} g_i x_i| ≤ s·k·2^(2f) < 2^(ι−1) with
     ι = 2f + ⌈log2(s·k)⌉ + 2. A width chosen for one factor alone is too narrow.
-
-    >>> product_width(fraction_bits=32, terms=256, magnitude=2)
-    75
     """
     if fraction_bits < 0 or terms < 1 or magnitude < 1:
         raise ValueError("a product needs fraction_bits ≥ 0, terms ≥ 1 and magnitude ≥ 1")
@@ -31,11 +28,7 @@ def product_width(*, fraction_bits: int, terms: int, magnitude: int = 1) -> int:
 
 @dataclass(frozen=True)
 class Fields:
-    """`count` signed fields of `width` bits.
-
-    >>> Fields(8, 3).unpack(Fields(8, 3).pack([1, -2, 127]))
-    (1, -2, 127)
-    """
+    """`count` signed fields of `width` bits."""
 
     width: int
     count: int
@@ -78,20 +71,12 @@ class Fields:
 
     @classmethod
     def most(cls, width: int, plaintext_bits: int) -> int:
-        """How many fields of this width a modulus of `plaintext_bits` bits has room for, with the sign.
-
-        >>> Fields.most(75, 2048), Fields.most(139, 2048)
-        (27, 14)
-        """
+        """How many fields of this width a modulus of `plaintext_bits` bits has room for, with the sign."""
         return (plaintext_bits - 1) // width
 
 
 def to_fixed(values: NDArray[np.float64], fraction_bits: int) -> NDArray[np.int64]:
-    """The nearest multiples of 2^−f, as integers.
-
-    >>> to_fixed(np.array([0.5, -0.25]), 2).tolist()
-    [2, -1]
-    """
+    """The nearest multiples of 2^−f, as integers."""
     scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), fraction_bits))
     if not np.all(np.abs(scaled) < 2.0**62):
         raise ValueError(f"a value is not finite or too large for {fraction_bits} fraction bits")
@@ -99,9 +84,5 @@ def to_fixed(values: NDArray[np.float64], fraction_bits: int) -> NDArray[np.int6
 
 
 def from_fixed(values: Sequence[int], fraction_bits: int) -> NDArray[np.float64]:
-    """The numbers that integers at scale 2^f stand for, each rounded once.
-
-    >>> from_fixed([2, -1], 2).tolist()
-    [0.5, -0.25]
-    """
+    """The numbers that integers at scale 2^f stand for, each rounded once."""
     return np.array([int(value) / (1 << fraction_bits) for value in values], dtype=np.float64)

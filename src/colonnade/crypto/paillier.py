@@ -44,15 +44,7 @@ class Ciphertexts:
 
     @classmethod
     def checked(cls, key: PublicKey, values: Sequence[int]) -> Ciphertexts:
-        """What a peer sent, accepted only if every number is a unit modulo N² in range.
-
-        >>> from colonnade.randomness import SystemRandomness
-        >>> key = PrivateKey.generate_for_tests(SystemRandomness(), 128)
-        >>> Ciphertexts.checked(key.public, [key.p])
-        Traceback (most recent call last):
-            ...
-        colonnade.crypto.paillier.InvalidCiphertext: ciphertext 0 of 1 shares a factor with the modulus
-        """
+        """What a peer sent, accepted only if every number is a unit modulo N² in range."""
         modulus = gmpy2.mpz(key.modulus)
         together = gmpy2.mpz(1)
         for place, value in enumerate(values):
@@ -85,12 +77,6 @@ class Encryptor:
     ρ = (−x²)^(N·r) for a secret x of this encryptor and a fresh r of half the length of N: a plaintext is
     hidden from everybody but the key's owner, under the assumption of the source in `paillier_keys`. The
     owner works modulo p² and q² instead, which halves the cost and gives the same distribution.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> key = PrivateKey.generate_for_tests(SystemRandomness(), 128)
-    >>> encryptor = Encryptor.for_key(key.public, SystemRandomness())
-    >>> decrypt(key, encryptor.encrypt([3, -4]), at_most=10)
-    (3, -4)
     """
 
     key: PublicKey
@@ -106,7 +92,6 @@ class Encryptor:
 
     @classmethod
     def for_owner(cls, private: PrivateKey, randomness: Randomness) -> Encryptor:
-        """An encryptor for one's own key."""
         key = private.public
         base = _jacobi_one_base(key, randomness)
         tables = tuple(

@@ -31,12 +31,7 @@ class InvalidKeyProof(ValueError):
 
 
 def prove_key(private: PrivateKey, *, context: bytes) -> bytes:
-    """N-th roots of the points that N and the context choose.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> key = PrivateKey.generate_for_tests(SystemRandomness(), 128)
-    >>> check_key_proof(key.public, prove_key(key, context=b"run 7"), context=b"run 7")
-    """
+    """N-th roots of the points that N and the context choose."""
     modulus = private.public.modulus
     root = gmpy2.invert(modulus, (private.p - 1) * (private.q - 1))
     width = -(-private.public.bits // 8)

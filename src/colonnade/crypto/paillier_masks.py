@@ -26,22 +26,14 @@ SECURITY = 80
 
 @dataclass(frozen=True)
 class UniformMask:
-    """Masks uniform in [0, N): v + r modulo N is uniform for every v.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> mask = UniformMask(15)
-    >>> mask.unmask([(4 + r) % 15 for r in [9]], [9])
-    (4,)
-    """
+    """Masks uniform in [0, N): v + r modulo N is uniform for every v."""
 
     modulus: int
 
     def draw(self, count: int, randomness: Randomness) -> tuple[int, ...]:
-        """One mask a value."""
         return tuple(below(self.modulus, randomness) for _ in range(count))
 
     def unmask(self, masked: Sequence[int], masks: Sequence[int]) -> tuple[int, ...]:
-        """The signed values under their masks."""
         values = ((m - r) % self.modulus for m, r in zip(masked, masks, strict=True))
         return tuple(value - self.modulus if 2 * value > self.modulus else value for value in values)
 
@@ -52,9 +44,6 @@ class BoundedMask:
 
     Claim: the laws of v + r and v' + r are within 2^−λ in total variation. `answer` returns at most ℓ bits
     a ciphertext, whatever the ciphertext holds.
-
-    >>> BoundedMask(value_bits=75).bound.bit_length()
-    156
     """
 
     value_bits: int

@@ -51,9 +51,6 @@ class ProductClaim:
     """In each of `rows` rows the keeper at `prover` reshared `factor` times the inner product of its shares.
 
     `points` are where the two verifiers stand.
-
-    >>> ProductClaim(rows=100, columns=3, factor=-1, prover=0, points=(1, -1)).algebraic_bits
-    76
     """
 
     rows: int
@@ -70,17 +67,14 @@ class ProductClaim:
 
     @property
     def count(self) -> int:
-        """Rows of a group."""
         return -(-self.rows // GROUPS)
 
     @property
     def width(self) -> int:
-        """Entries of one factor in a group."""
         return self.count * self.columns
 
     @cached_property
     def share_weights(self) -> tuple[int, int]:
-        """The prover's share is a weighted sum of the two verifiers' shares: these are the weights."""
         first, second = self.points
         inverse = FIELD63.inverse(first - second)
         return (self.prover - second) * inverse % FIELD63.modulus, (
@@ -100,7 +94,6 @@ class ProductClaim:
 
     @property
     def answer_length(self) -> int:
-        """Elements of what the first verifier tells the second."""
         return 2 * self.width + 2
 
     @property

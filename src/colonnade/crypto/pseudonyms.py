@@ -28,11 +28,6 @@ Strings = NDArray[np.uint8]
 
 
 def subkey(key: bytes, purpose: str) -> bytes:
-    """A key for one purpose.
-
-    >>> subkey(bytes(32), "ids") == subkey(bytes(32), "dummies")
-    False
-    """
     return hashlib.sha256(key + f"colonnade pseudonyms of {purpose}".encode()).digest()
 
 
@@ -40,10 +35,6 @@ def pseudonyms(store: NDArray[np.uint8], ends: NDArray[Any], key: bytes) -> Stri
     """Keyed BLAKE2b of every text between two ends, after a zero byte.
 
     With that byte the key is hashed once for all texts: BLAKE2 leaves the block that it is until more comes.
-
-    >>> made = pseudonyms(np.frombuffer(b"adagrace", dtype=np.uint8), np.array([0, 3, 8]), bytes(32))
-    >>> made[1].tobytes() == hashlib.blake2b(b"\\0grace", key=bytes(32), digest_size=16).digest()
-    True
     """
     fresh = hashlib.blake2b(b"\0", key=key, digest_size=PSEUDONYM_BYTES).copy
     made = np.empty((len(ends) - 1, PSEUDONYM_BYTES), dtype=np.uint8)
@@ -107,11 +98,7 @@ class PseudonymList:
 
 
 def sorting(strings: Strings) -> NDArray[np.int64]:
-    """The order in which strings are sorted, byte by byte.
-
-    >>> sorting(np.array([[2] * 16, [1] * 16], dtype=np.uint8)).tolist()
-    [1, 0]
-    """
+    """The order in which strings are sorted, byte by byte."""
     packed = _packed(strings)
     halves = _halves(packed)
     order = np.argsort(halves)
@@ -122,22 +109,13 @@ def sorting(strings: Strings) -> NDArray[np.int64]:
 
 
 def ascending(strings: Strings) -> bool:
-    """Whether every string is greater than the one before it.
-
-    >>> ascending(np.array([[1] * 16, [2] * 16, [2] * 16], dtype=np.uint8))
-    False
-    """
+    """Whether every string is greater than the one before it."""
     packed = _packed(strings)
     return bool(np.all(packed[1:] > packed[:-1]))
 
 
 def common(lists: Sequence[Strings]) -> list[NDArray[np.bool_]]:
-    """For each of these sorted lists, which of its places are common to all of them.
-
-    >>> a, b = (np.repeat(np.array(numbers, dtype=np.uint8)[:, None], 16, axis=1) for numbers in ([1, 4, 6], [4, 5]))
-    >>> [named.tolist() for named in common([a, b])]
-    [[False, True, False], [True, False]]
-    """
+    """For each of these sorted lists, which of its places are common to all of them."""
     first, *others = (_packed(strings) for strings in lists)
     named = np.ones(len(first), dtype=bool)
     for other in others:
@@ -160,7 +138,6 @@ def _within(some: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _halves(packed: NDArray[Any]) -> NDArray[np.uint64]:
-    """The first half of each string, as a number that compares alike."""
     return packed.view(">u8")[::2].astype(np.uint64)
 
 
@@ -170,5 +147,4 @@ def _alike(halves: NDArray[np.uint64]) -> bool:
 
 
 def _packed(strings: Strings) -> NDArray[Any]:
-    """Each string as one value, which compares byte by byte."""
     return np.ascontiguousarray(strings).view(f"S{PSEUDONYM_BYTES}")[:, 0]

@@ -37,11 +37,7 @@ TAIL_BITS = 75
 
 @dataclass(frozen=True)
 class Claim:
-    """Columns dealt beside each other whose squared norm is at most `norm_squared` in every row.
-
-    >>> Claim(columns=3, norm_squared=100).norm_squared
-    100
-    """
+    """Columns dealt beside each other whose squared norm is at most `norm_squared` in every row."""
 
     columns: int
     norm_squared: int
@@ -53,12 +49,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class RowClaims:
-    """The claims of one dealer about a block of rows, checked by keepers who stand at two points.
-
-    >>> claims = RowClaims(rows=100, claims=(Claim(3, 2**24),), points=(0, -1))
-    >>> claims.lanes, claims.window_bits
-    (6, (19,))
-    """
+    """The claims of one dealer about a block of rows, checked by keepers who stand at two points."""
 
     rows: int
     claims: tuple[Claim, ...]
@@ -82,7 +73,6 @@ class RowClaims:
 
     @property
     def columns(self) -> int:
-        """How many columns are claimed about."""
         return sum(claim.columns for claim in self.claims)
 
     @property
@@ -92,7 +82,6 @@ class RowClaims:
 
     @property
     def lanes(self) -> int:
-        """Columns and pads."""
         return self.columns + self.pads
 
     @property
@@ -102,12 +91,10 @@ class RowClaims:
 
     @property
     def count(self) -> int:
-        """Rows of a group."""
         return -(-self.rows // GROUPS)
 
     @property
     def width(self) -> int:
-        """Entries of a group, pads included."""
         return self.count * self.lanes
 
     @cached_property
@@ -138,7 +125,6 @@ class RowClaims:
 
     @property
     def projected(self) -> int:
-        """How many projections are proved to be small: L of each lane."""
         return PROJECTIONS * self.lanes
 
     @cached_property
@@ -169,12 +155,10 @@ class RowClaims:
 
     @property
     def degree(self) -> int:
-        """The highest degree of what is evaluated at a point."""
         return max(GROUPS, 2 * self.bits) + 1
 
     @property
     def answer_length(self) -> int:
-        """Elements of what the first verifier tells the second."""
         return self.width + self.projected + 3
 
     @cached_property
@@ -217,7 +201,6 @@ class BitWeights:
 
     @classmethod
     def from_key(cls, key: bytes, claims: RowClaims) -> BitWeights:
-        """The weights that a challenge stands for."""
         drawn = stretched(key, "bits", PROJECTIONS + claims.lanes)
         return cls(drawn[:, :, :PROJECTIONS], drawn[:, :, PROJECTIONS:])
 

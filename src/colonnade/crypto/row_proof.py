@@ -39,13 +39,7 @@ _HALF = GROUPS // 2
 
 
 class RowProof:
-    """One dealer's proof about one block of rows, in the order in which it is asked for.
-
-    >>> from colonnade.crypto.row_claims import Claim
-    >>> claims = RowClaims(rows=2, claims=(Claim(2, 25),), points=(0, -1))
-    >>> RowProof(claims, np.array([[3, 4], [0, 1]]), seeds=(bytes(32), bytes(32))).pads.shape
-    (2, 3)
-    """
+    """One dealer's proof about one block of rows, in the order in which it is asked for."""
 
     def __init__(self, claims: RowClaims, rows: Integers, *, seeds: tuple[bytes, bytes]) -> None:
         self.claims, self._rows, self._seeds = claims, rows, seeds

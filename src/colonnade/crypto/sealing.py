@@ -35,11 +35,7 @@ class SealBroken(ValueError):
 
 
 def unambiguous(parts: tuple[str, ...]) -> bytes:
-    """Texts as bytes from which no other texts can be read: each is preceded by its length.
-
-    >>> unambiguous(("ab", "c")) == unambiguous(("a", "bc"))
-    False
-    """
+    """Texts as bytes from which no other texts can be read: each is preceded by its length."""
     encoded = [part.encode() for part in parts]
     return b"".join(
         [len(encoded).to_bytes(8, "little"), *(len(e).to_bytes(8, "little") + e for e in encoded)]
@@ -58,17 +54,7 @@ def _associated(header: bytes, route: Route, step: str) -> bytes:
 
 
 class Sealer:
-    """The sending end of a line.
-
-    >>> secret, route = bytes(32), ("job 7", "bank", "insurer")
-    >>> sealer, opener = Sealer(secret, route), Opener(secret, route)
-    >>> sealed = sealer.seal(b"a share", step="columns 0")
-    >>> b"a share" in sealed, opener.open(sealed, step="columns 0")
-    (False, b'a share')
-    >>> opener.open(sealed, step="columns 0")
-    Traceback (most recent call last):
-    colonnade.crypto.sealing.SealBroken: this is frame 0 where frame 1 was due: it was repeated or moved
-    """
+    """The sending end of a line."""
 
     def __init__(self, secret: bytes, route: Route) -> None:
         self._cipher, self._route, self._next = _cipher(secret, route), route, 0

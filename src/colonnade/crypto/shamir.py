@@ -28,15 +28,6 @@ class Shamir:
 
     The secret is the coefficient of X^d and the keepers stand at 0, 1, −1, 2, −2, … Products of shares of
     degree t are shares of the product at degree 2t, which exactly all keepers together can open.
-
-    >>> import numpy as np
-    >>> from colonnade.numbers.field import FIELD63
-    >>> from colonnade.randomness import SystemRandomness
-    >>> scheme = Shamir(5, FIELD63)
-    >>> dealt = scheme.deal(FIELD63.encode(np.array([[7], [-2]])), scheme.threshold, SystemRandomness())
-    >>> products = [scheme.expand(piece).gram() for piece in dealt]
-    >>> scheme.reconstruct(products, 2 * scheme.threshold).decode()
-    array([[53]])
     """
 
     keepers: int
@@ -48,12 +39,6 @@ class Shamir:
 
     @property
     def threshold(self) -> int:
-        """How many keepers together learn nothing.
-
-        >>> from colonnade.numbers.field import FIELD63
-        >>> Shamir(7, FIELD63).threshold
-        3
-        """
         return self.keepers // 2
 
     @cached_property

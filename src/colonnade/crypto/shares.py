@@ -35,9 +35,7 @@ class Scheme(Protocol):
         ...
 
     @property
-    def threshold(self) -> int:
-        """t."""
-        ...
+    def threshold(self) -> int: ...
 
     @property
     def field(self) -> Field:
@@ -77,12 +75,6 @@ class Scheme(Protocol):
 
 
 def make_scheme(keepers: int, field: Field) -> Scheme:
-    """The quickest scheme for this many keepers.
-
-    >>> from colonnade.numbers.field import FIELD63
-    >>> make_scheme(3, FIELD63).threshold, make_scheme(5, FIELD63).threshold
-    (1, 2)
-    """
     if keepers < 3 or keepers % 2 == 0:
         raise PlanError(
             f"{keepers} keepers were asked for; a sharing needs an odd number, 3 at least, because products "
@@ -92,12 +84,7 @@ def make_scheme(keepers: int, field: Field) -> Scheme:
 
 
 def total(scheme: Scheme, pieces: Sequence[Dealt]) -> FieldArray:
-    """The sum of what several dealers dealt to one keeper: its share of the sum of their secrets.
-
-    >>> from colonnade.numbers.field import FIELD63
-    >>> total(make_scheme(3, FIELD63), [FIELD63.zeros((1,)), FIELD63.zeros((1,))]).decode()
-    array([0])
-    """
+    """The sum of what several dealers dealt to one keeper: its share of the sum of their secrets."""
     if not pieces:
         raise ValueError("a sum needs at least one piece")
     first, *rest = (scheme.expand(piece) for piece in pieces)
@@ -113,16 +100,5 @@ def reshare(scheme: Scheme, keeper: int, share: FieldArray, randomness: Randomne
     Every keeper deals its weighted share at degree t, and every keeper adds what it received with `total`:
     the secrets dealt are weights[j] · share[j], whose sum is the secret (Gennaro, Rabin and Rabin 1998).
     Nobody learns anything, because each piece comes from a fresh sharing of degree t.
-
-    >>> import numpy as np
-    >>> from colonnade.numbers.field import FIELD63
-    >>> from colonnade.randomness import SystemRandomness
-    >>> scheme, source = make_scheme(3, FIELD63), SystemRandomness()
-    >>> shares = [scheme.expand(p) for p in scheme.deal(FIELD63.encode(np.array([6])), 1, source)]
-    >>> squares = [share.multiply(share) for share in shares]
-    >>> dealt = [reshare(scheme, j, square, source) for j, square in enumerate(squares)]
-    >>> lowered = [total(scheme, [pieces[j] for pieces in dealt]) for j in range(3)]
-    >>> scheme.reconstruct(lowered, scheme.threshold).decode()
-    array([36])
     """
     return scheme.deal(share.times(scheme.weights[keeper]), scheme.threshold, randomness, dealer=keeper)

@@ -14,16 +14,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True, repr=False)
 class SigningKey:
-    """Whoever holds it can sign; `public` is what others check with.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> key = SigningKey.generate(SystemRandomness())
-    >>> signature = key.sign(b"all that left", purpose="ledger")
-    >>> signed_by(key.public, signature, b"all that left", purpose="ledger")
-    True
-    >>> signed_by(key.public, signature, b"all that left", purpose="another")
-    False
-    """
+    """Whoever holds it can sign; `public` is what others check with."""
 
     _secret: bytes = field()
 

@@ -52,12 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """A name on its first use (PEP 562); all of them are then there.
-
-    >>> from colonnade import data
-    >>> data.NumericColumn.__name__
-    'NumericColumn'
-    """
+    """A name on its first use (PEP 562); all of them are then there."""
     if name not in __all__:
         raise AttributeError(f"module 'colonnade.data' has no attribute {name!r}")
     global AlignedTable, Block, ClippingLog, Encoder, LabelBlock, Quantizer, Spelling, Table

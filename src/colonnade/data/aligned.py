@@ -16,12 +16,6 @@ class AlignedTable:
     """What protocols and learners take: only alignment makes one.
 
     `digest` is what the parties compared; equal digests mean equal ids in equal order. `rows` is public.
-
-    >>> schema = Schema.parse('''id = "customer"
-    ... columns.age = {kind = "numeric", low = 17, high = 90}''')
-    >>> table = Table.from_arrays("bank", {"age": [30, 40, 50]}, schema)
-    >>> [block.rows for block in AlignedTable(table, 3, b"digest").blocks(2)]
-    [2, 1]
     """
 
     table: Table
@@ -36,12 +30,10 @@ class AlignedTable:
 
     @property
     def party(self) -> str:
-        """Whose table this is."""
         return self.table.party
 
     @property
     def schema(self) -> Schema:
-        """What its party declared."""
         return self.table.schema
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:

@@ -46,9 +46,7 @@ class StreamFailed(Exception):
 class Streamable(Protocol):
     """Offers a stream of batches."""
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A capsule with the stream."""
-        ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class _Schema(ctypes.Structure):
@@ -109,13 +107,7 @@ class _Owned:
 
 
 def batches(producer: Streamable) -> Iterator[Batch]:
-    """A stream of tables, batch by batch as they are computed.
-
-    >>> import duckdb
-    >>> with duckdb.connect() as engine:
-    ...     [batch.columns[0].objects() for batch in batches(engine.sql("SELECT unnest([1, NULL])"))]
-    [[1, None]]
-    """
+    """A stream of tables, batch by batch as they are computed."""
     for array, schema in _arrays(producer):
         batch, kinds = array.structure, schema.structure
         yield Batch(
@@ -156,7 +148,6 @@ def of_array(producer: Any) -> Values:
 
 
 def of_chunks(producer: Streamable) -> Values:
-    """One column in several pieces."""
     parts = [_column(array.structure, schema.structure, array) for array, schema in _arrays(producer)]
     return joined(parts) if parts else Plain("nothing", np.zeros(0))
 
@@ -216,7 +207,6 @@ def _column(array: Any, schema: Any, owner: object) -> Values:
 
 
 def _buffer(array: Any, number: int, dtype: Any, owner: object, *, more: int = 0) -> NDArray[Any]:
-    """A buffer of an array, from its offset on, as numpy sees it; it keeps the owner of the memory alive."""
     return _memory(array.buffers[number], array.offset + array.length + more, dtype, owner)[array.offset :]
 
 
@@ -251,7 +241,6 @@ def _text(array: Any, dtype: Any, missing: Mask | None, owner: object) -> Text:
 
 
 def _views(array: Any, missing: Mask | None, owner: object) -> Text:
-    """Text as views: short ones stand in their view, long ones in one of the buffers that it names."""
     views = _buffer(array, 1, np.dtype((np.void, 16)), owner).tobytes()
     gone = np.zeros(array.length, dtype=bool) if missing is None else missing
     texts: list[str | None] = []
@@ -269,7 +258,6 @@ def _views(array: Any, missing: Mask | None, owner: object) -> Text:
 
 
 def _looked_up(array: Any, schema: Any, owner: object) -> Values:
-    """Each value from the dictionary that comes with the column."""
     levels = _column(array.dictionary.contents, schema.dictionary.contents, owner)
     _, dtype = _NUMBERS[schema.format.decode()]
     missing = _missing(array, owner)

@@ -16,11 +16,7 @@ MOST_BINS = 256
 
 
 def checked_edges(where: tuple[str, ...], what: str, edges: tuple[float, ...]) -> tuple[float, ...]:
-    """Edges as floats, if they are finite and rise.
-
-    >>> checked_edges(("columns", "age", "edges"), "column 'age'", (18, 65))
-    (18.0, 65.0)
-    """
+    """Edges as floats, if they are finite and rise."""
     if not edges:
         raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
     for edge in edges:
@@ -35,13 +31,7 @@ def checked_edges(where: tuple[str, ...], what: str, edges: tuple[float, ...]) -
 def even_edges(
     name: str, bins: int, *, low: float | None, high: float | None, transform: Transform = "none"
 ) -> tuple[float, ...]:
-    """The edges of so many bins of one width from low to high, on the scale of the transform.
-
-    >>> even_edges("age", 4, low=20, high=100)
-    (40.0, 60.0, 80.0)
-    >>> [round(edge, 1) for edge in even_edges("gain", 3, low=0, high=999, transform="log1p")]
-    [9.0, 99.0]
-    """
+    """The edges of so many bins of one width from low to high, on the scale of the transform."""
     where, what = ("columns", name), f"column {name!r}"
     check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
     if low is None or high is None:
@@ -63,11 +53,6 @@ def quantile_edges(name: str, bins: int, values: ArrayLike) -> tuple[float, ...]
     """Edges between which so many bins hold about as many of these public values each.
 
     A value that takes up several quantiles begins one bin, so there may be fewer.
-
-    >>> quantile_edges("age", 4, [20, 30, 40, 50, 60])
-    (30.0, 40.0, 50.0)
-    >>> quantile_edges("gain", 4, [0, 0, 0, 0, 7])
-    (7.0,)
     """
     where, what = ("columns", name), f"column {name!r}"
     check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)

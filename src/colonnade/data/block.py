@@ -19,9 +19,6 @@ class Block:
     """Rows in order: float64 for numbers, clipped to their bounds; int32 level numbers for the rest.
 
     `label` holds class numbers or real values, or nothing; `more_labels` those of the labels after the first.
-
-    >>> Block({"age": np.array([40.0])}, None, rows=1).rows
-    1
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -41,11 +38,7 @@ class Block:
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[Any]], labels: Sequence[NDArray[Any]], rows: int) -> Block:
-        """A block with any number of labels.
-
-        >>> Block.of({}, [np.array([1]), np.array([2.5])], rows=1).more_labels
-        (array([2.5]),)
-        """
+        """A block with any number of labels."""
         return cls(columns, labels[0] if labels else None, rows, tuple(labels[1:]))
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]], rows: int) -> Block:
@@ -54,21 +47,12 @@ class Block:
         return Block.of(columns, [change(values) for values in self.labels], rows)
 
     def with_label(self, place: int) -> Block:
-        """The same rows with one of the labels only.
-
-        >>> Block.of({}, [np.array([1]), np.array([2.5])], rows=1).with_label(1).labels
-        (array([2.5]),)
-        """
+        """The same rows with one of the labels only."""
         return Block(self.columns, self.labels[place], self.rows)
 
 
 def refuse_shape(values: object, where: str) -> None:
-    """Raise unless it is a row of values in order: no table, no single value, nothing without an order or an end.
-
-    >>> refuse_shape(np.zeros((2, 2)), "column 'age'")
-    Traceback (most recent call last):
-    colonnade.errors.DataError: column 'age': it has 2 dimensions, and a column has one. Give each column by itself.
-    """
+    """Raise unless it is a row of values in order: no table, no single value, nothing without an order or an end."""
     shape = getattr(values, "shape", (0,))
     if len(shape) != 1:
         raise DataError(
@@ -81,12 +65,7 @@ def refuse_shape(values: object, where: str) -> None:
 
 
 def code_mapping(values: Mapping[str, ArrayLike], columns: Iterable[Column]) -> Block:
-    """Raw values by column as a block without a label, for prediction.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> code_mapping({"age": [10]}, [NumericColumn("age", low=17, high=90)]).columns["age"].tolist()
-    [17.0]
-    """
+    """Raw values by column as a block without a label, for prediction."""
     arrays = {}
     for column in columns:
         if column.name not in values:

@@ -18,11 +18,6 @@ class ClippingLog:
 
     The counts depend on the data. They are for the party that holds it: nothing here turns into a message.
     `counts` is of the last complete reading of the table, so reading twice does not count twice.
-
-    >>> log = ClippingLog()
-    >>> log.finish({"age": 3, "sex": 0}, rows=100)
-    >>> print(log)
-    age: 3 of 100 values lay outside the declared bounds and were clipped
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -39,13 +34,6 @@ class ClippingLog:
 
     @property
     def warning(self) -> str:
-        """What to tell the party of columns that look standardised, or nothing.
-
-        >>> log = ClippingLog()
-        >>> log.finish({}, rows=9, standardised=("age",))
-        >>> log.warning[:60]
-        'age: mean 0 and deviation 1 to three digits, as if standardi'
-        """
         if not self.standardised:
             return ""
         return (
@@ -56,7 +44,6 @@ class ClippingLog:
 
     @property
     def total(self) -> int:
-        """All clipped values."""
         return sum(self.counts.values())
 
     def __str__(self) -> str:
@@ -72,13 +59,6 @@ class Spreads:
     """Mean and deviation of columns with symmetric bounds, to notice those that were standardised by their own mean.
 
     Values count as they come, before any is clipped.
-
-    >>> spreads = Spreads({"age": (-4.0, 4.0), "visits": (0.0, 9.0)})
-    >>> for values in ([-1.0, 1.0], [1.0, -1.0]):
-    ...     spreads.add("age", np.array(values))
-    ...     spreads.add("visits", np.array(values))
-    >>> spreads.standardised()
-    ('age',)
     """
 
     def __init__(self, bounds: Mapping[str, tuple[float, float]]) -> None:
@@ -115,11 +95,6 @@ def clamp_columns(rows: NDArray[np.int64], norm_squared: int) -> None:
     A record is a column here (feature-major), the layout in which records are quantised. A vector over the
     bound is scaled down and truncated toward zero; a scale too large by any rounding error of floats is
     caught by the last comparison, which sets the vector to zero.
-
-    >>> rows = np.array([[3, 30], [4, -40]])
-    >>> clamp_columns(rows, 100)
-    >>> rows.tolist()
-    [[3, 5], [4, -7]]
     """
     if rows.size == 0:
         return

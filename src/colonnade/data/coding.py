@@ -50,9 +50,6 @@ class Coded:
     """One column as declared: float64 within bounds, or int32 numbers of levels.
 
     NaN is a missing number in a column that has a feature for them.
-
-    >>> Coded(np.array([1.0])).clipped
-    0
     """
 
     values: NDArray[Any]
@@ -63,16 +60,7 @@ class Coded:
 
 
 def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
-    """A column's values as declared, with what was clipped and what is wrong.
-
-    >>> coded = code([16, 40], NumericColumn("age", low=17, high=90))
-    >>> coded.values.tolist(), coded.clipped
-    ([17.0, 40.0], 1)
-    >>> code(["M", " F"], BinaryColumn("sex", values=("F", "M"))).values.tolist()
-    [1, 0]
-    >>> code([None, 16, 18], BinnedColumn("age", edges=(18, 65), missing="category")).values.tolist()
-    [3, 0, 1]
-    """
+    """A column's values as declared, with what was clipped and what is wrong."""
     if not (isinstance(values, np.ndarray) and values.dtype.kind in "iuf"):
         values = values_of(values)
     if isinstance(values, Plain) and values.kind in NOT_READ:
@@ -92,20 +80,12 @@ def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
 
 
 def holds_numbers(declared: Column | Label) -> bool:
-    """Whether what is declared is read as numbers.
-
-    >>> holds_numbers(NumericColumn("age", low=17, high=90))
-    True
-    """
+    """Whether what is declared is read as numbers."""
     return isinstance(declared, NumericColumn | BinnedColumn | RealLabel | CountLabel)
 
 
 def symmetric_numbers(declared: Mapping[str, Column | Label]) -> Spreads:
-    """Where to gather the numbers of those columns that could have been standardised.
-
-    >>> symmetric_numbers({"z": NumericColumn("z", low=-4, high=4)}).standardised()
-    ()
-    """
+    """Where to gather the numbers of those columns that could have been standardised."""
     return Spreads(
         {
             name: (one.low, one.high)

@@ -51,17 +51,9 @@ DEFAULT_KNOTS = 8
 class NumericColumn:
     """Numbers between declared bounds; what lies outside is clipped and counted.
 
-    >>> NumericColumn("age", low=17, high=90).range
-    (17.0, 90.0)
-
     `missing` is a number within the bounds, or "category", which gives missing numbers a feature of their own.
     `encoding` says how a number becomes features, whatever it is learnt for; without it the task does. `knots` is how
     many corners "hats" have.
-
-    >>> NumericColumn("capital gain", low=0, high=99999, transform="log1p").range[0]
-    0.0
-    >>> NumericColumn("age", low=17, high=90, encoding="hats").knots
-    8
     """
 
     name: str
@@ -115,7 +107,6 @@ class NumericColumn:
         return self.low, self.high
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         data: dict[str, object] = {
             "name": self.name,
             "kind": "numeric",
@@ -130,11 +121,7 @@ class NumericColumn:
 
 @dataclass(frozen=True)
 class BinaryColumn:
-    """One of two declared values; the second is the +1.
-
-    >>> BinaryColumn("sex", values=("F", "M")).levels
-    ('F', 'M')
-    """
+    """One of two declared values; the second is the +1."""
 
     name: str
     values: tuple[str, str]
@@ -166,18 +153,13 @@ class BinaryColumn:
         return None
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         data: dict[str, object] = {"name": self.name, "kind": "binary", "values": list(self.values)}
         return {**data, **_filled(self.missing), **self.spelling.to_data()}
 
 
 @dataclass(frozen=True)
 class CategoricalColumn:
-    """One of k declared categories; `other`, itself declared, takes in whatever is not.
-
-    >>> CategoricalColumn("country", categories=("US", "elsewhere"), other="elsewhere").levels
-    ('US', 'elsewhere')
-    """
+    """One of k declared categories; `other`, itself declared, takes in whatever is not."""
 
     name: str
     categories: tuple[str, ...]
@@ -202,7 +184,6 @@ class CategoricalColumn:
         return self.categories
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         data: dict[str, object] = {
             "name": self.name,
             "kind": "categorical",

@@ -67,7 +67,6 @@ class DuckDBRelation:
         )
 
     def count(self) -> int:
-        """The number of rows."""
         (batch,) = self._read(f"SELECT count(*) FROM {self._query}", 1)
         (rows,) = cast(Plain, batch.columns[0]).objects()
         return cast(int, rows)
@@ -172,7 +171,6 @@ class SQLiteRelation:
         self._check_unchanged()
 
     def count(self) -> int:
-        """The number of rows."""
         return self._count("true")
 
     def _count(self, condition: str) -> int:
@@ -222,7 +220,6 @@ class SQLiteRelation:
             )
 
     def _data_version(self) -> Any:
-        """A number that changes when another connection changes the database."""
         return self._database.execute("PRAGMA data_version").fetchone()
 
     def _check_unchanged(self) -> None:
@@ -234,11 +231,6 @@ class SQLiteRelation:
 
 
 def fields_of(names: Sequence[str]) -> dict[str, SourceColumn]:
-    """Columns of text, called by position.
-
-    >>> fields_of(["age"])
-    {'age': SourceColumn(identifier='c0', kind='VARCHAR')}
-    """
     for name in names:
         if names.count(name) > 1:
             raise DataUnreadable(
@@ -248,10 +240,7 @@ def fields_of(names: Sequence[str]) -> dict[str, SourceColumn]:
 
 
 def check_keys(fields: Mapping[str, SourceColumn], keys: Sequence[str], *, party: str, name: str) -> None:
-    """Refuse a query without an id column.
-
-    >>> check_keys({"customer": SourceColumn("c0", "BIGINT")}, ["customer"], party="bank", name="query on bank.duckdb")
-    """
+    """Refuse a query without an id column."""
     for key in keys:
         if key in fields:
             continue

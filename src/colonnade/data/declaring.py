@@ -24,23 +24,13 @@ _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """A sentence that names the choice closest to a misspelt one, or nothing.
-
-    >>> nearest("categoric", ["numeric", "binary", "categorical"])
-    " Did you mean 'categorical'?"
-    >>> nearest("zebra", ["numeric"])
-    ''
-    """
+    """A sentence that names the choice closest to a misspelt one, or nothing."""
     close = get_close_matches(name, list(choices), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def checked_name(name: str) -> str:
-    """A name that a person gave, if it can stand in one line of a table; else a `ValueError` that says why not.
-
-    >>> checked_name("Default risk")
-    'Default risk'
-    """
+    """A name that a person gave, if it can stand in one line of a table; else a `ValueError` that says why not."""
     if not name.strip():
         raise ValueError("a name has letters")
     if len(name) > LONGEST_NAME:
@@ -55,10 +45,7 @@ Name = Annotated[str, AfterValidator(checked_name)]
 
 
 def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:
-    """Raise unless low < high are finite and far enough apart to divide by.
-
-    >>> check_bounds(("label",), "label 'price'", 0, 100)
-    """
+    """Raise unless low < high are finite and far enough apart to divide by."""
     for key, value in (("low", low), ("high", high)):
         if not _is_finite(value):
             raise Misdeclared((*where, key), f"{what}: {key} = {_written(value)} is not a finite number.")
@@ -80,10 +67,7 @@ def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> 
 
 
 def check_transform(where: tuple[str, ...], what: str, transform: str, low: float) -> None:
-    """Raise unless the transform is known and takes numbers from `low` up.
-
-    >>> check_transform(("columns", "gain"), "column 'gain'", "log1p", 0.0)
-    """
+    """Raise unless the transform is known and takes numbers from `low` up."""
     if transform not in ("none", "log1p"):
         raise Misdeclared(
             (*where, "transform"),
@@ -95,10 +79,7 @@ def check_transform(where: tuple[str, ...], what: str, transform: str, low: floa
 
 
 def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, least: int) -> None:
-    """Raise unless the declared values are at least `least`, not empty and all different.
-
-    >>> check_values(("label", "classes"), "label 'income'", ("low", "high"), least=2)
-    """
+    """Raise unless the declared values are at least `least`, not empty and all different."""
     key = where[-1]
     if len(values) < least:
         raise Misdeclared(where, f"{what}: {key} declares {len(values)} values; it needs at least {least}.")
@@ -112,10 +93,7 @@ def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, 
 
 
 def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[str, ...]) -> None:
-    """Raise unless a value that takes in others is itself declared.
-
-    >>> check_member(("columns", "job", "other"), "column 'job'", "clerk", among=("clerk", "farmer"))
-    """
+    """Raise unless a value that takes in others is itself declared."""
     if value not in among:
         raise Misdeclared(
             where, f"{what}: {where[-1]} = {value!r} is not among its values." + nearest(value, among)
@@ -123,10 +101,7 @@ def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[
 
 
 def check_within(where: tuple[str, ...], what: str, value: float, *, low: float, high: float) -> None:
-    """Raise unless the number that stands for a missing one lies within the bounds.
-
-    >>> check_within(("columns", "age", "missing"), "column 'age'", 40, low=17, high=90)
-    """
+    """Raise unless the number that stands for a missing one lies within the bounds."""
     if not (_is_finite(value) and low <= value <= high):
         written = str(value).lower() if isinstance(value, bool) else _written(value)
         raise Misdeclared(
@@ -136,19 +111,13 @@ def check_within(where: tuple[str, ...], what: str, value: float, *, low: float,
 
 
 def check_whole(where: tuple[str, ...], what: str, value: int, *, low: int, high: int) -> None:
-    """Raise unless a declared number is whole and within its limits.
-
-    >>> check_whole(("map", "features"), "map: features", 512, low=1, high=4096)
-    """
+    """Raise unless a declared number is whole and within its limits."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise Misdeclared(where, f"{what} = {_written(value)} is not a whole number from {low} to {high}.")
 
 
 def check_positive(where: tuple[str, ...], what: str, value: float) -> None:
-    """Raise unless a declared number is finite, above 0 and far enough from it to divide by.
-
-    >>> check_positive(("map", "bound"), "map: bound", 2.5)
-    """
+    """Raise unless a declared number is finite, above 0 and far enough from it to divide by."""
     if not (_is_finite(value) and value > 0 and math.isfinite(1.0 / value)):
         raise Misdeclared(where, f"{what} = {_written(value)} is not a finite number above 0.")
 

@@ -20,11 +20,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(moment: date) -> int:
-    """Microseconds since the start of 1970, exactly; a moment with a time zone counts in UTC.
-
-    >>> microseconds(date(1970, 1, 2)) == DAY_MICROSECONDS
-    True
-    """
+    """Microseconds since the start of 1970, exactly; a moment with a time zone counts in UTC."""
     if not isinstance(moment, datetime):
         moment = datetime(moment.year, moment.month, moment.day)
     elif moment.tzinfo is not None:
@@ -33,11 +29,7 @@ def microseconds(moment: date) -> int:
 
 
 def moment_of(text: str, format: str | None = None) -> date | None:
-    """The date or moment that a text names, or None; ISO 8601 unless a format is declared.
-
-    >>> moment_of("2000-02-29"), moment_of("29.2.2000", "%d.%m.%Y"), moment_of("soon")
-    (datetime.date(2000, 2, 29), datetime.datetime(2000, 2, 29, 0, 0), None)
-    """
+    """The date or moment that a text names, or None; ISO 8601 unless a format is declared."""
     try:
         if format is not None:
             return datetime.strptime(text, format)
@@ -52,9 +44,6 @@ class DateColumn:
 
     `high` is the start of its day: declare the day after it if hours matter. `missing` is a date within the bounds, or
     "category", which gives missing dates a feature of their own.
-
-    >>> DateColumn("opened", low=date(1970, 1, 1), high=date(1970, 1, 31)).range
-    (0.0, 30.0)
     """
 
     name: str
@@ -100,7 +89,6 @@ class DateColumn:
         return microseconds(self.missing) / DAY_MICROSECONDS if isinstance(self.missing, date) else None
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         data: dict[str, object] = {
             "name": self.name,
             "kind": "date",
@@ -123,9 +111,6 @@ class BinnedColumn:
     `ordered` bins are told apart by the edges that a number has passed, others by being different. `low` and `high`,
     the ends of the outer bins, `transform`, the scale on which bins are even, and `whole`, that only whole numbers
     occur, say nothing about where a number belongs: invented people are drawn by them.
-
-    >>> BinnedColumn("age", edges=(18, 65)).levels
-    ('below 18', '18 to 65', 'from 65')
     """
 
     name: str
@@ -182,7 +167,6 @@ class BinnedColumn:
         return (f"below {spelt[0]}", *between, f"from {spelt[-1]}", *own)
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         data: dict[str, object] = {"name": self.name, "kind": "bins", "edges": list(self.edges)}
         ends = {key: end for key, end in (("low", self.low), ("high", self.high)) if end is not None}
         scale = {} if self.transform == "none" else {"transform": self.transform}

@@ -76,25 +76,14 @@ _KINDS: dict[str, type[FormError]] = {
 
 
 class Form(BaseModel):
-    """The shape of a file or of a part of one: exact types, no unknown keys.
-
-    >>> class Job(Form):
-    ...     epsilon: float
-    >>> Document.parse("epsilon = 1", "job.toml").check(Job).epsilon
-    1.0
-    """
+    """The shape of a file or of a part of one: exact types, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed TOML text that remembers where its keys stand.
-
-    >>> text = 'id = "customer"' + chr(10) + '[columns.age]' + chr(10) + 'low = 17'
-    >>> Document.parse(text, "bank.toml").where(("columns", "age", "low"))
-    'bank.toml, line 3, columns.age.low'
-    """
+    """A parsed TOML text that remembers where its keys stand."""
 
     name: str
     text: str
@@ -123,7 +112,6 @@ class Document:
 
     @classmethod
     def load(cls, path: str | Path) -> Document:
-        """The document in a file."""
         path = path_of(path)
         try:
             size = path.stat().st_size
@@ -192,12 +180,6 @@ def check(
     """`data` in the shape of `form`; the first mistake is a `FormError` that says where and what instead.
 
     `prefix` is where in the document the data stands.
-
-    >>> class Job(Form):
-    ...     epsilon: float
-    >>> check(Job, {"epsilon": 1, "epsilom": 2}, name="job")
-    Traceback (most recent call last):
-    colonnade.errors.UnknownKey: job, epsilom: unknown key 'epsilom'; known are epsilon. Did you mean 'epsilon'?
     """
     try:
         return form.model_validate(data)
@@ -220,11 +202,7 @@ def check(
 
 
 def shown(value: object) -> str:
-    """A value as a message may quote it: not too long, and without the password of an address.
-
-    >>> shown("postgresql://reader:hunter2@db.bank/core")
-    "'postgresql://reader:…@db.bank/core'"
-    """
+    """A value as a message may quote it: not too long, and without the password of an address."""
     # As TOML spells it, where Python does otherwise.
     spelt = (
         str(value).lower()
@@ -238,11 +216,7 @@ def shown(value: object) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """A text without the passwords of addresses and connection strings in it.
-
-    >>> without_passwords("host=db.bank password = 'hunter 2' dbname=core")
-    'host=db.bank password = … dbname=core'
-    """
+    """A text without the passwords of addresses and connection strings in it."""
     return _PASSWORD.sub(lambda match: f"{match['key'] or ''}…", text)
 
 
@@ -266,7 +240,6 @@ def _too_large(name: str, size: int) -> str:
 
 
 def _longest_number(text: str) -> tuple[int, int]:
-    """Line and digits of the longest number."""
     longest = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
     return text.count("\n", 0, longest.start()) + 1, len(longest[0].replace("_", ""))
 

@@ -50,11 +50,7 @@ def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a schema lacks: places left blank, columns that its data does not have, or one mistake.
-
-    >>> Findings("bank.toml").complete
-    True
-    """
+    """What a schema lacks: places left blank, columns that its data does not have, or one mistake."""
 
     name: str
     blank: tuple[str, ...] = ()
@@ -63,7 +59,6 @@ class Findings:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing."""
         return not (self.blank or self.absent or self.mistake)
 
 
@@ -119,7 +114,6 @@ def _by_text(relation: Relation) -> dict[str, str]:
 
 
 def _codes(relation: Relation, numbers: list[str]) -> frozenset[str]:
-    """Those of these columns whose first rows have few different whole numbers."""
     first = next(relation.batches(numbers, size=LOOKED_AT), None) if numbers else None
     columns = () if first is None else first.columns
     return frozenset(

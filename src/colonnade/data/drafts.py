@@ -61,12 +61,6 @@ class Draft:
 
     `codes` are columns of whole numbers that look like categories. `suggested` has, of public data, lines for what is
     blank otherwise.
-
-    >>> draft = Draft("file bank.csv", id="customer", kinds={"age": "numeric"})
-    >>> print(draft.text.split("[columns.age]")[1].split("#")[0].strip())
-    kind = "numeric"
-    low = ""
-    high = ""
     """
 
     source: str
@@ -105,22 +99,14 @@ def of_kinds(
     codes: frozenset[str] = frozenset(),
     suggested: Mapping[str, str] | None = None,
 ) -> Draft:
-    """A draft of these columns; the first that is named like an id is taken for it.
-
-    >>> of_kinds("file bank.csv", {"person_id": "numeric", "age": "numeric"}).id
-    'person_id'
-    """
+    """A draft of these columns; the first that is named like an id is taken for it."""
     identity = next((name for name in kinds if _ID.fullmatch(name)), "")
     rest = {name: kind for name, kind in kinds.items() if name != identity and name.strip()}
     return Draft(source, identity, rest, codes=codes, suggested=suggested)
 
 
 def are_codes(numbers: NDArray[np.float64]) -> bool:
-    """Whether a column's first numbers are whole and few, as codes are.
-
-    >>> are_codes(np.arange(300.0) % 3), are_codes(np.arange(300.0))
-    (True, False)
-    """
+    """Whether a column's first numbers are whole and few, as codes are."""
     few = len(numbers) >= _FEWEST_ROWS and len(np.unique(numbers)) <= _MOST_CODES
     return few and bool((numbers == np.rint(numbers)).all())
 
@@ -129,9 +115,6 @@ def of_frame(frame: Any) -> Draft:
     """A draft from the types of a table in memory; no value gets into it.
 
     Whole numbers of which the first rows have few are taken for codes, as in a file.
-
-    >>> of_frame({"id": [1, 2], "age": [30.5, 41.0], "town": ["a", "b"]}).kinds
-    {'age': 'numeric', 'town': 'categorical'}
     """
     table = columns_by_name(frame)
     if table is None:

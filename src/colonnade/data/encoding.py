@@ -51,11 +51,6 @@ def thermometer(levels: int, *, missing: bool = False) -> NDArray[np.float64]:
 
     Entry a is +1/√(k − 1) from level a + 1 up and −1/√(k − 1) before it. `missing` adds one level that is on neither
     side of any edge and has an axis of its own: 1 there, where the k ordered levels have −1/√k beside their ±1/√k.
-
-    >>> thermometer(3).round(3).tolist()
-    [[-0.707, -0.707], [0.707, -0.707], [0.707, 0.707]]
-    >>> thermometer(2, missing=True).round(3).tolist()
-    [[-0.707, -0.707], [0.707, -0.707], [0.0, 1.0]]
     """
     if levels < 2:
         raise ValueError(f"ordered levels are two or more, not {levels}")
@@ -67,11 +62,7 @@ def thermometer(levels: int, *, missing: bool = False) -> NDArray[np.float64]:
 
 
 def codes_of(column: BinaryColumn | CategoricalColumn | BinnedColumn) -> NDArray[np.float64]:
-    """The features of each level of a column, one row a level, each of norm 1.
-
-    >>> codes_of(BinnedColumn("age", edges=(18, 65), ordered=True)).shape
-    (3, 2)
-    """
+    """The features of each level of a column, one row a level, each of norm 1."""
     if isinstance(column, BinnedColumn) and column.ordered:
         return thermometer(len(column.edges) + 1, missing=column.missing == "category")
     return simplex(len(column.levels))
@@ -83,13 +74,6 @@ class Encoder:
 
     Guarantee: every attribute's block has norm at most 1 up to the rounding of floats, for any values. The
     quantizer, which makes the guarantee that privacy rests on, takes nothing on trust from here.
-
-    >>> age, sex = NumericColumn("age", low=20, high=60), BinaryColumn("sex", values=("F", "M"))
-    >>> encoder = Encoder((age, sex), mode="circle")
-    >>> encoder.feature_names, encoder.attributes
-    (('age:sin', 'age:cos', 'sex'), 2)
-    >>> encoder.encode({"age": [40, 60], "sex": ["M", "F"]}).round(3).tolist()
-    [[0.0, 1.0, 1.0], [1.0, 0.0, -1.0]]
     """
 
     columns: tuple[Column, ...]
@@ -113,17 +97,14 @@ class Encoder:
 
     @cached_property
     def plain(self) -> tuple[Column, ...]:
-        """The columns that are encoded one by one. Their features come first."""
         return self.columns if self.map is None else self.map.split(self.columns)[0]
 
     @cached_property
     def mapped(self) -> tuple[Column, ...]:
-        """The columns that go through the map together. Its features come last."""
         return () if self.map is None else self.map.split(self.columns)[1]
 
     @property
     def width(self) -> int:
-        """n_q: the number of features."""
         return len(self.feature_names)
 
     @cached_property
@@ -136,7 +117,6 @@ class Encoder:
 
     @cached_property
     def spans(self) -> Mapping[str, slice]:
-        """Which features each column became, for the columns that are encoded one by one."""
         spans, start = {}, 0
         for column in self.plain:
             spans[column.name] = slice(start, start + self._width(column))
@@ -193,12 +173,7 @@ class Encoder:
             yield self.map.rule.apply(inputs, len(self.mapped)) * size
 
     def decode(self, features: ArrayLike) -> dict[str, NDArray[Any]]:
-        """The values whose encoding is nearest: numbers and moments within bounds, and names of levels.
-
-        >>> age = NumericColumn("age", low=20, high=60)
-        >>> Encoder((age,), mode="linear").decode([[0.5]])["age"].tolist()
-        [50.0]
-        """
+        """The values whose encoding is nearest: numbers and moments within bounds, and names of levels."""
         if self.map is not None:
             raise SchemaError(
                 f"what went through the map {self.map.rule.kind!r} cannot be turned back into columns."

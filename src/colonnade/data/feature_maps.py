@@ -33,9 +33,6 @@ class Ball:
     For vectors whose norm is known better than their entries are, such as embeddings. Every column declares the
     bounds −bound and bound. `name` and `sha256` say which function of other columns made the vector, where one did
     (`colonnade.data.own_maps`).
-
-    >>> Ball(bound=10.0).apply(np.array([[0.3, 3.0], [0.4, 4.0]]), 2).round(9).tolist()
-    [[0.3, 0.6], [0.4, 0.8]]
     """
 
     bound: float
@@ -76,7 +73,6 @@ class Ball:
         return columns
 
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """The columns' own names."""
         return columns
 
     def apply(self, inputs: Array, columns: int) -> Array:
@@ -84,7 +80,6 @@ class Ball:
         return within_unit_ball(np.array(inputs))
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         named = {"name": self.name, "sha256": self.sha256} if self.name else {}
         return {"kind": self.kind, "bound": self.bound, **named}
 
@@ -98,10 +93,6 @@ class FeatureMap:
 
     The block that comes out counts as `weight` attributes: in a row of m attributes its squared norm is at most
     weight/m. Columns that are not mapped are encoded as usual.
-
-    >>> mapped = FeatureMap(RandomRelu(features=8, seed=1))
-    >>> mapped.split((NumericColumn("x", low=0, high=1),))
-    ((), (NumericColumn(name='x', low=0.0, high=1.0, transform='none', missing=None, encoding=None, knots=None),))
     """
 
     rule: Rule
@@ -116,7 +107,6 @@ class FeatureMap:
 
     @property
     def name(self) -> str:
-        """How the mapped columns are called together: the kind of the map, or the name of a party's own function."""
         return (self.rule.name if isinstance(self.rule, Ball) else "") or self.rule.kind
 
     def check(self, declared: tuple[Column, ...]) -> None:
@@ -147,7 +137,6 @@ class FeatureMap:
         return self.weight if self.weight is not None else self.rule.attributes(columns)
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         columns = {"columns": list(self.columns)} if self.columns else {}
         weight = {} if self.weight is None else {"weight": self.weight}
         return {**self.rule.to_data(), **columns, **weight}

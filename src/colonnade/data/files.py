@@ -51,12 +51,7 @@ _RAGGED = "a row has not as many fields as the header."
 
 
 def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation:
-    """A file's rows. Opening looks at its header only; `wanted` helps to tell the delimiter of a CSV.
-
-    >>> open_file(Path("no such file.csv"), party="bank")
-    Traceback (most recent call last):
-    colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
-    """
+    """A file's rows. Opening looks at its header only; `wanted` helps to tell the delimiter of a CSV."""
     start = owned(party, f"file {path}")
     absent = absence(path, start)
     if absent is not None:
@@ -108,12 +103,10 @@ class File:
             raise self.wrong("it changed since it was opened. Start again with a file that stays as it is.")
 
     def wrong(self, message: str) -> DataError:
-        """What is wrong with it."""
         return refusal(self.party, self.name, message)
 
     @property
     def packed(self) -> bool:
-        """Whether its name says that it is packed."""
         return self.path.suffix.lower() in (".gz", ".zip")
 
     @contextmanager
@@ -198,7 +191,6 @@ class FileRelation:
         self._file.check_unchanged()
 
     def count(self) -> int:
-        """The number of rows."""
         wrong = None
         with self._engine.session() as session:
             try:
@@ -247,7 +239,6 @@ class ZippedText:
         return self._read([self._header.names.index(name) for name in names], size)
 
     def count(self) -> int:
-        """The number of rows."""
         return sum(batch.rows for batch in self._read([0], _LINES))
 
     def _read(self, wanted: list[int], size: int) -> Iterator[Batch]:
@@ -268,7 +259,6 @@ class ZippedText:
         self._file.check_unchanged()
 
     def _is_sound(self) -> bool:
-        """Whether the content is what was packed: text that cannot be read may be damage that shows too late."""
         try:
             with zipfile.ZipFile(self._file.path) as archive:
                 return archive.testzip() is None
@@ -304,7 +294,6 @@ def _texts(rows: list[list[str]], wanted: list[int]) -> Batch:
 
 
 def _paired(batch: Batch, numerals: list[bool]) -> Batch:
-    """The columns that were asked for, each numeral from the two that it was asked for as."""
     given = iter(batch.columns)
     columns: list[Values] = []
     for written in numerals:
@@ -327,16 +316,10 @@ def _parquet(file: File) -> Relation:
 
 
 def described_fields(described: Sequence[Sequence[Any]]) -> dict[str, SourceColumn]:
-    """The columns that DuckDB describes.
-
-    >>> described_fields([("age", "BIGINT"), ("visits", "DATE[]")])["visits"].is_nested
-    True
-    """
     return {str(row[0]): SourceColumn(identifier(str(row[0])), str(row[1])) for row in described}
 
 
 def _first_record(file: File) -> str:
-    """The first line, or as many lines as its quotation marks hold together."""
     try:
         with file.unpacked() as content:
             wide = content.read(2) in _WIDE_MARKS

@@ -33,7 +33,6 @@ _Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
 
 def _dated(value: object) -> object:
-    """A date as TOML has it, or as text, which is how JSON has it."""
     moment = moment_of(value) if isinstance(value, str) else value
     if not isinstance(moment, date):
         raise ValueError("should be a date such as 2000-01-31")
@@ -97,7 +96,6 @@ class _Numeric(Form):
         return NumericColumn(name, self.low, self.high, self.transform, missing, encoding, self.knots)
 
     def _binned(self, name: str, missing: Any) -> Column:
-        """Ordered bins of one width between the bounds, which is what a number in bins is."""
         if self.knots is not None:
             raise Misdeclared(
                 ("columns", name, "knots"),
@@ -232,7 +230,6 @@ _LabelForm = Annotated[_Classes | _Real | _Count, Field(discriminator="kind")]
 
 
 def _by_column(value: object) -> object:
-    """Labels under the names of their columns, each with its column said in it too."""
     if not isinstance(value, Mapping):
         return value
     for name, form in value.items():
@@ -244,11 +241,7 @@ def _by_column(value: object) -> object:
 
 
 class DeclaredForm(Form):
-    """Columns and label as a schema file declares them.
-
-    >>> DeclaredForm().values()
-    ((), ())
-    """
+    """Columns and label as a schema file declares them."""
 
     columns: dict[str, _ColumnForm] = Field(default_factory=dict)
     label: _LabelForm | None = None
@@ -300,31 +293,19 @@ def _named(value: object) -> object:
 
 
 class PublicForm(DeclaredForm):
-    """What peers may see: columns, label, and the rule by which ids are compared.
-
-    >>> PublicForm().ids.case
-    'exact'
-    """
+    """What peers may see: columns, label, and the rule by which ids are compared."""
 
     ids: _Spelt = _Spelt()
 
 
 class SchemaForm(DeclaredForm):
-    """A whole schema file; `id = "customer"` is short for `id = {column = "customer"}`.
-
-    >>> SchemaForm.model_validate({"id": "customer"}).id.column
-    'customer'
-    """
+    """A whole schema file; `id = "customer"` is short for `id = {column = "customer"}`."""
 
     id: Annotated[_Id, BeforeValidator(_named)]
 
 
 def by_name(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A description with its lists of named columns and labels as mappings, the shape of a schema file.
-
-    >>> by_name({"columns": [{"name": "age", "kind": "numeric"}]})
-    {'columns': {'age': {'kind': 'numeric'}}}
-    """
+    """A description with its lists of named columns and labels as mappings, the shape of a schema file."""
     described = {**data, "columns": _named_list(data.get("columns"), "name", "columns")}
     return described | (
         {"labels": _named_list(data["labels"], "column", "labels")} if "labels" in data else {}
@@ -332,7 +313,6 @@ def by_name(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named_list(given: object, key: str, what: str) -> dict[str, Any]:
-    """A list of declarations as a mapping from what each has under a key to the rest of it."""
     if not isinstance(given, list) or not all(
         isinstance(item, dict) and isinstance(item.get(key), str) for item in given
     ):
@@ -344,21 +324,13 @@ def _named_list(given: object, key: str, what: str) -> dict[str, Any]:
 
 
 def columns_from_data(data: object) -> tuple[Column, ...]:
-    """The columns that their `to_data` described.
-
-    >>> columns_from_data([NumericColumn("age", low=17, high=90).to_data()])
-    (NumericColumn(name='age', low=17.0, high=90.0, transform='none', missing=None, encoding=None, knots=None),)
-    """
+    """The columns that their `to_data` described."""
     form = check(DeclaredForm, by_name({"columns": data}), name="columns")
     return form.values()[0]
 
 
 def map_from_data(data: object) -> FeatureMap:
-    """The map that its `to_data` described.
-
-    >>> map_from_data({"kind": "random-relu", "features": 512, "seed": 7}).rule
-    RandomRelu(features=512, seed=7, origin='middle')
-    """
+    """The map that its `to_data` described."""
     made = check(DeclaredForm, {"map": data}, name="map").feature_map()
     if made is None:
         raise SchemaError("a map description is empty.")
@@ -366,16 +338,11 @@ def map_from_data(data: object) -> FeatureMap:
 
 
 def label_from_data(data: Mapping[str, object]) -> Label:
-    """The label that its `to_data` described.
-
-    >>> label_from_data({"kind": "count", "column": "visits", "low": 0, "high": 9})
-    CountLabel(column='visits', low=0.0, high=9.0)
-    """
+    """The label that its `to_data` described."""
     return check(DeclaredForm, {"label": dict(data)}, name="label").values()[1][0]
 
 
 def _counts_as(policy: _Missing | None) -> Any:
-    """What a missing value counts as, "category" or a value; the column checks it."""
     if policy is None:
         return None
     return "category" if policy.own_category else policy.value
@@ -384,7 +351,6 @@ def _counts_as(policy: _Missing | None) -> Any:
 def _with_category(
     values: tuple[str, ...], column: BinaryColumn | CategoricalColumn
 ) -> tuple[tuple[str, ...], str]:
-    """The values and one more for what is missing."""
     own = column.spelling.spell(MISSING)
     if own in values:
         raise Misdeclared(

@@ -14,13 +14,6 @@ def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
 
     Takes mappings, pandas data frames, numpy's structured arrays, and whatever offers Arrow's C interface: polars,
     Arrow tables and record batches, DuckDB relations. No package has to be installed for it but the caller's own.
-
-    >>> import duckdb
-    >>> with duckdb.connect() as engine:
-    ...     {name: column.objects() for name, column in columns_by_name(engine.sql("SELECT 7 AS age")).items()}
-    {'age': [7]}
-    >>> columns_by_name([[0.5]]) is None
-    True
     """
     if isinstance(frame, Mapping):
         return frame

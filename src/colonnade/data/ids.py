@@ -47,11 +47,6 @@ def spell_ids(
     An id of several columns is their texts, each spelt by the rules, with a bar between them; a bar or a backslash in
     one is written with a backslash before it, so that different parts never make the same id. Where a part is missing
     the id is. A moment at midnight is written as its day, because that is how data frames have days.
-
-    >>> spell_ids([[12, 7]], party="bank", source="arrays", columns=["customer"]).texts()
-    ['12', '7']
-    >>> spell_ids([["Ann ", "a|b"], [1980, None]], party="bank", source="arrays", columns=["name", "birth"]).texts()
-    ['Ann|1980', '']
     """
     spelt = [
         _spelt(
@@ -72,11 +67,6 @@ def spell_ids(
 
 
 def missing_ids(ids: Text) -> int:
-    """How many are missing.
-
-    >>> missing_ids(Text.of(["a", ""]))
-    1
-    """
     return int(np.count_nonzero(np.diff(ids.ends) == 0))
 
 
@@ -84,10 +74,6 @@ def hashes(ids: Text, *, compiled: bool) -> NDArray[np.int64]:
     """A number for each id, equal for equal ones; different ones hardly ever have the same.
 
     Machine code is worth its loading where there are many. The two kinds of numbers differ, so a list has one of them.
-
-    >>> first, second, third = hashes(Text.of(["a", "b", "a"]), compiled=False).tolist()
-    >>> first == third, first == second
-    (True, False)
     """
     if not compiled:
         return np.fromiter(map(hash, ids.texts()), dtype=np.int64, count=len(ids))
@@ -97,13 +83,7 @@ def hashes(ids: Text, *, compiled: bool) -> NDArray[np.int64]:
 
 
 def refuse_ids(missing: int, repeated: int, *, party: str, source: str, columns: Sequence[str]) -> None:
-    """Raise a `DataError` that counts missing and repeated ids, and shows none.
-
-    >>> refuse_ids(0, 2, party="bank", source="arrays", columns=["customer"])
-    Traceback (most recent call last):
-    colonnade.errors.BadIds: party 'bank', arrays, id column 'customer': 2 ids are repeated. A person has one \
-row: merge or remove the others.
-    """
+    """Raise a `DataError` that counts missing and repeated ids, and shows none."""
     named = f"id column{'s' if len(columns) > 1 else ''} {' and '.join(map(repr, columns))}"
     other = ", or add a column that tells them apart" if len(columns) > 1 else ""
     for count, what, advice in (
@@ -141,7 +121,6 @@ def _from_whole(given: Plain) -> str:
 
 
 def _day(value: object) -> object:
-    """A moment at midnight as its day; anything else as it is."""
     whole = isinstance(value, datetime) and value.tzinfo is None and value.time() == time()
     return cast(datetime, value).date() if whole else value
 
@@ -157,7 +136,6 @@ def _stays(text: Text) -> bool:
 
 
 def _decimals(numbers: Any) -> Text:
-    """Whole numbers as they are written."""
     wide = numbers.astype(f"S{_LONGEST_NUMBER}").view(np.uint8).reshape(len(numbers), _LONGEST_NUMBER)
     there = wide != 0
     ends = np.zeros(len(numbers) + 1, dtype=np.int64)

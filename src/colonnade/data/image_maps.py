@@ -30,11 +30,6 @@ class GradientHistogram:
     and to the nearest of `cells` × `cells` cells, in proportion to closeness. Square roots of these sums are counted
     from their own mean and brought to norm 1, so that brightness and contrast drop out. An image without gradients
     is 0.
-
-    >>> picture = GradientHistogram(rows=14, cols=14)
-    >>> names = picture.names(())
-    >>> len(names), names[1]
-    (128, 'gradient:r0c0:45')
     """
 
     rows: int
@@ -62,7 +57,6 @@ class GradientHistogram:
         return self.cells**2 * self.orientations
 
     def check(self, columns: tuple[Column, ...]) -> None:
-        """One numeric column for each pixel."""
         if len(columns) != self.rows * self.cols:
             raise Misdeclared(
                 ("map", "rows"),
@@ -105,16 +99,12 @@ class GradientHistogram:
         return features
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         shape = {"rows": self.rows, "cols": self.cols, "cells": self.cells, "orientations": self.orientations}
         return {"kind": self.kind, **shape}
 
 
 def check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
-    """Raise unless every column is a number, and one number a person: not in pieces, and not missing.
-
-    >>> check_numeric("ball", (NumericColumn("x", low=0, high=1),))
-    """
+    """Raise unless every column is a number, and one number a person: not in pieces, and not missing."""
     for column in columns:
         if not isinstance(column, NumericColumn):
             raise Misdeclared(
@@ -139,6 +129,5 @@ def _slope(image: Array, *, axis: int) -> Array:
 
 
 def _closeness(pixels: int, cells: int) -> Array:
-    """How much of each pixel goes to each cell along one side: linear between the middles of cells."""
     place = (np.arange(pixels) + 0.5) * cells / pixels - 0.5
     return np.maximum(1.0 - np.abs(place[:, None] - np.arange(cells)), 0.0)

@@ -20,11 +20,7 @@ _ABSENT = ("NAType", "NaTType")
 
 
 def values_of(given: ArrayLike | Values | Iterable[object]) -> Values:
-    """Whatever a caller holds a column in: an array, a list, a column of a data frame or of an Arrow table.
-
-    >>> values_of([1, None, 3]).kind, values_of(["a", None]).texts(), values_of(np.array([0.5])).kind
-    ('whole', ['a', None], 'real')
-    """
+    """Whatever a caller holds a column in: an array, a list, a column of a data frame or of an Arrow table."""
     if isinstance(given, Plain | Text | Numerals):
         return given
     if isinstance(given, list | tuple):
@@ -56,11 +52,7 @@ def values_of(given: ArrayLike | Values | Iterable[object]) -> Values:
 
 
 def of_objects(given: Sequence[object]) -> Values:
-    """Python's own values; where they are of several kinds, the text that each is compared as.
-
-    >>> of_objects([1, "1", 0.5]).texts(), of_objects([True, None]).kind, of_objects([1, 0.5]).kind
-    (['1', '1', '0.5'], 'truth', 'real')
-    """
+    """Python's own values; where they are of several kinds, the text that each is compared as."""
     absent = [_is_absent(value) for value in given]
     present = [value for value, gone in zip(given, absent, strict=True) if not gone]
     missing = np.array(absent, dtype=bool) if any(absent) else None

@@ -32,11 +32,6 @@ class LabelBlock:
     * no label (`LabelBlock(None)`): the constant g, so that counts and means come with the release.
 
     A label that is one `among` k has ⌊γ/√(2k)⌋ and ⌊γ/(2√k)⌋ for g and g₁.
-
-    >>> LabelBlock(ClassLabel("income", classes=("low", "high"))).quantize([1, 0], 4096).tolist()
-    [[0, 2896], [2896, 0]]
-    >>> LabelBlock(RealLabel("price", low=0, high=100)).quantize([0, 50, 100], 4096).tolist()
-    [[2048, -2048], [2048, 0], [2048, 2048]]
     """
 
     label: Label | None
@@ -64,7 +59,6 @@ class LabelBlock:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """A readable name for each column of the block."""
         match self.label:
             case None:
                 return ("constant",)
@@ -75,7 +69,6 @@ class LabelBlock:
 
     @property
     def width(self) -> int:
-        """How many columns the block has."""
         return len(self.entries)
 
     def constant(self, gamma: int) -> int:
@@ -128,16 +121,11 @@ class LabelBlock:
         return np.clip((np.clip(given, low, high) - low) * (2.0 / (high - low)) - 1.0, -1.0, 1.0)
 
     def from_unit(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Predictions v back in the label's own units; the inverse of `to_unit`.
-
-        >>> LabelBlock(RealLabel("price", low=0, high=100)).from_unit([-1.0, 0.5]).tolist()
-        [0.0, 75.0]
-        """
+        """Predictions v back in the label's own units; the inverse of `to_unit`."""
         low, high = self._bounds()
         return low + (np.asarray(values, dtype=np.float64) + 1.0) * ((high - low) / 2.0)
 
     def names(self, codes: ArrayLike) -> NDArray[Any]:
-        """Class numbers back as the declared classes."""
         values = self.values
         named = values if values.dtype.kind == "i" else values.astype(object)
         return np.asarray(named[np.asarray(codes)])
@@ -148,11 +136,7 @@ class LabelBlock:
 
     @classmethod
     def from_data(cls, data: Mapping[str, object]) -> LabelBlock:
-        """The block that `to_data` described.
-
-        >>> LabelBlock.from_data(LabelBlock(RealLabel("price", low=0, high=100)).to_data()).kind
-        'real'
-        """
+        """The block that `to_data` described."""
         return cls(None if data == {"kind": "none"} else label_from_data(data))
 
     def _bounds(self) -> tuple[float, float]:
@@ -163,15 +147,7 @@ class LabelBlock:
 
 @dataclass(frozen=True)
 class LabelBlocks:
-    """The blocks of all labels beside each other: one, of a constant, where there is none.
-
-    >>> paid, loss = ClassLabel("paid", classes=(0, 1)), RealLabel("loss", low=0, high=9)
-    >>> both = LabelBlocks.of([paid, loss])
-    >>> both.width, both.norm_squared(4096) <= 4096**2 // 2
-    (4, True)
-    >>> both.quantize([np.array([1]), np.array([9.0])], 4096).tolist()
-    [[0, 2048, 1448, 1448]]
-    """
+    """The blocks of all labels beside each other: one, of a constant, where there is none."""
 
     blocks: tuple[LabelBlock, ...]
 
@@ -187,7 +163,6 @@ class LabelBlocks:
 
     @property
     def width(self) -> int:
-        """How many columns all blocks have."""
         return sum(block.width for block in self.blocks)
 
     @property

@@ -23,11 +23,6 @@ def expand_name(name: str, where: tuple[str, ...]) -> tuple[str, ...]:
     """The names that a name with ranges stands for, the last range running fastest; others stand for themselves.
 
     A first number with leading zeros sets the width of all of them.
-
-    >>> expand_name("x{0..2}", ("columns",)), expand_name("age", ("columns",))
-    (('x0', 'x1', 'x2'), ('age',))
-    >>> expand_name("{1..2}x{08..10}", ("columns",))
-    ('1x08', '1x09', '1x10', '2x08', '2x09', '2x10')
     """
     # Texts and ranges by turns: one text more than ranges.
     texts = _RANGE.split(name)[::3]
@@ -48,11 +43,7 @@ def expand_name(name: str, where: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def fold_names(names: Iterable[str]) -> list[str]:
-    """Names in order, with runs of consecutive numbers written as one name with a range in it.
-
-    >>> fold_names(["id", *(f"x{number}" for number in range(20)), "y1", "y2"])
-    ['id', 'x{0..19}', 'y1', 'y2']
-    """
+    """Names in order, with runs of consecutive numbers written as one name with a range in it."""
     folded: list[str] = []
     run: list[str] = []
 

@@ -31,9 +31,6 @@ def simplex(vertices: int) -> Array:
 
     Row i and row j have inner product −1/(k − 1). Axis a is positive at vertex a + 1, negative at the
     vertices before it and 0 at those after it (Helmert's contrasts), so axes can be read.
-
-    >>> simplex(2).tolist()
-    [[-1.0], [1.0]]
     """
     if vertices < 2:
         raise ValueError(f"a simplex needs two vertices or more, not {vertices}")
@@ -47,14 +44,7 @@ def simplex(vertices: int) -> Array:
 
 @dataclass(frozen=True)
 class NumberCode:
-    """A shape, the knots of hats, and whether missing numbers have an axis of their own.
-
-    >>> code = NumberCode("hats", knots=3)
-    >>> code.features(np.array([-1.0, 0.0, 0.5])).round(3).tolist()
-    [[-0.866, -0.5], [0.866, -0.5], [0.433, 0.25]]
-    >>> NumberCode("linear", missing=True).features(np.array([1.0, np.nan])).round(3).tolist()
-    [[0.707, -0.707], [0.0, 1.0]]
-    """
+    """A shape, the knots of hats, and whether missing numbers have an axis of their own."""
 
     shape: Literal["circle", "linear", "hats"]
     knots: int = 0
@@ -62,12 +52,10 @@ class NumberCode:
 
     @property
     def plain(self) -> bool:
-        """Whether it is a point on a line or a circle and nothing else."""
         return self.shape != "hats" and not self.missing
 
     @property
     def width(self) -> int:
-        """How many features there are."""
         return self._known + self.missing
 
     def names(self, column: NumericColumn | DateColumn) -> tuple[str, ...]:
@@ -106,11 +94,7 @@ class NumberCode:
         return u
 
     def score_range(self, weights: Array) -> tuple[float, float]:
-        """The least and the largest product of a block with these weights.
-
-        >>> NumberCode("linear", missing=True).score_range(np.array([0.0, 2.0]))
-        (-1.414213562373095, 2.0)
-        """
+        """The least and the largest product of a block with these weights."""
         own = weights[: self._known] * (self._size if self.missing else 1.0)
         if self.shape == "linear":
             low, high = -abs(float(own[0])), abs(float(own[0]))
@@ -137,7 +121,6 @@ class NumberCode:
         return math.sqrt(self._known / (self._known + 1))
 
     def _knots_of(self, column: NumericColumn | DateColumn) -> list[str]:
-        """The numbers at which the knots stand, with as many digits as tell them apart."""
         places = np.linspace(*column.range, self.knots)
         if isinstance(column, NumericColumn) and column.transform == "log1p":
             places = np.expm1(places)
@@ -158,7 +141,6 @@ class NumberCode:
         return np.asarray((1.0 - share) * corners[before] + share * corners[before + 1])
 
     def _along(self, features: Array) -> Array:
-        """The nearest place on the path from knot to knot."""
         corners = simplex(self.knots)
         least, along = np.full(len(features), np.inf), np.zeros(len(features))
         for knot in range(self.knots - 1):
@@ -171,11 +153,7 @@ class NumberCode:
 
 
 def code_of_number(column: NumericColumn | DateColumn, mode: Mode) -> NumberCode:
-    """How a column's numbers are coded: as it declares, or by the mode.
-
-    >>> code_of_number(NumericColumn("age", low=0, high=90, encoding="hats"), "linear").knots
-    8
-    """
+    """How a column's numbers are coded: as it declares, or by the mode."""
     own = column.missing == "category"
     if isinstance(column, DateColumn):
         return NumberCode(mode, missing=own)

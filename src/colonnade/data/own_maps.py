@@ -41,16 +41,6 @@ class OwnMap:
     must give the same numbers each time. `reads` names the columns, none for all; they are replaced by what comes out.
     `sha256` says which function it is: by default the digest of its source, and of your own making where that does not
     tell, such as the digest of a model's weights.
-
-    >>> def bmi(person):
-    ...     return [person["weight"] / person["height"] ** 2]
-    >>> own = OwnMap("bmi", bmi, features=1, bound=60.0, sha256=64 * "0")
-    >>> schema = Schema.parse('''id = "patient"
-    ... columns.weight = {kind = "numeric", low = 30, high = 200}
-    ... columns.height = {kind = "numeric", low = 1.2, high = 2.2}''')
-    >>> table = own.on(Table.from_arrays("clinic", {"weight": [81], "height": [1.8]}, schema))
-    >>> [block.columns["bmi0"].round(3).tolist() for block in table.blocks()]
-    [[25.0]]
     """
 
     name: str
@@ -71,7 +61,6 @@ class OwnMap:
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """What comes out, as declared to peers."""
         return tuple(
             NumericColumn(f"{self.name}{number}", -self.bound, self.bound) for number in range(self.features)
         )
@@ -101,7 +90,6 @@ class OwnMap:
         return {**raw, **{column.name: vectors[:, place] for place, column in enumerate(self.columns)}}
 
     def read_from(self, declared: Schema) -> tuple[Column, ...]:
-        """The declared columns that the function reads."""
         return tuple(column for column in declared.columns if not self.reads or column.name in self.reads)
 
     def apply(self, block: Block, read: tuple[Column, ...], *, party: str) -> tuple[NDArray[np.float64], int]:
@@ -150,7 +138,6 @@ class _MappedRows:
         ]
 
     def ids(self) -> Iterator[Text]:
-        """The ids, some at a time."""
         return self._table.id_batches()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:

@@ -22,12 +22,7 @@ _TAKEN = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """Texts in order, UTF-8 one after another, with where each begins and ends; some may be missing.
-
-    >>> text = Text.of(["a", None, "bc"])
-    >>> text.texts(), text.part(1, 3).texts(), text.take(np.array([2, 0])).texts()
-    (['a', None, 'bc'], [None, 'bc'], ['bc', 'a'])
-    """
+    """Texts in order, UTF-8 one after another, with where each begins and ends; some may be missing."""
 
     ends: NDArray[Any]
     store: NDArray[np.uint8]
@@ -35,7 +30,6 @@ class Text:
 
     @classmethod
     def of(cls, texts: Sequence[str | None]) -> Text:
-        """From Python's own texts."""
         packed = [b"" if one is None else one.encode("utf-8", "surrogatepass") for one in texts]
         ends = np.zeros(len(packed) + 1, dtype=np.int64)
         np.cumsum([len(one) for one in packed], out=ends[1:])
@@ -78,11 +72,7 @@ class Text:
         return Text(ends, store, None if self.missing is None else self.missing[places])
 
     def lengths(self) -> NDArray[np.int64]:
-        """How many bytes each has.
-
-        >>> Text.of(["a", "bc"]).lengths().tolist()
-        [1, 2]
-        """
+        """How many bytes each has."""
         return np.diff(self.ends).astype(np.int64, copy=False)
 
     def texts(self) -> list[str | None]:
@@ -101,11 +91,7 @@ class Text:
         return texts
 
     def distinct(self) -> tuple[list[str], NDArray[np.intp]]:
-        """The different texts, and which of them stands where; one more than there are stands for none.
-
-        >>> Text.of(["no", "yes", None, "no"]).distinct()
-        (['no', 'yes', ''], array([0, 1, 3, 0]))
-        """
+        """The different texts, and which of them stands where; one more than there are stands for none."""
         codes, firsts = self._coded()
         # One that is missing is the empty text here, whether or not it is also written somewhere.
         texts = [str(one) for one in Text(self.ends, self.store).take(firsts).texts()]
@@ -114,11 +100,7 @@ class Text:
         return texts, codes
 
     def beyond(self, letters: bytes) -> Mask:
-        """Which of them have a byte that is none of these.
-
-        >>> Text.of(["1.5", "1,5"]).beyond(b"0123456789.").tolist()
-        [False, True]
-        """
+        """Which of them have a byte that is none of these."""
         strange = np.ones(256, dtype=bool)
         strange[list(letters)] = False
         beyond = strange[self.bytes()]

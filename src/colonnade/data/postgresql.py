@@ -101,7 +101,6 @@ class PostgreSQLRelation:
             raise wrong
 
     def count(self) -> int:
-        """The number of rows."""
         import psycopg
 
         try:
@@ -167,7 +166,6 @@ class PostgreSQLRelation:
         raise self._wrong(wrong)
 
     def _one(self, statement: str) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Run one statement. Unprepared it would go by the simple protocol, which runs several."""
         return self._connection.execute(statement, prepare=True)
 
     def _catalogue(self) -> Catalogue:
@@ -203,7 +201,6 @@ def _read_only(address: str) -> str:
 
 
 def _read(values: Sequence[Any], kind: _Held) -> Values:
-    """Some rows of a column, held as the server's type says."""
     if kind == "text":
         return Text.of(values)
     gone = np.fromiter((value is None for value in values), dtype=bool, count=len(values))

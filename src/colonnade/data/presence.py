@@ -12,11 +12,7 @@ _LONGEST_SHOWN = 120
 
 
 def absence(path: Path, start: str) -> DataError | None:
-    """Why there is no such file, for a message that begins with `start`; None if there is one.
-
-    >>> print(absence(Path("no such file.csv"), "file no such file.csv"))
-    file no such file.csv does not exist.
-    """
+    """Why there is no such file, for a message that begins with `start`; None if there is one."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -36,11 +32,7 @@ def absence(path: Path, start: str) -> DataError | None:
 
 
 def nearest_file(path: Path) -> str:
-    """A sentence naming the file in the same folder that was probably meant.
-
-    >>> nearest_file(Path("no such folder/bank.csv"))
-    ' The folder no such folder does not exist either.'
-    """
+    """A sentence naming the file in the same folder that was probably meant."""
     if path.is_symlink():
         return " It is a link to something that is not there."
     try:

@@ -16,11 +16,7 @@ MARKS = NO_VALUE | {"none", "missing", "unknown", "-", "--", "."}
 
 @dataclass(frozen=True)
 class Problems:
-    """How many values of a column cannot be used, by reason.
-
-    >>> Problems(missing=2, infinite=1).sentence
-    '2 values are missing (empty, NULL or NaN), 1 value is infinite'
-    """
+    """How many values of a column cannot be used, by reason."""
 
     missing: int = 0
     infinite: int = 0
@@ -40,11 +36,7 @@ class Problems:
         return Problems(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def times(self, count: int) -> Problems:
-        """The same problems, found `count` times as often.
-
-        >>> Problems(text=1).times(3) == Problems(text=3)
-        True
-        """
+        """The same problems, found `count` times as often."""
         return Problems(*(getattr(self, f.name) * count for f in fields(self)))
 
     def __bool__(self) -> bool:
@@ -79,7 +71,6 @@ class Problems:
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
         if self.nested:
             return "Unfold it into columns of their own first."
         if self.binary or self.unread:

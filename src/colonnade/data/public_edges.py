@@ -24,9 +24,6 @@ def with_public_edges(data: Mapping[str, Any], folder: Path) -> Mapping[str, Any
 
     `quantiles = "census.csv"` names a file that has the column, `{file = "census.csv", column = "AGE"}` one that calls
     it otherwise. The edges are part of the schema like any others; the set must be one that everybody may read.
-
-    >>> with_public_edges({"id": "customer"}, Path())
-    {'id': 'customer'}
     """
     columns = data.get("columns")
     if not isinstance(columns, Mapping):

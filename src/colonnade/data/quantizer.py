@@ -44,14 +44,6 @@ class Quantizer:
     `rounding` is "nearest", deterministic and for fine grids; "retry", whose mean is the value and whose norm keeps
     the bound γ²c² + n of SPCA (Skellam noise in BGW) on grids as coarse as γ = 4; or "toward_zero". How often a row
     was drawn again depends on the row and leaves this object in no form.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
-    >>> quantizer = Quantizer(encoder, attributes_total=4, gamma=4096)
-    >>> quantizer.quantize({"age": [20, 40, 60, 1000]}).tolist()
-    [[-2048], [0], [2048], [2048]]
-    >>> quantizer.norm_squared_bound == 2048**2 + 2048  # ⌊(2048 + 1/2)²⌋
-    True
     """
 
     encoder: Encoder
@@ -90,7 +82,6 @@ class Quantizer:
 
     @property
     def width(self) -> int:
-        """The number of columns of integers."""
         return self.encoder.width
 
     def quantize(

@@ -44,9 +44,6 @@ class Catalogue:
 
     `texts` are the definitions of views and macros, as a query calls them: `people` or `core.people` for a view,
     `typical()` for a macro. `opaque` are functions that nobody can look into from here.
-
-    >>> Catalogue(aggregates=frozenset({"avg"})).texts
-    {}
     """
 
     aggregates: Collection[str] = ()
@@ -62,14 +59,10 @@ class Query(Protocol):
     """A source that is a query; as text it is how messages call it."""
 
     @property
-    def sql(self) -> str:
-        """The query."""
-        ...
+    def sql(self) -> str: ...
 
     @property
-    def combines_rows(self) -> tuple[str, ...]:
-        """What its party acknowledges that takes rows together."""
-        ...
+    def combines_rows(self) -> tuple[str, ...]: ...
 
 
 class NotParsed(Exception):
@@ -77,14 +70,7 @@ class NotParsed(Exception):
 
 
 def statement(sql: str) -> Tree:
-    """The tree of a query; anything but one SELECT is refused.
-
-    >>> statement("select age from customers")["node"]["type"]
-    'SELECT_NODE'
-    >>> statement("select 1; copy customers to 'elsewhere.csv'")
-    Traceback (most recent call last):
-    colonnade.errors.QueryRefused: the query is 2 statements. Write one SELECT.
-    """
+    """The tree of a query; anything but one SELECT is refused."""
     with Engine().session() as session:
         try:
             statements = session.extract_statements(sql)
@@ -139,11 +125,7 @@ def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, 
 
 
 def taken_together(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
-    """By kind, the first thing in a query, or in what it names, that takes rows together.
-
-    >>> taken_together(statement("select customer, avg(age) over () from c"), Catalogue(aggregates={"avg"}))
-    {'window': 'avg() OVER'}
-    """
+    """By kind, the first thing in a query, or in what it names, that takes rows together."""
     combined: dict[str, str] = {}
     if tree is None:
         combined["unparsed"] = "a text that cannot be parsed here"
@@ -181,11 +163,7 @@ def taken_together(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
 
 @cache
 def aggregates() -> frozenset[str]:
-    """The names of all aggregate functions that DuckDB has, and so those into which its parser turns others.
-
-    >>> {"avg", "count_star", "quantile_cont"} <= aggregates()
-    True
-    """
+    """The names of all aggregate functions that DuckDB has, and so those into which its parser turns others."""
     with Engine().session() as session:
         rows = session.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
@@ -194,11 +172,7 @@ def aggregates() -> frozenset[str]:
 
 
 def texts_by_name(rows: Iterable[Sequence[Any]]) -> dict[str, list[str]]:
-    """Definitions under their names in lower case: a query that names one may mean any of that name.
-
-    >>> texts_by_name([("Adults", "select 1"), ("adults", "select 2")])
-    {'adults': ['select 1', 'select 2']}
-    """
+    """Definitions under their names in lower case: a query that names one may mean any of that name."""
     texts: dict[str, list[str]] = {}
     for name, text in rows:
         if text is not None:

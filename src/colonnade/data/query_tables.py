@@ -80,7 +80,6 @@ class SqlText:
         return Counter({path: min(2, times) for path, times in total.items()})
 
     def _behind(self, name: str, above: frozenset[_Name]) -> Counter[_Path]:
-        """The tables behind a name. What a CTE or a view reads by its own name is something else of that name."""
         cte, defined = ("cte", name), ("defined", name)
         key = name, above & {cte, defined}
         if key not in self._known:
@@ -99,11 +98,7 @@ class SqlText:
 
 
 def names(node: Tree) -> Iterator[str]:
-    """What a node names, in lower case: a table, with its schema if that is written, or a function.
-
-    >>> list(names({"table_name": "People", "schema_name": "core"})), list(names({"function_name": "typical"}))
-    (['core.people'], ['typical()'])
-    """
+    """What a node names, in lower case: a table, with its schema if that is written, or a function."""
     if isinstance(node.get("table_name"), str):
         parts = (node.get("schema_name") or node.get("catalog_name"), node["table_name"])
         yield ".".join(part for part in parts if part).lower()
@@ -125,7 +120,6 @@ def _may_be_one(path: _Path, other: _Path) -> bool:
 
 
 def _tables_of(select: Tree) -> frozenset[str]:
-    """What a SELECT calls the tables that it reads from."""
     names, waiting = set(), [select.get("from_table") or {}]
     while waiting:
         part = waiting.pop()

@@ -34,9 +34,6 @@ def public_normals(rows: int, columns: int, *, key: str) -> Array:
 
     An entry is (k − 32)/4 for k set bits among 64: a binomial law, exact in floating point, so that no library's
     logarithm or cosine decides its last bit.
-
-    >>> public_normals(1, 4, key="example").tolist()
-    [[-1.0, -0.25, -0.25, -0.75]]
     """
     stream = KeyedRandomness(hashlib.sha256(f"colonnade public map: {key}".encode()).digest())
     set_bits = np.bitwise_count(stream.words(rows * columns)).astype(np.float64)
@@ -46,11 +43,7 @@ def public_normals(rows: int, columns: int, *, key: str) -> Array:
 
 
 def within_unit_ball(features: Array) -> Array:
-    """Vectors (columns) longer than 1 shortened to 1, in place.
-
-    >>> within_unit_ball(np.array([[3.0, 0.3], [4.0, 0.4]])).round(9).tolist()
-    [[0.6, 0.3], [0.8, 0.4]]
-    """
+    """Vectors (columns) longer than 1 shortened to 1, in place."""
     norms = np.sqrt(np.einsum("ij,ij->j", features, features))
     features /= np.maximum(norms, 1.0)
     return features
@@ -62,7 +55,6 @@ def _check_origin(origin: str) -> None:
 
 
 def _placed(inputs: Array, columns: int, origin: Origin) -> Array:
-    """Encoded rows within the unit ball."""
     if origin == "middle":
         return np.asarray(inputs * (1.0 / math.sqrt(columns)))
     raised = (inputs + 1.0) / 2.0
@@ -81,10 +73,6 @@ class RandomRelu:
 
     `origin = "low"` is for pixels, spectra and counts, most of which are at their lower bound: numbers run from 0 there
     to 1, and a row is brought to length 1, so that what all rows have in common does not drown what they differ in.
-
-    >>> row = RandomRelu(features=512, seed=7).apply(np.array([[0.6], [0.8]]), 1)
-    >>> row.shape, bool(0.9 < np.linalg.norm(row) <= 1)
-    ((512, 1), True)
     """
 
     features: int
@@ -94,7 +82,6 @@ class RandomRelu:
 
     @property
     def linear(self) -> bool:
-        """Whether columns come in linearly encoded, whatever the task."""
         return self.origin == "low"
 
     def __post_init__(self) -> None:
@@ -126,7 +113,6 @@ class RandomRelu:
         return within_unit_ball(features)
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         return {"kind": self.kind, "features": self.features, "seed": self.seed, "origin": self.origin}
 
 
@@ -136,10 +122,6 @@ class RandomFourier:
 
     Pairs (cos w·x/ℓ, sin w·x/ℓ) over √(D/2) for D features, of norm exactly 1; x is the encoded row of the mapped
     columns, of norm at most 1, and ℓ the `scale`: rows much closer than ℓ look alike. `origin` is that of `RandomRelu`.
-
-    >>> row = RandomFourier(features=64, seed=7).apply(np.array([[0.6], [0.8]]), 1)
-    >>> round(float(np.linalg.norm(row)), 9)
-    1.0
     """
 
     features: int
@@ -150,7 +132,6 @@ class RandomFourier:
 
     @property
     def linear(self) -> bool:
-        """Whether columns come in linearly encoded, whatever the task."""
         return self.origin == "low"
 
     def __post_init__(self) -> None:
@@ -187,6 +168,5 @@ class RandomFourier:
         return within_unit_ball(features)
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         plain = {"kind": self.kind, "features": self.features, "seed": self.seed}
         return {**plain, "scale": self.scale, "origin": self.origin}

@@ -33,13 +33,7 @@ _IDS = 1 << 16
 def open_source(
     source: Source, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()
 ) -> Relation:
-    """The rows of a source, none of them read yet; `keys` are the id columns that order a query's rows.
-
-    >>> from pathlib import Path
-    >>> open_source(FileSource(Path("no such file.csv")), party="bank")
-    Traceback (most recent call last):
-    colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
-    """
+    """The rows of a source, none of them read yet; `keys` are the id columns that order a query's rows."""
     match source:
         case FileSource(path=path):
             return open_file(path, party=party, wanted=wanted)
@@ -55,13 +49,6 @@ class SourceRows:
     """The rows of one source. Opening it looks at its columns only.
 
     Memory is one block, plus sixteen bytes a row while ids are checked for repetition.
-
-    >>> from pathlib import Path
-    >>> schema = Schema.parse('''id = "customer"
-    ... columns.age = {kind = "numeric", low = 17, high = 90}''')
-    >>> SourceRows("bank", FileSource(Path("no such file.csv")), schema)
-    Traceback (most recent call last):
-    colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
     """
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:

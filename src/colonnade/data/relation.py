@@ -43,23 +43,17 @@ _CONFINED: _Settings = {
 
 @dataclass(frozen=True)
 class SourceColumn:
-    """A column of a source: how SQL calls it, and its type in DuckDB's words.
-
-    >>> SourceColumn("age", "SMALLINT").is_number
-    True
-    """
+    """A column of a source: how SQL calls it, and its type in DuckDB's words."""
 
     identifier: str
     kind: str
 
     @property
     def is_text(self) -> bool:
-        """Whether numbers and dates in it have to be read from text."""
         return self.kind == "VARCHAR"
 
     @property
     def is_nested(self) -> bool:
-        """Whether it holds lists or records."""
         return _NESTED.fullmatch(self.kind) is not None
 
     @property
@@ -69,22 +63,18 @@ class SourceColumn:
 
     @property
     def is_read(self) -> bool:
-        """Whether its values can be those of a column here."""
         return self.kind != "BLOB" and not self.is_nested
 
     @property
     def is_number(self) -> bool:
-        """Whether it holds numbers."""
         return _NUMBER.fullmatch(self.kind) is not None
 
     @property
     def is_date(self) -> bool:
-        """Whether it holds dates or moments."""
         return _DATE.fullmatch(self.kind) is not None
 
     @property
     def is_truth(self) -> bool:
-        """Whether it holds true and false."""
         return self.kind == "BOOLEAN"
 
 
@@ -92,9 +82,7 @@ class Relation(Protocol):
     """Where rows come from. Opening one reads no rows; each reading sees the same rows in the same order."""
 
     @property
-    def name(self) -> str:
-        """How messages call it."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def typed(self) -> bool:
@@ -102,9 +90,7 @@ class Relation(Protocol):
         ...
 
     @property
-    def fields(self) -> Mapping[str, SourceColumn]:
-        """Its columns by name."""
-        ...
+    def fields(self) -> Mapping[str, SourceColumn]: ...
 
     def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order, exactly `size` rows a batch but for the last.
@@ -113,19 +99,13 @@ class Relation(Protocol):
         """
         ...
 
-    def count(self) -> int:
-        """The number of rows."""
-        ...
+    def count(self) -> int: ...
 
 
 class Engine:
     """A DuckDB of a source's own: nothing it keeps in memory outlives the source or is shared.
 
     With a database it is confined to that file, for reading.
-
-    >>> with Engine().session() as session:
-    ...     session.execute("SELECT 1").fetchall()
-    [(1,)]
     """
 
     def __init__(self, database: Path | None = None) -> None:
@@ -155,12 +135,7 @@ class Engine:
 
 
 def exactly(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
-    """The same rows in batches of exactly `size`; a batch that fits already is not copied.
-
-    >>> batch = Batch((), 3)
-    >>> [part.rows for part in exactly(iter([batch, batch]), 4)]
-    [4, 2]
-    """
+    """The same rows in batches of exactly `size`; a batch that fits already is not copied."""
     waiting: list[Batch] = []
     rows = 0
     for batch in batches:
@@ -177,12 +152,7 @@ def exactly(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
 
 
 def selected(fields: Mapping[str, SourceColumn], names: Sequence[str], floats: Container[str]) -> str:
-    """What to ask DuckDB for: numbers in `floats` as float64, and what has no other form here as text.
-
-    >>> columns = {"age": SourceColumn("c0", "SMALLINT"), "due": SourceColumn("c1", "DECIMAL(9,2)")}
-    >>> selected(columns, ["age", "due"], {"age"})
-    'CAST(c0 AS DOUBLE), CAST(c1 AS VARCHAR)'
-    """
+    """What to ask DuckDB for: numbers in `floats` as float64, and what has no other form here as text."""
     asked = []
     for name in names:
         field = fields[name]
@@ -196,46 +166,24 @@ def selected(fields: Mapping[str, SourceColumn], names: Sequence[str], floats: C
 
 
 def quoted(text: object) -> str:
-    """A text as SQL writes it.
-
-    >>> quoted("it's")
-    "'it''s'"
-    """
     return "'" + str(text).replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A name as SQL writes it.
-
-    >>> identifier('capital gain')
-    '"capital gain"'
-    """
     return '"' + name.replace('"', '""') + '"'
 
 
 def refusal(party: str, name: str, message: str, *, kind: type[DataError] = DataUnreadable) -> DataError:
-    """What is wrong with a source, and whose it is.
-
-    >>> str(refusal("bank", "file a.csv", "there are no rows."))
-    "party 'bank', file a.csv: there are no rows."
-    """
+    """What is wrong with a source, and whose it is."""
     return kind(f"{owned(party, name)}: {message}")
 
 
 def owned(party: str, name: str) -> str:
-    """A source and whose it is, if that is known.
-
-    >>> owned("bank", "file a.csv"), owned("", "file a.csv")
-    ("party 'bank', file a.csv", 'file a.csv')
-    """
+    """A source and whose it is, if that is known."""
     return f"party {party!r}, {name}" if party else name
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error that speaks of a query or a server and of no row.
-
-    >>> first_line(ValueError('Catalog Error: no table "x"; did you mean "y"?' + chr(10) + 'LINE 1: …'))
-    'Catalog Error: no table "x"; did you mean "y"?'
-    """
+    """The first line of an error that speaks of a query or a server and of no row."""
     lines: list[Any] = str(error).strip().splitlines() or [type(error).__name__]
     return str(lines[0]).strip().rstrip(".!")

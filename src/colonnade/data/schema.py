@@ -67,11 +67,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class PublicSchema:
-    """What peers may see of a party's schema: everything but the name of its id column.
-
-    >>> Schema.parse(EXAMPLE).public("bank").party
-    'bank'
-    """
+    """What peers may see of a party's schema: everything but the name of its id column."""
 
     party: str
     columns: tuple[Column, ...]
@@ -91,15 +87,10 @@ class PublicSchema:
         return _all_labels(self.label, self.more_labels)
 
     def encoder(self, mode: Mode) -> Encoder:
-        """How these columns become features."""
         return Encoder(self.columns, mode, self.map)
 
     def with_ids(self) -> Schema:
-        """A schema with these declarations, and an id column of no meaning.
-
-        >>> Schema.parse(EXAMPLE).public("bank").with_ids().id
-        'person'
-        """
+        """A schema with these declarations, and an id column of no meaning."""
         taken = {column.name for column in self.columns} | {label.column for label in self.labels}
         name = "person"
         while name in taken:
@@ -171,27 +162,17 @@ class Schema:
         return _all_labels(self.label, self.more_labels)
 
     def for_label(self, label: str) -> Schema:
-        """The schema with one of its labels only.
-
-        >>> Schema.parse(EXAMPLE).for_label("income") == Schema.parse(EXAMPLE)
-        True
-        """
+        """The schema with one of its labels only."""
         if [one.column for one in self.labels] == [label]:
             return self
         return replace(self, label=label_named(label, self.labels), more_labels=())
 
     @property
     def id_columns(self) -> tuple[str, ...]:
-        """The columns that say together who a row is, usually one.
-
-        >>> Schema.parse('id = ["name", "birth"]\\ncolumns.x = {kind = "numeric", low = 0, high = 1}').id_columns
-        ('name', 'birth')
-        """
         return (self.id,) if isinstance(self.id, str) else self.id
 
     @property
     def id_name(self) -> str:
-        """The id columns in one text, for people to read."""
         return ", ".join(self.id_columns)
 
     @classmethod
@@ -203,11 +184,7 @@ class Schema:
 
     @classmethod
     def draft(cls, frame: Any) -> Draft:
-        """A draft from the types of a table in memory, with blanks for bounds and categories; `str` is its TOML.
-
-        >>> Schema.draft({"id": [1, 2], "age": [30, 41]}).kinds
-        {'age': 'numeric'}
-        """
+        """A draft from the types of a table in memory, with blanks for bounds and categories; `str` is its TOML."""
         return of_frame(frame)
 
     @classmethod
@@ -242,11 +219,7 @@ class Schema:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Schema:
-        """The schema that `to_data` described, or that a mapping laid out as the file declares.
-
-        >>> Schema.from_data({"id": "n", "columns": {"age": {"kind": "numeric", "low": 0, "high": 90}}}).columns
-        (NumericColumn(name='age', low=0.0, high=90.0, transform='none', missing=None, encoding=None, knots=None),)
-        """
+        """The schema that `to_data` described, or that a mapping laid out as the file declares."""
         if not isinstance(data, Mapping):
             raise SchemaError(
                 f"a schema is described by a mapping of its keys, not by {type(data).__name__}."
@@ -255,11 +228,9 @@ class Schema:
         return cls._made(check(SchemaForm, named, name="schema"))
 
     def public(self, party: str) -> PublicSchema:
-        """What peers may see of it."""
         return PublicSchema(party, self.columns, self.label, self.id_spelling, self.map, self.more_labels)
 
     def encoder(self, mode: Mode) -> Encoder:
-        """How these columns become features."""
         return Encoder(self.columns, mode, self.map)
 
 
@@ -296,11 +267,7 @@ def _check_objects(schema: Schema) -> None:
 
 
 def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """The paths of all keys that a draft left for a person to fill in: an empty text or an empty list.
-
-    >>> blanks({"id": "", "columns": {"age": {"kind": "numeric", "low": "", "high": 90}}})
-    (('id',), ('columns', 'age', 'low'))
-    """
+    """The paths of all keys that a draft left for a person to fill in: an empty text or an empty list."""
     paths: list[tuple[str, ...]] = []
     for key, value in data.items():
         if isinstance(value, Mapping):
@@ -311,11 +278,7 @@ def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def blank_advice(key: str) -> str:
-    """What to write where a draft left a blank.
-
-    >>> blank_advice("id")
-    'Name the column that says who a row is.'
-    """
+    """What to write where a draft left a blank."""
     if key in ("id", "column"):
         return "Name the column that says who a row is." if key == "id" else "Name the column."
     what = {"low": "the least value", "high": "the greatest value", "edges": "the edges"}.get(

@@ -39,11 +39,7 @@ _SECRET = re.compile(r"pass(?:word|file)\s*=", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FileSource:
-    """A file: CSV, packed or not, or Parquet.
-
-    >>> print(FileSource(Path("bank.csv")))
-    file bank.csv
-    """
+    """A file: CSV, packed or not, or Parquet."""
 
     path: Path
 
@@ -53,11 +49,7 @@ class FileSource:
 
 @dataclass(frozen=True)
 class DuckDBSource:
-    """A query on a DuckDB file.
-
-    >>> print(DuckDBSource("select 1", Path("bank.duckdb")))
-    query on bank.duckdb
-    """
+    """A query on a DuckDB file."""
 
     sql: str
     path: Path
@@ -69,11 +61,7 @@ class DuckDBSource:
 
 @dataclass(frozen=True)
 class SQLiteSource:
-    """A query on a SQLite file.
-
-    >>> print(SQLiteSource("select 1", Path("bank.db")))
-    query on bank.db
-    """
+    """A query on a SQLite file."""
 
     sql: str
     path: Path
@@ -85,11 +73,7 @@ class SQLiteSource:
 
 @dataclass(frozen=True)
 class PostgreSQLSource:
-    """A query on a PostgreSQL server; the password, if one is needed, is in an environment variable.
-
-    >>> print(PostgreSQLSource("select 1", "postgresql://reader@db.bank:5432/core?sslmode=require"))
-    query on postgresql://db.bank:5432/core
-    """
+    """A query on a PostgreSQL server; the password, if one is needed, is in an environment variable."""
 
     sql: str
     address: str
@@ -115,7 +99,6 @@ class PostgreSQLSource:
         return f"query on postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def password(self) -> str | None:
-        """The password from the environment."""
         if self.password_env is None:
             return None
         if self.password_env not in os.environ:
@@ -146,11 +129,6 @@ def source_from_data(
     """The source that a party file's `data` names; paths are relative to `folder`, `where` begins messages.
 
     `document` is the file in which it stands, if it stands in one.
-
-    >>> source_from_data("bank.csv", Path("bank"))
-    FileSource(path=PosixPath('bank/bank.csv'))
-    >>> source_from_data({"sql": "select 1", "database": "sqlite:bank.db"}, Path(""))
-    SQLiteSource(sql='select 1', path=PosixPath('bank.db'), combines_rows=())
     """
     # An address or a connection string instead of a path would be quoted as the name of a missing
     # file, its password with it.

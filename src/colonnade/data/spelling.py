@@ -16,9 +16,6 @@ def text_of(value: object) -> str:
     Text without the blanks around it; integers in decimal; true and false; floats as Python writes them.
     Nothing else is folded: "012" is not "12", and "F" is not "f". "12.0" is not "12" in an id; in a column it is the
     category 12 if there is one.
-
-    >>> [text_of(value) for value in (" <=50K", 3, True, 1.0)]
-    ['<=50K', '3', 'true', '1.0']
     """
     return plain_text(value).strip()
 
@@ -29,11 +26,6 @@ class Spelling:
 
     Every party that is to find the same people must declare the same rule. Unicode comes before case and once
     more after it, because folding can undo a normal form; so spelling twice changes nothing more.
-
-    >>> Spelling(case="lower", unicode="NFKC").spell("  ＡＢ１ ")
-    'ab1'
-    >>> Spelling().spell(" F") == text_of(" F")
-    True
     """
 
     trim: bool = True
@@ -49,7 +41,6 @@ class Spelling:
                 raise ValueError(f"{key} = {value!r} is not one of {', '.join(choices)}")
 
     def spell(self, value: object) -> str:
-        """The spelling that is compared."""
         text = self._normal(plain_text(value))
         match self.case:
             case "lower":
@@ -64,11 +55,7 @@ class Spelling:
         return text.strip() if self.trim else text
 
     def to_data(self) -> dict[str, object]:
-        """What differs from the rule that holds undeclared.
-
-        >>> Spelling(case="fold").to_data()
-        {'case': 'fold'}
-        """
+        """What differs from the rule that holds undeclared."""
         usual = Spelling()
         return {
             key: value
@@ -81,11 +68,6 @@ class Spelling:
 
 
 def plain_text(value: object) -> str:
-    """A value as text, blanks and all.
-
-    >>> [plain_text(value) for value in (" F", 3, True, 0.1)]
-    [' F', '3', 'true', '0.1']
-    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

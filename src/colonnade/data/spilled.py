@@ -28,19 +28,13 @@ class Streamed(Protocol):
     """A table that is read from its beginning to its end."""
 
     @property
-    def name(self) -> str:
-        """How messages call it."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def party(self) -> str:
-        """Whose it is."""
-        ...
+    def party(self) -> str: ...
 
     @property
-    def rows(self) -> int:
-        """The number of rows."""
-        ...
+    def rows(self) -> int: ...
 
     def blocks(self) -> Iterator[Block]:
         """The rows in order."""

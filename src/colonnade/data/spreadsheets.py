@@ -11,11 +11,7 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: object) -> object:
-    """A value as a cell: a text that a spreadsheet would compute begins with an apostrophe; numbers stay numbers.
-
-    >>> cell("=HYPERLINK(A1)"), cell("-12.5"), cell(-12.5), cell("nurse")
-    ("'=HYPERLINK(A1)", '-12.5', -12.5, 'nurse')
-    """
+    """A value as a cell: a text that a spreadsheet would compute begins with an apostrophe; numbers stay numbers."""
     if not isinstance(value, str) or not value.startswith(FORMULAS):
         return value
     try:
@@ -28,11 +24,7 @@ def cell(value: object) -> object:
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as the text of a CSV file.
-
-    >>> csv_text([("class", "share"), ("@low", 0.5)])
-    "class,share\\n'@low,0.5\\n"
-    """
+    """Rows as the text of a CSV file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([cell(value) for value in row] for row in rows)
     return text.getvalue()

@@ -26,11 +26,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 def numbers_of(values: Any, declared: Column = _ANY_NUMBER) -> Array:
-    """The finite numbers of a column, or the days of its dates.
-
-    >>> numbers_of([3, None, 4.5]).tolist()
-    [3.0, 4.5]
-    """
+    """The finite numbers of a column, or the days of its dates."""
     coded = code(values, declared)
     numbers = np.asarray(coded.values if coded.raw is None else coded.raw, dtype=np.float64)
     return numbers[np.isfinite(numbers)]
@@ -68,11 +64,7 @@ def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
 
 
 def outward(low: float, high: float) -> tuple[float, float]:
-    """Bounds a little wider, with about two digits of what lies between them.
-
-    >>> outward(17.3, 89.2), outward(0, 99_312.7)
-    ((17.0, 90.0), (0.0, 100000.0))
-    """
+    """Bounds a little wider, with about two digits of what lies between them."""
     step = 10.0 ** (math.floor(math.log10(high - low)) - 1)
     return math.floor(low / step) * step, math.ceil(high / step) * step
 

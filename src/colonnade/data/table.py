@@ -34,22 +34,13 @@ HELD_BYTES = 1 << 28
 
 
 class Rows(Protocol):
-    """Where the rows of a table come from.
-
-    >>> rows: Rows = ArrayRows("arrays", Block({}, None, 2), ["a", "b"])
-    >>> rows.count
-    2
-    """
+    """Where the rows of a table come from."""
 
     @property
-    def name(self) -> str:
-        """How messages call it."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def count(self) -> int:
-        """The number of rows."""
-        ...
+    def count(self) -> int: ...
 
     def ids(self) -> Iterator[Text]:
         """The ids in order, some at a time; missing and repeated ones are a `DataError` before the first."""
@@ -107,12 +98,6 @@ class Table:
         `frame` is a mapping of arrays or lists, a pandas or polars data frame, an Arrow table or record batch, a
         DuckDB relation, or anything else that offers Arrow's C interface. Ids come from `ids`, or from the schema's id
         column; without either, rows are numbered from 0.
-
-        >>> import duckdb
-        >>> schema = Schema.parse('id = "n"\\ncolumns.age = {kind = "numeric", low = 0, high = 90}')
-        >>> with duckdb.connect() as engine:
-        ...     Table.of("bank", engine.sql("SELECT 7 AS n, 41 AS age"), schema).rows
-        1
         """
         arrays = columns_by_name(frame)
         if arrays is None:
@@ -149,7 +134,6 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return self._rows.count
 
     def ids(self) -> Iterator[str]:
@@ -207,15 +191,7 @@ class Table:
         return Table.of_rows(self.party, rows, self.schema, self.clipping)
 
     def for_label(self, label: str) -> Table:
-        """The same rows with one of the declared labels only, as methods need them that take one.
-
-        >>> schema = Schema.parse('''id = "n"
-        ... labels.paid = {kind = "classes", classes = [0, 1]}
-        ... labels.loss = {kind = "real", low = 0, high = 9}''')
-        >>> table = Table.of("bank", {"n": [7], "paid": [1], "loss": [2.5]}, schema)
-        >>> [block.labels for block in table.for_label("loss").blocks()]
-        [(array([2.5]),)]
-        """
+        """The same rows with one of the declared labels only, as methods need them that take one."""
         schema = self.schema.for_label(label)
         if schema is self.schema:
             return self
@@ -230,11 +206,7 @@ class Table:
 
 
 class ArrayRows:
-    """Rows in memory, already as declared.
-
-    >>> [one for batch in ArrayRows("arrays", Block({}, None, 2), ["a", "b"]).ids() for one in batch.texts()]
-    ['a', 'b']
-    """
+    """Rows in memory, already as declared."""
 
     def __init__(self, name: str, block: Block, ids: Sequence[str] | Text) -> None:
         self.name = name
@@ -243,7 +215,6 @@ class ArrayRows:
         self._ids = ids if isinstance(ids, Text) else Text.of(ids)
 
     def ids(self) -> Iterator[Text]:
-        """The ids, some at a time."""
         for start in range(0, self.count, BLOCK_ROWS):
             yield self._ids.part(start, min(start + BLOCK_ROWS, self.count))
 
@@ -255,19 +226,13 @@ class ArrayRows:
 
 
 class OneLabel:
-    """Rows with one of their labels only.
-
-    >>> rows = ArrayRows("arrays", Block.of({}, [np.array([1]), np.array([2.5])], 1), ["a"])
-    >>> OneLabel(rows, 1).count
-    1
-    """
+    """Rows with one of their labels only."""
 
     def __init__(self, rows: Rows, place: int) -> None:
         self.name, self.count = rows.name, rows.count
         self._rows, self._place = rows, place
 
     def ids(self) -> Iterator[Text]:
-        """The ids, some at a time."""
         return self._rows.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
@@ -328,7 +293,6 @@ def _array_rows(
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
-    """The rows at these positions, picked out of one streamed reading."""
     order = np.argsort(positions, kind="stable")
     ascending = positions[order]
     columns: dict[str, NDArray[Any]] = {}
@@ -358,13 +322,7 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_declared(party: object, schema: object) -> None:
-    """Raise unless a table has the name of a party and a schema.
-
-    >>> check_declared("bank", {"id": "customer"})
-    Traceback (most recent call last):
-    colonnade.errors.SchemaError: a table is declared by a Schema, not by dict. `Schema.load` reads one from a file, \
-`Schema.parse` from a text.
-    """
+    """Raise unless a table has the name of a party and a schema."""
     if not isinstance(party, str):
         raise DataError(f"a table belongs to a party; found {party!r}. Give the party's name.")
     if not isinstance(schema, Schema):

@@ -15,13 +15,6 @@ class ClassLabel:
     """A label that is one of the declared classes; `other`, itself declared, takes in whatever is not.
 
     Classes that were declared as whole numbers are told as whole numbers again (`values`); they are compared as text.
-
-    >>> ClassLabel("income", classes=("<=50K", ">50K")).kind
-    'classes'
-    >>> ClassLabel("cause", classes=("heart", "other"), other="other").other
-    'other'
-    >>> ClassLabel("repaid", classes=(0, 1)).values, ClassLabel("repaid", classes=("0", "1")).values
-    ((0, 1), ('0', '1'))
     """
 
     column: str
@@ -50,7 +43,6 @@ class ClassLabel:
 
     @property
     def values(self) -> tuple[str, ...] | tuple[int, ...]:
-        """The declared classes as they were declared: text, or whole numbers."""
         return tuple(map(int, self.classes)) if self.whole else self.classes
 
     @property
@@ -59,7 +51,6 @@ class ClassLabel:
         return None
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         data: dict[str, object] = {"column": self.column, "kind": self.kind, "classes": list(self.values)}
         other = {} if self.other is None else {"other": int(self.other) if self.whole else self.other}
         return {**data, **other, **self.spelling.to_data()}
@@ -67,11 +58,7 @@ class ClassLabel:
 
 @dataclass(frozen=True)
 class RealLabel:
-    """A label that is a number between declared bounds.
-
-    >>> RealLabel("price", low=0, high=100).high
-    100.0
-    """
+    """A label that is a number between declared bounds."""
 
     column: str
     low: float
@@ -84,17 +71,12 @@ class RealLabel:
         object.__setattr__(self, "high", float(self.high))
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         return {"column": self.column, "kind": self.kind, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)
 class CountLabel:
-    """A label that counts something: whole numbers between declared bounds, none below zero.
-
-    >>> CountLabel("visits", low=0, high=9).low
-    0.0
-    """
+    """A label that counts something: whole numbers between declared bounds, none below zero."""
 
     column: str
     low: float
@@ -113,7 +95,6 @@ class CountLabel:
         object.__setattr__(self, "high", float(self.high))
 
     def to_data(self) -> dict[str, object]:
-        """The declaration as plain values."""
         return {"column": self.column, "kind": self.kind, "low": self.low, "high": self.high}
 
 
@@ -121,12 +102,7 @@ Label = ClassLabel | RealLabel | CountLabel
 
 
 def label_named(name: str, labels: tuple[Label, ...]) -> Label:
-    """The declared label of this name; a `LabelMismatch` says which there are.
-
-    >>> label_named("incone", (ClassLabel("income", classes=(0, 1)),))
-    Traceback (most recent call last):
-    colonnade.errors.LabelMismatch: there is no label 'incone'. Declared is income. Did you mean 'income'?
-    """
+    """The declared label of this name; a `LabelMismatch` says which there are."""
     names = [label.column for label in labels]
     if name not in names:
         declared = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -13,16 +13,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(data: Mapping[str, Any]) -> str:
-    """Every key on a line of its own; tables within tables are written in one line, those of `columns` under a heading.
-
-    >>> print(toml_text({"id": "n", "columns": {"age in years": {"kind": "numeric", "low": 0.0}}}))
-    id = "n"
-    <BLANKLINE>
-    [columns."age in years"]
-    kind = "numeric"
-    low = 0.0
-    <BLANKLINE>
-    """
+    """Every key on a line of its own; tables within tables take one line, those of `columns` a heading."""
     lines = [f"{_key(name)} = {_value(item)}" for name, item in data.items() if not _is_table(item)]
     for name, table in data.items():
         if not _is_table(table):

@@ -46,11 +46,6 @@ def wrong_rows(values: Values, column: Column) -> list[tuple[int, str]]:
     """The rows of a column that are not as declared, each with what is wrong with it.
 
     Halves without a problem are passed over whole, so that few wrong rows are found quickly.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.packed_text import Text
-    >>> wrong_rows(Text.of(["1", "two", "3", None]), NumericColumn("age", low=0, high=90))
-    [(1, '1 value is text where a number is declared'), (3, '1 value is missing (empty, NULL or NaN)')]
     """
     wrong, waiting = [], [(0, len(values))]
     while waiting:

@@ -31,9 +31,6 @@ class Plain:
 
     `missing` says which are not there; what stands in their places means nothing. Binary values, lists, records and
     values of types that are not known are only counted: nothing here reads them.
-
-    >>> Plain("whole", np.array([3, 0]), np.array([False, True])).objects()
-    [3, None]
     """
 
     kind: Kind
@@ -50,11 +47,7 @@ class Plain:
         return Plain(self.kind, self.data[start:stop], missing, self.zoned)
 
     def numbers(self) -> NDArray[np.float64]:
-        """As float64, with NaN for what is missing.
-
-        >>> Plain("truth", np.array([True, False]), np.array([False, True])).numbers().tolist()
-        [1.0, nan]
-        """
+        """As float64, with NaN for what is missing."""
         if self.kind == "nothing":
             return np.full(len(self), np.nan)
         if self.missing is None:
@@ -72,11 +65,7 @@ class Plain:
         return objects
 
     def distinct(self) -> tuple[list[object], NDArray[np.intp]]:
-        """The different values, and which of them stands where; one more than there are stands for none.
-
-        >>> Plain("whole", np.array([7, 5, 7])).distinct()[1].tolist()
-        [1, 0, 1]
-        """
+        """The different values, and which of them stands where; one more than there are stands for none."""
         if self.kind == "nothing":
             return [], np.zeros(len(self), dtype=np.intp)
         different, places = np.unique(self.data, return_inverse=True)
@@ -87,12 +76,7 @@ class Plain:
 
 @dataclass(frozen=True, eq=False)
 class Numerals:
-    """Text that is read as numbers: those that were read, NaN elsewhere, and the text of the others.
-
-    >>> numerals = Numerals.of(np.array([1.5, np.nan, 1000.0]), Text.of(["1.5", "x", "1_000"]))
-    >>> numerals.read.tolist(), numerals.rest.texts()
-    ([1.5, nan, nan], [None, 'x', '1_000'])
-    """
+    """Text that is read as numbers: those that were read, NaN elsewhere, and the text of the others."""
 
     read: NDArray[np.float64]
     rest: Text
@@ -122,11 +106,7 @@ Values = Plain | Text | Numerals
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of some columns.
-
-    >>> Batch((Plain("whole", np.arange(5)),), 5).part(3, 5).rows
-    2
-    """
+    """Some rows of some columns."""
 
     columns: tuple[Values, ...]
     rows: int
@@ -145,11 +125,7 @@ class Batch:
 
 
 def joined(parts: Sequence[Values]) -> Values:
-    """The parts of one column, one after another.
-
-    >>> joined([Text.of(["a"]), Text.of(["b"])]).texts()
-    ['a', 'b']
-    """
+    """The parts of one column, one after another."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], Text):

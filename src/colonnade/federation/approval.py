@@ -75,7 +75,6 @@ class Request:
 
     @property
     def approvals(self) -> tuple[str, ...]:
-        """Who has approved it."""
         return tuple(decision.by for decision in self.decisions if decision.approved)
 
     def to_data(self) -> dict[str, Any]:
@@ -215,7 +214,6 @@ class _Decided:
 def _counted(
     made: Iterable[Decision], request: Request, trust: Trust, people: Approvers
 ) -> tuple[Decision, ...]:
-    """The decisions about what a request shows that are signed by somebody who may decide."""
     return tuple(
         decision
         for decision in made

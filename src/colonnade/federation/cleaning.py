@@ -66,7 +66,6 @@ def _old_records(kit: Kit, before: float) -> Iterator[Path]:
 
 
 def _old_jobs(kit: Kit, before: float) -> Iterator[Path]:
-    """What FLARE keeps for good of a job: the folder it ran in, and at the server what was submitted and came of it."""
     for folder in sorted((*kit.path.iterdir(), *kit.path.glob(f"{JOBS}/*"))):
         if folder.is_dir() and _JOB_ID.fullmatch(folder.name) and folder.stat().st_mtime < before:
             outcome = kit.run_folder(folder.name) / OUTCOME

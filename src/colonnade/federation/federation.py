@@ -75,7 +75,6 @@ class Run(Generic[PlanT]):
 
     @property
     def name(self) -> str:
-        """The digest under which ledgers hold this run."""
         return str(self.result().run)
 
     @property
@@ -85,12 +84,10 @@ class Run(Generic[PlanT]):
 
     @property
     def privacy(self) -> Privacy:
-        """What this run told whom, as sentences when printed."""
         return Privacy(self.plan.guarantees, reproducible=self.reproducible)
 
     @property
     def aligned(self) -> dict[str, AlignedTable]:
-        """Each owner's rows as they went in, of those who are here: in one process all, at a site its own."""
         results = self.outcome.results
         return {owner: results[owner].aligned for owner in self.plan.group.owners if owner in results}
 

@@ -52,11 +52,9 @@ class Health:
 
     @property
     def fine(self) -> bool:
-        """Whether nothing is to be done."""
         return not self.problems
 
     def to_data(self) -> dict[str, Any]:
-        """All of it as JSON data."""
         return {"fine": self.fine, **asdict(self)}
 
 

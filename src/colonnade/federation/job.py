@@ -63,15 +63,7 @@ class _JobForm(Form):
 
 @dataclass(frozen=True)
 class Job:
-    """What the parties agreed to do.
-
-    >>> job = Job.parse('''name = "risk"
-    ... task = "classification"
-    ... parties = ["bank", "insurer"]
-    ... epsilon = 1.0''')
-    >>> job.parties, job.group().keepers
-    (('bank', 'insurer'), ('server', 'bank', 'insurer'))
-    """
+    """What the parties agreed to do."""
 
     path: Path
     name: str
@@ -100,7 +92,6 @@ class Job:
 
     @classmethod
     def load(cls, path: str | Path) -> Job:
-        """The job in a TOML file."""
         return cls.of(Document.load(path), Path(path))
 
     @classmethod
@@ -110,7 +101,6 @@ class Job:
 
     @classmethod
     def of(cls, document: Document, path: Path) -> Job:
-        """The job in a document."""
         if isinstance(how := document.data.get("alignment"), str):
             check_alignment(how, document.where(("alignment",)))
         form = document.check(_JobForm)
@@ -179,13 +169,11 @@ class Job:
 
     @property
     def asked(self) -> TrainingSpec:
-        """What the job wants of its method."""
         return TrainingSpec(
             self.task, self.epsilon, self.delta, self.accepted_delta, self.gamma, self.options, self.verify
         )
 
     def group(self) -> Group:
-        """Who takes part, and in which role."""
         return Group.of(
             self.parties,
             active=self.active,

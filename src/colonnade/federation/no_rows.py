@@ -14,22 +14,12 @@ INSTEAD = (
 
 
 def refuse_rows(given: object, takes: str) -> NoReturn:
-    """Say what `fit` takes instead.
-
-    >>> refuse_rows([[1.0]], "a Federation")
-    Traceback (most recent call last):
-    colonnade.errors.RowsInFit: fit takes a Federation, not list. Rows are never given to a model: they stay with the \
-parties. Instead of a search over parameters, `ridge_path` fits one release at many strengths at no further cost; \
-instead of cross-validation, `held_out` keeps people aside and `colonnade evaluate` judges a model, charged once.
-    """
+    """Say what `fit` takes instead."""
     raise RowsInFit(f"fit takes {takes}, not {type(given).__name__}. {INSTEAD}")
 
 
 def refuse_labels(y: object) -> None:
-    """Refuse labels beside what is fitted on: they are with the party that holds them.
-
-    >>> refuse_labels(None)
-    """
+    """Refuse labels beside what is fitted on: they are with the party that holds them."""
     if y is not None:
         raise RowsInFit(f"fit takes no labels: they stay with the party that holds them. {INSTEAD}")
 

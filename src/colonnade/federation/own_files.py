@@ -37,19 +37,6 @@ class Standing:
     """What notes in a run's folder how far it is and whose approval it waits for; given as a party's `progress`.
 
     How far it is goes to the disk once in a while. `run` is what the run is called, once that is known.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> progress = Standing(folder)
-    >>> progress("approval of clinic", 0, 1)
-    >>> waits_for(folder)
-    ['clinic']
-    >>> progress("approval of clinic", 1, 1)
-    >>> waits_for(folder)
-    []
-    >>> progress("steps", 1, 100)
-    >>> standing_of(folder)["done"]
-    1
     """
 
     def __init__(self, folder: Path, *, run: Callable[[], str] = lambda: "") -> None:
@@ -93,11 +80,7 @@ def waits_for(folder: Path) -> list[str]:
 
 
 def own_file(folder: Path, party: str, name: str) -> Path:
-    """Where a run's folder has a file that is one party's own.
-
-    >>> own_file(Path("runs/first"), "bank", "model.json")
-    PosixPath('runs/first/parties/bank.model.json')
-    """
+    """Where a run's folder has a file that is one party's own."""
     return folder / PARTIES / f"{party}.{name}"
 
 

@@ -96,10 +96,6 @@ class PartyFile:
     ids that peers are shown when people are matched: at least the true one, which it hides. `patience` is how many
     seconds to wait for another process that holds the ledger. `record_days` is for how many days the record of a run
     that failed between machines is kept, to go on with it.
-
-    >>> PartyFile.load("nowhere/bank.toml")
-    Traceback (most recent call last):
-    colonnade.errors.FileMissing: nowhere/bank.toml does not exist. The folder nowhere does not exist either.
     """
 
     path: Path
@@ -144,7 +140,6 @@ class PartyFile:
         )
 
     def table(self) -> Table:
-        """This party's rows under its schema."""
         # Not needed by whoever reads a ledger, and long to load.
         from colonnade.data.schema import Schema
         from colonnade.data.table import Table

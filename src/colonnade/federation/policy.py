@@ -98,15 +98,7 @@ class _PolicyForm(Form):
 
 @dataclass(frozen=True)
 class Policy:
-    """What a party ever accepts: methods and their options, other parties, roles, and by observer the ε of one job.
-
-    >>> policy = Policy.parse('''methods = ["moments"]
-    ... parties = ["insurer"]
-    ... delta = 1e-5
-    ... epsilon = {server = 1.0, "party:*" = 2.0}''')
-    >>> policy.limit("party:insurer"), policy.limit("reader")
-    (2.0, None)
-    """
+    """What a party ever accepts: methods and their options, other parties, roles, and by observer the ε of one job."""
 
     name: str
     methods: tuple[str, ...]
@@ -129,7 +121,6 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """The policy in a TOML file."""
         return cls._of(Document.load(path))
 
     @classmethod
@@ -295,11 +286,6 @@ class Policy:
 
     @property
     def words(self) -> str:
-        """What is accepted, in one sentence for whoever looks a kit over.
-
-        >>> Policy.parse('methods = ["slr"]\\nparties = ["shop"]\\ndelta = 1e-5\\nepsilon = {reader = 1.0}').words
-        "slr with shop; ε at most 1 for reader, δ at most 1e-05; server 'server'; the default committee; ids by auto"
-        """
         if not (self.methods and self.parties and self.epsilon):
             return "nothing is accepted: methods, parties and epsilon are to be named"
         limits = ", ".join(f"{limit:g} for {observer}" for observer, limit in self.epsilon)

@@ -42,13 +42,7 @@ class AlignmentsForm(Form):
 
 @dataclass(frozen=True)
 class Accepted:
-    """The values of one option that a policy accepts beside its default.
-
-    >>> Accepted("epochs", least=None, most=20.0).takes(12), Accepted("epochs", least=None, most=20.0).takes(50)
-    (True, False)
-    >>> str(Accepted("optimiser", among=("sgd", "adam")))
-    'optimiser: sgd, adam'
-    """
+    """The values of one option that a policy accepts beside its default."""
 
     option: str
     least: float | None = None
@@ -79,11 +73,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Alignments:
-    """How often ids of one data set may be compared, with whomever.
-
-    >>> str(Alignments(10, 30.0)), str(Alignments(1, None))
-    ('at most 10 times in 30 days', 'at most 1 time')
-    """
+    """How often ids of one data set may be compared, with whomever."""
 
     most: int
     days: float | None
@@ -107,7 +97,6 @@ class Alignments:
 
 
 def alignments_of(form: AlignmentsForm | None, document: Document) -> Alignments | None:
-    """The limit in a policy, checked."""
     if form is None:
         return None
     if form.most < 0 or (form.days is not None and form.days <= 0):
@@ -120,11 +109,7 @@ def alignments_of(form: AlignmentsForm | None, document: Document) -> Alignments
 
 @dataclass(frozen=True)
 class Approvers:
-    """How many people approve a job before it begins, and, where they have keys of their own, who may.
-
-    >>> str(Approvers(1, ())), str(Approvers(2, (("Ada", "00"), ("Ben", "01"))))
-    ('a person approves every job', 'two of Ada, Ben approve every job, each with a key')
-    """
+    """How many people approve a job before it begins, and, where they have keys of their own, who may."""
 
     number: int
     keys: tuple[tuple[str, str], ...]

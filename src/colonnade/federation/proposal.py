@@ -32,12 +32,7 @@ _REMEDY = "Let one administrator propose it (`colonnade job propose`), and anoth
 
 @dataclass(frozen=True)
 class Proposal:
-    """A job as two administrators sign it; `number` is drawn for it, so that no two proposals are alike.
-
-    >>> one = Proposal("00" * 16, "name = 'risk'", "2030-01-01T00:00:00+00:00", "2030-01-02T00:00:00+00:00", "ada@x")
-    >>> Proposal.parse(one.text) == one, one.digest == replace(one, job="name = 'other'").digest
-    (True, False)
-    """
+    """A job as two administrators sign it; `number` is drawn for it, so that no two proposals are alike."""
 
     number: str
     job: str
@@ -57,7 +52,6 @@ class Proposal:
 
     @property
     def text(self) -> str:
-        """The proposal as it travels."""
         facts: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
         signatures = {name: dict(facts[name]) for name in _PURPOSES}
         return json.dumps({"format": _FORMAT, **facts, **signatures}, indent=1, ensure_ascii=False) + "\n"
@@ -80,7 +74,6 @@ class Proposal:
 
     @classmethod
     def load(cls, path: Path) -> Proposal:
-        """The proposal in a file."""
         if not path.is_file():
             raise InputError(f"{path} does not exist. Name the file that `colonnade job propose` wrote.")
         return cls.parse(path.read_text(encoding="utf-8", errors="replace"), name=str(path))
@@ -102,7 +95,6 @@ class Proposal:
             raise NotTrusted(f"{self.proposer!r} both proposed and confirmed it, and two people are to")
 
     def over(self) -> bool:
-        """Whether its time is over."""
         return datetime.datetime.now(datetime.UTC) > datetime.datetime.fromisoformat(self.until)
 
 

@@ -42,15 +42,7 @@ class _ScoreForm(Form):
 
 @dataclass(frozen=True)
 class ScoreJob:
-    """What the parties agreed to score, and who alone sees it. `epsilon` is 0 where scores are exact.
-
-    >>> job = ScoreJob.parse('''name = "new customers"
-    ... scores = "j1"
-    ... parties = ["bank", "clinic"]
-    ... receiver = "bank"''')
-    >>> job.method, job.model
-    ('exact-scores', 'j1')
-    """
+    """What the parties agreed to score, and who alone sees it. `epsilon` is 0 where scores are exact."""
 
     path: Path
     name: str
@@ -72,7 +64,6 @@ class ScoreJob:
 
     @classmethod
     def of(cls, document: Document, path: Path) -> ScoreJob:
-        """The job in a document."""
         if isinstance(how := document.data.get("alignment"), str):
             check_alignment(how, document.where(("alignment",)))
         form = document.check(_ScoreForm)
@@ -115,11 +106,9 @@ class ScoreJob:
 
     @property
     def method(self) -> str:
-        """What a policy has to name."""
         return NOISY if self.epsilon else EXACT
 
     def group(self) -> Group:
-        """Who takes part, and in which role."""
         return Group.of(self.parties, server=self.server)
 
 
@@ -129,11 +118,7 @@ def load_job(path: str | Path) -> Job | ScoreJob:
 
 
 def parse_job(text: str, *, name: str = "job") -> Job | ScoreJob:
-    """The job in a TOML text, for a model or for scores.
-
-    >>> parse_job('name = "n"\\ntask = "pca"\\nparties = ["a", "b"]\\nepsilon = 1.0').method
-    'moments'
-    """
+    """The job in a TOML text, for a model or for scores."""
     return _of(Document.parse(text, name), Path(name))
 
 

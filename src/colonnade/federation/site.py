@@ -79,9 +79,7 @@ class EngineChannel(Channel, Protocol):
         """Let whatever waits for a peer stop waiting, for this reason."""
         ...
 
-    async def close(self) -> None:
-        """Finish what is on its way."""
-        ...
+    async def close(self) -> None: ...
 
 
 async def take_part(
@@ -148,7 +146,6 @@ async def take_part(
 
 
 async def _refused(meeting: EngineChannel, channel: LoggedChannel, error: CannotWrite) -> dict[str, Any]:
-    """Meet the others, and tell them that this member cannot take part."""
     await meeting.open(JOINING_SECONDS)
     channel.stop(reason_for_peers(error))
     raise error

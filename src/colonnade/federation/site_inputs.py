@@ -66,7 +66,6 @@ class SiteInputs:
         return remembering(self.ledger, self.dataset)
 
     def site(self, member: str) -> Site:
-        """What this member writes about itself with."""
         if self.ledger is None:
             return Site({}, {})
         return Site({member: self.ledger}, {member: self.dataset})

@@ -18,9 +18,6 @@ from colonnade.runtime.run import Program
 class Stopped:
     """Where a run stopped: its name, if the parties had agreed on one, the party that stopped it and why, if one
     did, and the last step at which each party said anything.
-
-    >>> Stopped("5f0c", "bank", None, {"bank": "columns"}).reached["bank"]
-    'columns'
     """
 
     run: str
@@ -65,11 +62,7 @@ class Journey:
 
 
 def charges_of(run: str, ledgers: Mapping[str, Ledger]) -> dict[str, Entry]:
-    """The entries by which these ledgers were charged for a run; a ledger that was not is not named.
-
-    >>> charges_of("5f0c", {"bank": Ledger.in_memory("bank")})
-    {}
-    """
+    """The entries by which these ledgers were charged for a run; a ledger that was not is not named."""
     return {
         party: entry
         for party, ledger in ledgers.items()

@@ -59,7 +59,6 @@ class Trained:
 
 
 def request_of(job: Job) -> Request[Any]:
-    """What a job asks the parties for."""
     return protocol_of(job).request(job.asked, job.alignment)
 
 
@@ -69,15 +68,7 @@ def protocol_of(job: Job) -> Method:
 
 
 def check_people(plan: Plan, noise: Noise | None) -> None:
-    """Refuse a plan for so few people that its noise hides all of them: nothing can be learnt, and it would be charged.
-
-    >>> from types import SimpleNamespace
-    >>> check_people(SimpleNamespace(rows=3), Noise(4.8, "a sum", people=20))
-    Traceback (most recent call last):
-    colonnade.errors.TooFewPeople: noise of standard deviation 4.8 on a sum hides whatever 3 people are like, so \
-nothing can be learnt, and nothing was charged. At least 20 people would do, better many times as many; or raise \
-epsilon, at which the noise is smaller.
-    """
+    """Refuse a plan for so few people that its noise hides all of them, before it is charged."""
     if noise is None or plan.rows >= noise.people:
         return
     who = "one person is" if plan.rows == 1 else f"{plan.rows} people are"
@@ -179,7 +170,6 @@ def train_on(
 
 
 def _shape_of(model: TrainedModel) -> dict[str, Any]:
-    """What everybody may know of a model in parts: the weights are in each party's own file."""
     if isinstance(model, NetworkModel):
         return {key: value for key, value in _network_facts(model).items() if key != "curve"}
     none: dict[str, Any] = {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
@@ -242,19 +232,13 @@ class Wanted(Protocol):
     """What a job says about its model."""
 
     @property
-    def task(self) -> str:
-        """What is to be learnt."""
-        ...
+    def task(self) -> str: ...
 
     @property
-    def components(self) -> int | None:
-        """Of a PCA, how many directions."""
-        ...
+    def components(self) -> int | None: ...
 
     @property
-    def options(self) -> Any:
-        """What was chosen of the method."""
-        ...
+    def options(self) -> Any: ...
 
 
 def model_for(job: Wanted, result: TrainingResult) -> Any:

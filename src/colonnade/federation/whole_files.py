@@ -17,15 +17,7 @@ OWN, SHARED, FOLDER = 0o600, 0o644, 0o700
 
 @contextmanager
 def whole_file(path: Path, *, own: bool = False) -> Iterator[BinaryIO]:
-    """A file to write into, which takes its name, on the disk, once the block has ended without an error.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "bank.model.json"
-    >>> with whole_file(path, own=True) as file:
-    ...     _ = file.write(b"{}")
-    >>> oct(path.stat().st_mode & 0o777)
-    '0o600'
-    """
+    """A file to write into, which takes its name, on the disk, once the block has ended without an error."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         # What a killed process of this number left would keep its own rights.
@@ -44,37 +36,16 @@ def whole_file(path: Path, *, own: bool = False) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, contents: str | bytes, *, own: bool = False) -> None:
-    """Write a file in one step; a text as UTF-8.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "facts.json"
-    >>> write_whole(path, "{}")
-    >>> path.read_text()
-    '{}'
-    """
+    """Write a file in one step; a text as UTF-8."""
     with whole_file(path, own=own) as file:
         file.write(contents.encode() if isinstance(contents, str) else contents)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that its owner alone may look into, and those above it; one that is there stays as it is.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "parties"
-    >>> make_folder(path)
-    >>> oct(path.stat().st_mode & 0o777)
-    '0o700'
-    """
+    """Make a folder that its owner alone may look into, and those above it; one that is there stays as it is."""
     path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
 
 
 def open_own(path: Path) -> TextIO:
-    """A file of a party's own that grows line by line, open for further ones.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "log.jsonl"
-    >>> open_own(path).close()
-    >>> oct(path.stat().st_mode & 0o777)
-    '0o600'
-    """
+    """A file of a party's own that grows line by line, open for further ones."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, OWN), "a", encoding="utf-8")

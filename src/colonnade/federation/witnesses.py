@@ -14,14 +14,10 @@ class LedgerOwner(Protocol):
     """What a party's file says of its ledger."""
 
     @property
-    def party(self) -> str:
-        """Whose it is."""
-        ...
+    def party(self) -> str: ...
 
     @property
-    def path(self) -> Path:
-        """The party's file."""
-        ...
+    def path(self) -> Path: ...
 
     @property
     def ledger(self) -> Path:

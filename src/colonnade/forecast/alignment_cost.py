@@ -69,7 +69,6 @@ class Matching:
 
     @cached_property
     def _asked(self) -> Cost:
-        """Equal lists of owners that would have matched them through the server."""
         few = dict.fromkeys(self.held, _FEW)
         return self._beside(self._aligned("auto", _FEW, few, in_shares=True, turned=False), 0.0)
 

@@ -42,27 +42,17 @@ class Cost:
 
     @property
     def bytes_sent(self) -> int:
-        """Everything that goes over the wire."""
         return round(sum(self.sent.values()))
 
     @property
     def rounds(self) -> int:
-        """The rounds of the member that waits most often.
-
-        >>> Cost(waited={("bank", "hello"): 1.0, ("shop", "hello"): 1.0, ("shop", "rows"): 2.0}).rounds
-        3
-        """
         by_member: dict[str, float] = {}
         for (member, _), count in self.waited.items():
             by_member[member] = by_member.get(member, 0.0) + count
         return round(max(by_member.values(), default=0.0))
 
     def without(self, steps: Collection[str]) -> Cost:
-        """The same without the bytes and rounds of some kinds of steps.
-
-        >>> Cost({("a", "b", "blinded"): 64.0, ("a", "b", "noise"): 9.0}).without({"blinded"}).bytes_sent
-        9
-        """
+        """The same without the bytes and rounds of some kinds of steps."""
         return replace(
             self,
             sent={key: size for key, size in self.sent.items() if key[-1] not in steps},
@@ -71,11 +61,7 @@ class Cost:
 
     @property
     def through(self) -> dict[str, int]:
-        """Bytes through the connection of each member, both ways.
-
-        >>> Cost({("a", "b", "x"): 10.0, ("b", "a", "y"): 4.0}).through
-        {'a': 14, 'b': 14}
-        """
+        """Bytes through the connection of each member, both ways."""
         sizes: dict[str, float] = {}
         for (sender, to, _), size in self.sent.items():
             for member in (sender, to):
@@ -97,12 +83,7 @@ class Cost:
 
 
 def weighted(terms: Iterable[tuple[float, Cost]]) -> Cost:
-    """Σ weight · cost, but for memory, which is a peak: the most that was seen.
-
-    >>> short, longer = Cost({("a", "b", "x"): 10.0}, seconds=1.0), Cost({("a", "b", "x"): 14.0}, seconds=1.5)
-    >>> weighted([(-8.0, short), (9.0, longer)]).bytes_sent
-    46
-    """
+    """Σ weight · cost, but for memory, which is a peak: the most that was seen."""
     listed = list(terms)
     sent = _added((weight, cost.sent) for weight, cost in listed)
     waited = _added((weight, cost.waited) for weight, cost in listed)
@@ -122,7 +103,6 @@ def _added(terms: Iterable[tuple[float, Mapping[K, float]]]) -> dict[K, float]:
 
 
 def cost_data(cost: Cost) -> dict[str, Any]:
-    """The cost as plain values."""
     return {
         "bytes": cost.bytes_sent,
         "rounds": cost.rounds,

@@ -84,11 +84,7 @@ def people_of(federation: Federation) -> int:
 
 
 def trained_on(rows: int, held_out: float | None) -> int:
-    """How many of the people in common a job trains on, if it holds a share of them out.
-
-    >>> trained_on(500, None), trained_on(500, 0.2)
-    (500, 400)
-    """
+    """How many of the people in common a job trains on, if it holds a share of them out."""
     return rows if held_out is None else max(1, round(rows * (1 - held_out)))
 
 
@@ -163,7 +159,6 @@ class _Left:
         self._began = time.perf_counter()
 
     def ended(self) -> None:
-        """One trial is over."""
         self._over += 1
         each = (time.perf_counter() - self._began) / self._over
         self._told((self._trials - self._over) * each)

@@ -23,10 +23,6 @@ class Law:
 
     σ is the noise by person and d the number of columns once encoded. `factor` is how far four settings in five of the
     study were from it at most, half a point added to both.
-
-    >>> law = Law(constant=0.01, noise_power=0.5, column_power=1.0, factor=2.0)
-    >>> law.lost(noise=0.01, columns=20), round(law.people_for(0.02, noise=100.0, columns=20))
-    (0.02, 71111)
     """
 
     constant: float

@@ -31,9 +31,6 @@ class Expected:
     Trials of two methods with one number have the same people and draws. `rows` is how many were learnt from; fewer
     than the plan's make it an upper figure. `twin` says that the protocol's ideal twin was run in its place, with the
     same noise.
-
-    >>> Expected((0.2, None, 0.3), 100).error, Expected((0.2,), 100).spread
-    (0.25, None)
     """
 
     errors: tuple[float | None, ...]
@@ -42,12 +39,10 @@ class Expected:
 
     @property
     def known(self) -> tuple[float, ...]:
-        """The errors of the trials from which something was learnt."""
         return tuple(error for error in self.errors if error is not None)
 
     @property
     def error(self) -> float:
-        """Their mean."""
         return statistics.fmean(self.known)
 
     @property
@@ -80,7 +75,6 @@ class Forecast:
     trial: Callable[[int], float | None] | None = field(default=None, compare=False)
 
     def to_data(self) -> dict[str, Any]:
-        """The forecast as plain values."""
         noise, expected = self.noise, self.expected
         return {
             **cost_data(self.cost),

@@ -33,12 +33,7 @@ SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Machine:
-    """How many a second: products in a prime field, draws of noise, products modulo 4096 bits, products of floats.
-
-    >>> Machine(cores=2, products=2e8, draws=1e7, powers=1e5, floats=4e9).stretch("draws", to=Machine(
-    ...     cores=2, products=2e8, draws=2e7, powers=1e5, floats=4e9))
-    0.5
-    """
+    """How many a second: products in a prime field, draws of noise, products modulo 4096 bits, products of floats."""
 
     cores: int
     products: float
@@ -92,7 +87,6 @@ class Machine:
         return cls(int(facts["cores"]), *(float(facts[name]) for name in names[1:]))
 
     def to_data(self) -> dict[str, Any]:
-        """The machine as plain values."""
         return asdict(self)
 
     def stretch(self, kernel: Kernel, *, to: Machine) -> float:
@@ -102,11 +96,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class NetworkLink:
-    """The connection of each party: bits a second, both ways together, and seconds from one party to another.
-
-    >>> NetworkLink(bandwidth=8e6, latency=0.01).seconds(Cost({("a", "b", "x"): 1e6}, {("b", "x"): 5.0}))
-    1.05
-    """
+    """The connection of each party: bits a second, both ways together, and seconds from one party to another."""
 
     bandwidth: float = math.inf
     latency: float = 0.0
@@ -117,7 +107,6 @@ class NetworkLink:
 
 
 def _rate(work: Callable[[], object], amount: float) -> float:
-    """How much of the work is done a second, the best of some tries."""
     work()
     best, spent = math.inf, 0.0
     while spent < SECONDS:

@@ -24,10 +24,6 @@ class Difference:
 
     Guarantee: where differences of trials are normal, the true one lies within `margin` of `mean` with chance 95 %. A
     single pair has no error of its own, and may be off by anything.
-
-    >>> one, other = Expected((0.30, 0.34, 0.32), 100), Expected((0.20, 0.25, 0.21), 100)
-    >>> difference(one, other).worse, difference(other, one).worse, difference(one, one).worse
-    (True, False, False)
     """
 
     mean: float
@@ -36,7 +32,6 @@ class Difference:
 
     @property
     def worse(self) -> bool:
-        """Whether the first method's error is larger, in enough trials and by more than the error of saying so."""
         return self.pairs >= FEWEST_PAIRS and self.mean > self.margin
 
 
@@ -58,9 +53,6 @@ def best_of(expected: Sequence[Expected]) -> int:
     """The place of the least mean; but whoever is told apart from it in pairs, and better, takes its place.
 
     Means of methods with different numbers of trials are of different people.
-
-    >>> best_of([Expected((0.3, 0.1), 100), Expected((0.25,), 100)])
-    0
     """
     best = min(range(len(expected)), key=lambda place: expected[place].error)
     for _ in expected:

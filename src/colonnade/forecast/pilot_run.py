@@ -44,11 +44,9 @@ class Settled(Request[Any]):
     alignment: Alignment = field(default="equal", kw_only=True)
 
     def to_data(self) -> dict[str, Any]:
-        """The request that it stands for."""
         return self.request.to_data()
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
-        """The plan that was settled on."""
         return self.settled
 
     plan = planned  # nothing to remember
@@ -72,7 +70,6 @@ class PilotFederation(Federation):
         self.settled = plan
 
     def run(self, session: Program, request: Request[Any], **how: Any) -> Run[Any]:
-        """Run the session by the settled plan."""
         return super().run(session, Settled(request, self.settled), **how)
 
     def _run(self, program: Program, *agreed: Any, **how: Any) -> Outcome:
@@ -99,11 +96,7 @@ class PilotOutcome:
 
 
 class TrialError(float):
-    """The error of a trial, and beside it the area under the ROC curve where classes are told apart.
-
-    >>> TrialError(0.25, 0.8) + 0.5, TrialError(0.25, 0.8).auc
-    (0.75, 0.8)
-    """
+    """The error of a trial, and beside it the area under the ROC curve where classes are told apart."""
 
     auc: float | None
 
@@ -185,7 +178,6 @@ class PilotRuns:
 
     @property
     def most(self) -> int:
-        """How many people can be invented here."""
         cells = sum(schema.encoder("circle").width + len(schema.columns) for schema in self.schemas.values())
         return max(1, 4 * MOST_CELLS // max(1, cells))
 
@@ -221,12 +213,10 @@ class PilotRuns:
         return PilotOutcome(cost, whole=True, trained=tuple(result for _, result in runs))
 
     def _timed(self, method: Method, asked: TrainingSpec, pilot: Pilot, once: Cost) -> Cost:
-        """The weights magnify what disturbs a short run; the quickest of some is disturbed least."""
         more = [self.perform(method, asked, pilot.plan)[0] for _ in range(self.tries - 1)]
         return replace(once, seconds=min(each.seconds for each in (once, *more)))
 
     def _memory(self, method: Method, asked: TrainingSpec, listed: Sequence[Pilot], rows: int) -> float:
-        """The most memory: a straight line in rows, through the shortest pilots with the fewest and the most."""
         if not self.weighed:
             return 0.0
 

@@ -45,15 +45,10 @@ class Axis:
 
     @property
     def short(self) -> bool:
-        """Whether there is nothing to leave out."""
         return self.full <= self.high
 
     def weights(self) -> dict[int, float]:
-        """How often the low and the high number count: w_low + w_high = 1.
-
-        >>> Axis(full=10, low=1, high=3).weights()
-        {1: -3.5, 3: 4.5}
-        """
+        """How often the low and the high number count: w_low + w_high = 1."""
         if self.short:
             return {self.full: 1.0}
         low, high, full = self.place(self.low), self.place(self.high), self.place(self.full)
@@ -73,13 +68,7 @@ def product(axes: Sequence[Axis], at: Callable[..., P]) -> tuple[Pilot, ...]:
 
 
 def summed(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> Cost:
-    """What the whole costs by the costs of its pilots, in no more seconds than it can take at most.
-
-    >>> pilots = product([Axis(200, 2, 6)], int)
-    >>> quiet, busy = ([Cost(seconds=3.0), Cost(seconds=seconds)] for seconds in (7.0, 31.0))
-    >>> round(summed(pilots, quiet).seconds), round(summed(pilots, busy).seconds)
-    (201, 300)
-    """
+    """What the whole costs by the costs of its pilots, in no more seconds than it can take at most."""
     cost = weighted([(pilot.weight, part) for pilot, part in zip(pilots, costs, strict=True)])
     return replace(cost, seconds=min(cost.seconds, longest(pilots, costs)))
 

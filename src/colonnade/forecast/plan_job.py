@@ -208,7 +208,6 @@ def columns_without_levels(plan: MomentsPlan) -> list[str]:
 
 
 def _named(columns: list[str]) -> str:
-    """Some columns by name, with the verb that follows them."""
     first, more = ", ".join(columns[:3]), len(columns) - 3
     if more > 0:
         return f"{first} and {more} more are"
@@ -216,7 +215,6 @@ def _named(columns: list[str]) -> str:
 
 
 def _ledgers(files: Mapping[str, PartyFile]) -> dict[str, Ledger]:
-    """The ledgers that lie here and can be read, of which each holds receipts of the others."""
     ledgers = {}
     for party, file in files.items():
         with suppress(LedgerError):
@@ -241,7 +239,6 @@ def _ledger(file: PartyFile) -> Ledger:
 
 
 def _state_of(file: PartyFile) -> LedgerState:
-    """What the party's ledger holds, under the budgets of its file."""
     state = ledger_state(_ledger(file))
     # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
     kept = {account: budget for account, budget in state.budgets.items() if account.dataset != file.dataset}

@@ -123,7 +123,6 @@ def looked_at(job: Job, named: Collection[str] | None) -> int:
 
 
 def _able(job: Job, named: Collection[str] | None) -> list[Method]:
-    """The methods that can do the job's task as a protocol, or those of them that are named; the job's own first."""
     able = [
         method
         for method in methods_for(job.task)
@@ -195,7 +194,6 @@ def _reason(best: Candidate, kept: Candidate | None, entries: tuple[Candidate, .
 
 
 def _left_out(best: Candidate, entries: tuple[Candidate, ...], known: list[Candidate]) -> list[str]:
-    """What else there is to say of the others, and of a model in parts."""
     open_to = [item for item in entries if item.forecast is not None and item.admitted is not False]
     unknown = [item for item in open_to if item.forecast is not None and item.forecast.expected is None]
     in_parts = [item for item in open_to if item not in known and item not in unknown]

@@ -42,12 +42,6 @@ class Invented:
     """So many people with every party's columns, `tested` of them kept apart to test models on.
 
     What columns say of each other and of the label is the seed's; `draw` is who is drawn from that.
-
-    >>> from colonnade.data.schema import Schema
-    >>> schema = Schema.parse('id = "n"\\ncolumns.age = {kind = "numeric", low = 0, high = 90}').public("bank")
-    >>> people = Invented({"bank": schema}, 100, tested=10)
-    >>> people.tables(50)["bank"].rows, people.held_out["bank"].rows
-    (50, 10)
     """
 
     schemas: Mapping[str, PublicSchema]
@@ -63,7 +57,6 @@ class Invented:
 
     @cached_property
     def held_out(self) -> dict[str, Table]:
-        """Those to test on."""
         return {party: self._table(party, self.people, self.people + self.tested) for party in self.schemas}
 
     def table(self, party: str, ids: Sequence[str]) -> Table:

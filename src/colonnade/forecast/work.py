@@ -16,12 +16,6 @@ class Work:
 
     The rest of the part at hand is what its rehearsals say; parts to come take what those before took on average, and
     the first is taken for as long as it says that it will be.
-
-    >>> heard = []
-    >>> work = Work(lambda step, done, total: heard.append((done, total)), parts=2)
-    >>> work.told(1.0); work.done(); work.done(); work.end()
-    >>> heard[0][0] <= heard[1][0] <= heard[-1][0], heard[-1]
-    (True, (100, 100))
     """
 
     def __init__(self, advance: Advance, parts: int) -> None:
@@ -36,13 +30,11 @@ class Work:
         self._show(left)
 
     def done(self) -> None:
-        """One part is over."""
         self._over += 1
         self._finished = time.perf_counter() - self._began
         self._show(0.0)
 
     def end(self) -> None:
-        """Everything is over."""
         self._advance(STEP, 100, 100)
 
     def _show(self, left: float) -> None:

@@ -53,7 +53,6 @@ def _parsed(text: str) -> Job | ScoreJob | ColonnadeError:
 
 
 def _no_job(kit: Kit, job_id: str, member: str, error: ColonnadeError) -> str:
-    """Note in a member's folder that a job cannot be read, and return what the others may know of it."""
     folder = kit.run_folder(job_id)
     make_folder(folder)
     facts = {"member": member, "job": "", "id": job_id, "state": "failed", "step": "reading the job"}
@@ -158,7 +157,6 @@ class Member(Executor):  # type: ignore[misc]
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
     ) -> Shareable:
-        """Take part, whatever the task is called."""
         if isinstance(self._job, ColonnadeError):
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         outcome = asyncio.run(

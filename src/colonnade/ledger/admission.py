@@ -18,11 +18,7 @@ from colonnade.privacy.observers import Coalition, named_observer
 
 @dataclass(frozen=True)
 class Verified:
-    """What `Ledger.verify` found in order: so many entries up to this head, and so many receipts.
-
-    >>> Verified(party="bank", entries=3, head="0" * 64, receipts=0).entries
-    3
-    """
+    """What `Ledger.verify` found in order: so many entries up to this head, and so many receipts."""
 
     party: str
     entries: int
@@ -36,13 +32,6 @@ def admit(state: LedgerState, release: Release, dataset: str) -> None:
     Those are the accounts that it names, and the known accounts of the data set that one of its lines bounds, or that
     none does: these count ε = ∞. Raises `BudgetExceeded` for the first that would not stay within, or that the release
     names and that has no budget.
-
-    >>> from colonnade.ledger.release import LedgerLine
-    >>> from colonnade.privacy.events import Gaussian
-    >>> line = LedgerLine("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
-    >>> admit(LedgerState("bank.ledger"), Release("r", "run", "plan", "a count", "server", (line,), False), "adult")
-    Traceback (most recent call last):
-    colonnade.errors.BudgetExceeded: ...
     """
     named = accounts(release, dataset)
     for account in dict.fromkeys((*named, *(other for other in state.known() if other.dataset == dataset))):
@@ -62,10 +51,6 @@ def charged_before(state: LedgerState, release: Release, text: str, *, fresh: bo
 
     `text` is what would be written. Raises `LedgerError` if the id was charged for something else, where the
     second release would leave uncounted, and with `fresh` if it was charged at all.
-
-    >>> release = Release("r", "run", "plan", "a count", "server", (), False)
-    >>> charged_before(LedgerState("bank.ledger"), release, "", fresh=True) is None
-    True
     """
     if release.id not in state.charged:
         return None
@@ -84,13 +69,7 @@ def charged_before(state: LedgerState, release: Release, text: str, *, fresh: bo
 
 
 def check_witness(receipt: Receipt, heads: Sequence[str], *, where: str) -> None:
-    """Return if a history is the one a receipt was given for; `heads[n]` is the hash of entry n.
-
-    >>> check_witness(Receipt("bank", 1, "a" * 64), ["0" * 64, "a" * 64], where="bank.ledger")
-    >>> check_witness(Receipt("bank", 2, "b" * 64), ["0" * 64, "a" * 64], where="bank.ledger")
-    Traceback (most recent call last):
-    colonnade.errors.LedgerAltered: ...
-    """
+    """Return if a history is the one a receipt was given for; `heads[n]` is the hash of entry n."""
     last = len(heads) - 1
     if receipt.entry > last:
         raise LedgerAltered(
@@ -112,9 +91,6 @@ def check_witnesses(
 
     Receipts of another ledger of the party, before this one or beside it, say nothing about this history, but one of
     them must be of it, or it says that it was begun anew.
-
-    >>> check_witnesses(Opening("bank", "", anew=True), [Receipt("bank", 9, "b" * 64, "c" * 64)], [], where="")
-    0
     """
     for receipt in receipts:
         if receipt.party != opening.party:

@@ -34,9 +34,6 @@ class Bound:
     """What a release is to an account: these events, or, with a reason, nothing that could be stated.
 
     `reads` says that the account's observer took no part and has what is published.
-
-    >>> Bound((), "no line bounds it").unbounded, Bound(()).unbounded
-    (True, False)
     """
 
     events: tuple[Event, ...]
@@ -50,16 +47,7 @@ class Bound:
 
 
 def bound(release: Release, account: Account, delta: float) -> Bound:
-    """What the release is to the account; where several lines would do, the one with the least ε at δ.
-
-    >>> from colonnade.privacy.events import Gaussian
-    >>> line = LedgerLine("party:bank", "others-part", Gaussian(sensitivity=1, sigma=8))
-    >>> release = Release("r", "run", "plan", "a count", "server", (line,), False)
-    >>> bound(release, Account("adult", "own-part:shop", "party:bank"), 1e-5).events
-    (Gaussian(sensitivity=1, sigma=8),)
-    >>> bound(release, Account("adult", "record", "party:bank"), 1e-5).unbounded
-    True
-    """
+    """What the release is to the account; where several lines would do, the one with the least ε at δ."""
     named = tuple(
         line.event for line in release.lines if (line.unit, line.observer) == (account.unit, account.observer)
     )
@@ -120,7 +108,6 @@ class _View:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing of the release reached this observer."""
         return self.members == frozenset() and not self.release.is_read
 
     @property
@@ -135,7 +122,6 @@ class _View:
 
     @property
     def shares(self) -> int:
-        """How many of the shares it holds."""
         return len(self.looking & set(self.release.share_holders))
 
     def within(self, other: Observer) -> bool:
@@ -202,7 +188,6 @@ class _Parts:
 
 
 def _contains(line: LedgerLine, unit: Unit, asked: _Parts | None, release: Release) -> bool:
-    """Whether tables that are neighbours under the account's unit are neighbours under the line's."""
     theirs = parse_unit(line.unit)
     if asked is None:
         # No line about one record bounds whole columns, and a zeroed row need not be a row that a record can have.
@@ -224,12 +209,10 @@ def _doubled(events: tuple[Event, ...]) -> tuple[Event, ...] | None:
 
 
 def _is_absent(release: Release, party: str) -> bool:
-    """Whether a party is known to have brought nothing to this release."""
     return release.owners is not None and party not in release.owners
 
 
 def _by_account(release: Release) -> Iterator[tuple[LedgerLine, ...]]:
-    """The lines of a release, those that name one account together: all of them happened to it."""
     grouped: dict[tuple[str, str], list[LedgerLine]] = {}
     for line in release.lines:
         grouped.setdefault((line.observer, line.unit), []).append(line)

@@ -18,11 +18,7 @@ MOST_EPSILON = 1e300
 
 @dataclass(frozen=True, order=True)
 class Account:
-    """What is kept apart from everything else in a ledger: one data set, one unit, one observer.
-
-    >>> str(Account("adult", "record", "server"))
-    "data set 'adult', unit 'record', observer 'server'"
-    """
+    """What is kept apart from everything else in a ledger: one data set, one unit, one observer."""
 
     dataset: str
     unit: str
@@ -37,10 +33,6 @@ class Budget:
     """At most ε at this δ, for one account, or with "*" for each account that no closer budget names.
 
     "*" is a pattern, not a pot: every unit and observer that it matches has its own total.
-
-    >>> Budget(Account("adult", "record", "*"), epsilon=1.0, delta=1e-5).matches(
-    ...     Account("adult", "record", "server"))
-    True
     """
 
     account: Account
@@ -66,7 +58,6 @@ class Budget:
             )
 
     def matches(self, account: Account) -> bool:
-        """Whether this budget may govern the account."""
         return (
             self.account.dataset == account.dataset
             and self.account.unit in (ANY, account.unit)
@@ -75,7 +66,6 @@ class Budget:
 
     @property
     def closeness(self) -> int:
-        """How many of unit and observer are named."""
         return (self.account.unit != ANY) + (self.account.observer != ANY)
 
 
@@ -84,14 +74,6 @@ def governing(budgets: Iterable[Budget], account: Account) -> tuple[Budget, ...]
 
     Two can be equally close, (unit, "*") and ("*", observer). Neither is an exception to the other, so
     both hold.
-
-    >>> wide = Budget(Account("adult", "*", "*"), epsilon=3.0, delta=1e-5)
-    >>> unit = Budget(Account("adult", "record", "*"), epsilon=2.0, delta=1e-5)
-    >>> observer = Budget(Account("adult", "*", "server"), epsilon=1.0, delta=1e-5)
-    >>> [b.epsilon for b in governing((wide, unit, observer), Account("adult", "record", "server"))]
-    [2.0, 1.0]
-    >>> [b.epsilon for b in governing((wide, unit, observer), Account("adult", "record", "reader"))]
-    [2.0]
     """
     matching = [budget for budget in budgets if budget.matches(account)]
     closest = max((budget.closeness for budget in matching), default=0)
@@ -99,11 +81,7 @@ def governing(budgets: Iterable[Budget], account: Account) -> tuple[Budget, ...]
 
 
 def named_account(dataset: str, unit: str, observer: str) -> Account:
-    """The account that a person names, in the one spelling the ledger uses.
-
-    >>> named_account("adult", "record", "coalition:insurer+bank")
-    Account(dataset='adult', unit='record', observer='coalition:bank+insurer')
-    """
+    """The account that a person names, in the one spelling the ledger uses."""
     if not isinstance(dataset, str) or not dataset or dataset == ANY:
         raise InputError(f"an account is for one data set; found {dataset!r}. Give the data set's name.")
     try:
@@ -113,11 +91,7 @@ def named_account(dataset: str, unit: str, observer: str) -> Account:
 
 
 def named_pattern(dataset: str, unit: str, observer: str) -> Account:
-    """Like `named_account`, for a budget: unit and observer may also be "*".
-
-    >>> named_pattern("adult", "record", "*")
-    Account(dataset='adult', unit='record', observer='*')
-    """
+    """Like `named_account`, for a budget: unit and observer may also be "*"."""
     any_unit, any_observer = unit == ANY, observer == ANY
     account = named_account(dataset, "record" if any_unit else unit, "server" if any_observer else observer)
     return replace(

@@ -22,13 +22,7 @@ NOTHING = bytes(TAG_BYTES)
 
 @dataclass(frozen=True)
 class Claim:
-    """In a run, `holder` knows the entry with this number, 0 for none; the tag shows that it knows the head there.
-
-    >>> told = Receipt("bank", entry=3, head="0" * 64, origin="a" * 64)
-    >>> claim = Claim.of(told, holder="shop", run="5f0c")
-    >>> claim.is_proved_by(claim.answer(told, where="bank.ledger"), told)
-    True
-    """
+    """In a run, `holder` knows the entry with this number, 0 for none; the tag shows that it knows the head there."""
 
     holder: str
     run: str
@@ -68,12 +62,6 @@ def check_told(receipt: Receipt, kept: Sequence[Receipt], *, after: int | None, 
     """Return if a peer's receipt may follow those that are kept of the same ledger; else `LedgerAltered`.
 
     `after` is the entry that the peer proved before it wrote this one; None: the highest that is kept.
-
-    >>> told = Receipt("bank", entry=3, head="0" * 64, origin="a" * 64)
-    >>> check_told(told, [Receipt("bank", entry=2, head="1" * 64, origin="a" * 64)], after=None, where="shop.ledger")
-    >>> check_told(told, [Receipt("bank", entry=4, head="1" * 64, origin="a" * 64)], after=None, where="shop.ledger")
-    Traceback (most recent call last):
-    colonnade.errors.LedgerAltered: ...
     """
     same = [earlier for earlier in kept if receipt.origin and receipt.same_ledger(earlier)]
     remedy = (

@@ -13,10 +13,6 @@ class Comparison:
 
     `through` is the server that pseudonyms of the ids are shown to where lists differ; empty if none is. How many ids
     there were is not in it: an export of a ledger tells nobody the size of a table.
-
-    >>> comparison = Comparison("customers", ("insurer",), run="5f0c", time="2030-01-01T00:00:00+00:00")
-    >>> Comparison.from_data(comparison.to_data(), time=comparison.time) == comparison
-    True
     """
 
     dataset: str

@@ -12,12 +12,7 @@ from colonnade.privacy.guarantee import account as account_for
 
 
 def epsilon_of(events: Iterable[Event] | Iterable[tuple[Event, int]], delta: float) -> float:
-    """ε at δ of these events together, each once or, in pairs, so many times; ∞ where none is proved.
-
-    >>> from colonnade.privacy.events import Laplace
-    >>> epsilon_of((Laplace(1, 2),), 0.0), epsilon_of((), 1e-5)
-    (0.5, 0.0)
-    """
+    """ε at δ of these events together, each once or, in pairs, so many times; ∞ where none is proved."""
     counts: dict[Event, int] = {}
     for item in events:
         event, times = item if isinstance(item, tuple) else (item, 1)

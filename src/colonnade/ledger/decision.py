@@ -19,11 +19,6 @@ class Decision:
     `costs` are the ε of the job alone, by observer and unit, as they were shown, rounded up. `signature` says who
     vouches for it, by a scheme, a key and a value; whoever reads the entry checks it against `statement`. Where the
     scheme is "proposal" or "confirmation" an administrator submitted the job, and signed `request`.
-
-    >>> costs = (("server", "record", 0.5),)
-    >>> decision = Decision("j1", "0" * 64, "moments of 'adult'", costs, by="Ada", approved=True, party="bank")
-    >>> Decision.from_data(decision.to_data()) == decision
-    True
     """
 
     job: str
@@ -47,11 +42,7 @@ class Decision:
 
     @property
     def statement(self) -> bytes:
-        """What is signed: everything but the signature and the time, which is the entry's.
-
-        >>> Decision("j1", "0" * 64, "a count", (), by="Ada", approved=False, party="bank").statement[:17]
-        b'{"approved":false'
-        """
+        """What is signed: everything but the signature and the time, which is the entry's."""
         return canonical(self._said()).encode()
 
     def _said(self) -> dict[str, Any]:

@@ -34,18 +34,14 @@ class EntryStore(Protocol):
     """A table of entries that transactions read and extend."""
 
     @property
-    def where(self) -> str:
-        """How messages name this journal."""
-        ...
+    def where(self) -> str: ...
 
     @property
     def path(self) -> Path | None:
         """The file it is in, if it is in one."""
         ...
 
-    def reading(self) -> AbstractContextManager[Page]:
-        """One consistent view of the table."""
-        ...
+    def reading(self) -> AbstractContextManager[Page]: ...
 
     def writing(self) -> AbstractContextManager[Page]:
         """The table to oneself; what is appended is durable when the block has ended without an error."""
@@ -57,15 +53,6 @@ class FileEntryStore:
 
     `patience` is how many seconds an operation waits for other processes before it raises
     `LedgerLocked`.
-
-    >>> import tempfile
-    >>> from colonnade.ledger.chain import GENESIS, write
-    >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
-    >>> first = write(1, GENESIS, kind="opened", time="2030-01-01", body={})
-    >>> journal = FileEntryStore.create(path, first, patience=5.0)
-    >>> with journal.reading() as page:
-    ...     [row.seq for row in page.rows(1)]
-    [1]
     """
 
     def __init__(self, path: Path, *, patience: float) -> None:
@@ -201,14 +188,7 @@ class FileEntryStore:
 
 
 class MemoryEntryStore:
-    """The same table in memory, for simulation and tests: it ends with the process.
-
-    >>> from colonnade.ledger.chain import GENESIS, write
-    >>> journal = MemoryEntryStore(write(1, GENESIS, kind="opened", time="2030-01-01", body={}), name="bank")
-    >>> with journal.reading() as page:
-    ...     [row.seq for row in page.rows(1)]
-    [1]
-    """
+    """The same table in memory, for simulation and tests: it ends with the process."""
 
     def __init__(self, first: Entry, *, name: str) -> None:
         self.where = f"the in-memory ledger of {name}"
@@ -259,7 +239,6 @@ def _transaction(connection: sqlite3.Connection, begin: str | None) -> Iterator[
 
 @contextmanager
 def _translated(where: str) -> Iterator[None]:
-    """SQLite's errors as ours, with the file's name and what to do."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -289,7 +268,6 @@ def _translated(where: str) -> Iterator[None]:
 
 @contextmanager
 def _removed(making: Path) -> Iterator[None]:
-    """Whatever happens in the block, the file in the making and SQLite's own beside it are gone afterwards."""
     drafts = (making, making.with_name(f"{making.name}-journal"))
     for draft in drafts:
         # What a killed process of this number left.

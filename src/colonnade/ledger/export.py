@@ -40,7 +40,6 @@ class Exported:
 
     @property
     def head(self) -> str:
-        """The hash that commits to all of it."""
         return self.entries[-1].hash
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
@@ -50,12 +49,7 @@ class Exported:
 
 
 def export(ledger: Ledger, key: SigningKey | None = None) -> str:
-    """The text of an export, signed with `key` if one is given.
-
-    >>> exported = read_export(export(Ledger.in_memory("bank")), where="bank.json")
-    >>> exported.party, [entry.kind for entry in exported.entries], exported.signer
-    ('bank', ['opened'], None)
-    """
+    """The text of an export, signed with `key` if one is given."""
     entries = ledger.entries()
     data: dict[str, Any] = {
         "format": FORMAT,

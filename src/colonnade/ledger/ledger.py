@@ -73,47 +73,26 @@ class Ledger:
 
         `patience` is how many seconds an operation waits for other processes. `reason` says in the first entry why it
         is begun although there was one before: without it peers refuse a ledger that they hold no receipts of.
-
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
-        >>> Ledger.create(path, "bank").party
-        'bank'
         """
         return cls(FileEntryStore.create(path_of(path), first_entry(party, reason), patience=patience))
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
-        """The ledger in a file, its whole chain checked.
-
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
-        >>> head = Ledger.create(path, "bank").receipt()
-        >>> Ledger.open(path).receipt() == head
-        True
-        """
+        """The ledger in a file, its whole chain checked."""
         return cls(FileEntryStore.open(path_of(path), patience=patience))
 
     @classmethod
     def in_memory(cls, party: str) -> Ledger:
-        """A ledger that ends with the process, for simulation and tests.
-
-        >>> Ledger.in_memory("bank").totals()
-        ()
-        """
+        """A ledger that ends with the process, for simulation and tests."""
         return cls(MemoryEntryStore(first_entry(party, IN_MEMORY), name=party))
 
     @property
     def party(self) -> str:
-        """Whose ledger this is."""
         return self._state.party
 
     @property
     def path(self) -> Path | None:
-        """The file it is in; None for one that ends with the process.
-
-        >>> Ledger.in_memory("bank").path is None
-        True
-        """
+        """The file it is in; None for one that ends with the process."""
         return self._journal.path
 
     def set_budget(self, dataset: str, unit: str, observer: str, epsilon: float, delta: float) -> None:
@@ -122,11 +101,6 @@ class Ledger:
         "*" as unit or observer means each one that no closer budget names, each with a total of its own;
         two equally close budgets both hold. The history keeps every budget that was ever set. Setting
         the budget that is in force already changes nothing and writes nothing.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.set_budget("adult", "*", "*", epsilon=1.0, delta=1e-5)
-        >>> ledger.what_fits("adult", "record", "server")
-        1.0
         """
         budget = Budget(named_pattern(dataset, unit, observer), epsilon=epsilon, delta=delta)
         with self._lock, self._journal.writing() as page:
@@ -142,10 +116,6 @@ class Ledger:
         writes nothing. A release id is charged once: the same release again returns the first receipt, another
         release under the same id raises `LedgerError`. With `fresh` an id that was charged before is refused:
         whoever draws noise asks so, because a second draw is a second release.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.charge(Release("r", "run", "plan", "a count", "server", (), False), "adult").entry
-        2
         """
         body = {"dataset": dataset, "release": release.to_data()}
         # An entry that could not be read back would lock the party out of its own ledger.
@@ -165,11 +135,6 @@ class Ledger:
         Raises `LedgerAltered` if the peer gave another head for the same entry of the same ledger before, or if the
         entry is not above `after`, which is the highest that is kept unless the peer proved another one before it
         charged: what followed was cut off. Both receipts are kept, because together they are the evidence.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="0" * 64))
-        >>> [receipt.party for receipt in ledger.receipts()]
-        ['insurer']
         """
         if receipt.party == self.party:
             raise LedgerError(
@@ -183,35 +148,20 @@ class Ledger:
         check_told(receipt, kept, after=after, where=self._journal.where)
 
     def opening(self) -> Opening:
-        """Which ledger this is, for peers to recognise.
-
-        >>> Ledger.in_memory("bank").opening().anew
-        True
-        """
+        """Which ledger this is, for peers to recognise."""
         return Opening(self._state.party, self._state.origin, anew=bool(self._state.reason))
 
     def recognise(self, opening: Opening) -> Receipt | None:
         """The receipt for the highest entry known of a peer's ledger, None without one.
 
         Raises `LedgerReplaced` if the receipts kept here are of another one.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.keep_receipt(Receipt("insurer", entry=3, head="0" * 64, origin="a" * 64))
-        >>> ledger.recognise(Opening("insurer", "b" * 64, anew=False))
-        Traceback (most recent call last):
-        colonnade.errors.LedgerReplaced: ...
         """
         kept = self.receipts(opening.party)
         opening.check(kept, where=f"{opening.party}'s ledger", holder=self.party)
         return opening.highest(kept)
 
     def prove(self, claim: Claim) -> bytes:
-        """The proof that this ledger has the entry that a peer knows, or `LedgerAltered`.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> len(ledger.prove(Claim.of(ledger.receipt(), holder="shop", run="5f0c")))
-        32
-        """
+        """The proof that this ledger has the entry that a peer knows, or `LedgerAltered`."""
         origin = self._state.origin
         own = {entry.seq: Receipt(self.party, entry.seq, entry.hash, origin) for entry in self.entries()}
         return claim.answer(own.get(claim.entry), where=self._journal.where)
@@ -228,10 +178,6 @@ class Ledger:
         """Write down with whom ids of a data set are compared, before anything made of them leaves; a run once.
 
         `through` is the server that matches them, if any. `allowed` sees those so far, and raises if this may not be.
-
-        >>> (ledger := Ledger.in_memory("bank")).note_comparison("adult", ["insurer"], run="5f0c")
-        >>> ledger.comparisons()[0].partners
-        ('insurer',)
         """
         with self._lock, self._journal.writing() as page:
             state = self._catch_up(page)
@@ -242,21 +188,11 @@ class Ledger:
             self._append(page, "compared", entry.to_data())
 
     def comparisons(self) -> tuple[Comparison, ...]:
-        """When and with whom ids were compared, in order.
-
-        >>> Ledger.in_memory("bank").comparisons()
-        ()
-        """
+        """When and with whom ids were compared, in order."""
         return tuple(self._current().comparisons)
 
     def note_decision(self, decision: Decision) -> bool:
-        """Write down what somebody decided about a job, once; False if it stands there already.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> decision = Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank")
-        >>> ledger.note_decision(decision), ledger.note_decision(decision)
-        (True, False)
-        """
+        """Write down what somebody decided about a job, once; False if it stands there already."""
         with self._lock, self._journal.writing() as page:
             known = {earlier.statement for earlier in self._catch_up(page).decisions}
             if decision.statement not in known:
@@ -264,19 +200,11 @@ class Ledger:
             return decision.statement not in known
 
     def decisions(self, job: str | None = None) -> tuple[Decision, ...]:
-        """What people decided about jobs, or about one of them, in order.
-
-        >>> Ledger.in_memory("bank").decisions()
-        ()
-        """
+        """What people decided about jobs, or about one of them, in order."""
         return tuple(decision for decision in self._current().decisions if job in (None, decision.job))
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
-        """The peers' receipts kept here, or those of one peer: what it needs for its `verify`.
-
-        >>> Ledger.in_memory("bank").receipts("insurer")
-        ()
-        """
+        """The peers' receipts kept here, or those of one peer: what it needs for its `verify`."""
         state = self._current()
         return tuple(receipt for receipt in state.receipts if party in (None, receipt.party))
 
@@ -285,19 +213,12 @@ class Ledger:
 
         A ledger that was begun anew, as one in memory is with every process, has another origin and contradicts
         nothing.
-
-        >>> Ledger.in_memory("bank").contradictions()
-        ()
         """
         kept = tuple(self._current().receipts)
         return tuple((one, other) for one, other in combinations(kept, 2) if other.contradicts(one))
 
     def receipt(self) -> Receipt:
-        """A receipt for the last entry, for peers to keep.
-
-        >>> Ledger.in_memory("bank").receipt().entry
-        1
-        """
+        """A receipt for the last entry, for peers to keep."""
         state = self._current()
         return Receipt(state.party, state.seq, state.head, state.origin)
 
@@ -305,40 +226,23 @@ class Ledger:
         return totals_table(self.party, self.totals())
 
     def totals(self) -> tuple[Total, ...]:
-        """What every account has lost, and what is left of its budget.
-
-        >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.set_budget("adult", "record", "server", epsilon=1.0, delta=1e-5)
-        >>> [(total.epsilon, total.left) for total in ledger.totals()]
-        [(0.0, 1.0)]
-        """
+        """What every account has lost, and what is left of its budget."""
         return self._current().totals()
 
     def budgets(self) -> tuple[Budget, ...]:
-        """The budgets in force; `entries` has those that were.
-
-        >>> Ledger.in_memory("bank").budgets()
-        ()
-        """
+        """The budgets in force; `entries` has those that were."""
         return tuple(self._current().budgets.values())
 
     def what_fits(self, dataset: str, unit: str, observer: str) -> float:
         """ε left for one account at its budget's δ; 0 without a budget.
 
         Costs do not simply add: a release of this ε may take less from what is left, and `charge` decides.
-
-        >>> Ledger.in_memory("bank").what_fits("adult", "record", "server")
-        0.0
         """
         total = self._current().total(named_account(dataset, unit, observer))
         return 0.0 if total is None else total.left
 
     def entries(self) -> tuple[Entry, ...]:
-        """The whole history, read from the store and checked against the chain.
-
-        >>> [entry.kind for entry in Ledger.in_memory("bank").entries()]
-        ['opened']
-        """
+        """The whole history, read from the store and checked against the chain."""
         with self._journal.reading() as page:
             return tuple(follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where))
 
@@ -348,14 +252,6 @@ class Ledger:
         Raises `LedgerAltered` that names the first bad entry. The chain alone shows any change within the
         history; that its end was cut off, or that all of it was written anew, only peers' receipts show. Receipts of
         another ledger of the party raise `LedgerReplaced`, unless this one says that it was begun anew.
-
-        >>> bank = Ledger.in_memory("bank")
-        >>> head = bank.receipt()
-        >>> bank.verify([head]).receipts
-        1
-        >>> Ledger.in_memory("bank").verify([Receipt("bank", entry=9, head=head.head)])
-        Traceback (most recent call last):
-        colonnade.errors.LedgerAltered: ...
         """
         witnesses = sorted(set(receipts), key=lambda receipt: receipt.entry)
         with self._lock, self._journal.reading() as page:
@@ -376,7 +272,6 @@ class Ledger:
             return self._catch_up(page)
 
     def _catch_up(self, page: Page) -> LedgerState:
-        """Read what other threads and processes have written since, each entry checked."""
         state = self._state
         rows = page.rows(max(state.seq, 1))
         if state.seq > 0:

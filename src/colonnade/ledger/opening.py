@@ -13,11 +13,7 @@ from colonnade.ledger.release import Receipt
 
 @dataclass(frozen=True)
 class Opening:
-    """Whose ledger it is, the hash of its first entry, and whether that entry says that it was begun anew.
-
-    >>> Opening("bank", "a" * 64, anew=False).is_among([Receipt("bank", 3, "0" * 64, "b" * 64)])
-    False
-    """
+    """Whose ledger it is, the hash of its first entry, and whether that entry says that it was begun anew."""
 
     party: str
     origin: str
@@ -48,11 +44,7 @@ class Opening:
 
 
 def first_entry(party: str, reason: str) -> Entry:
-    """The entry that a ledger begins with; `reason` says why it is begun although there was one before.
-
-    >>> first_entry("bank", "").body["party"]
-    'bank'
-    """
+    """The entry that a ledger begins with; `reason` says why it is begun although there was one before."""
     if not isinstance(party, str) or not party:
         raise InputError(f"a ledger belongs to a party; found {party!r}. Give the party's name.")
     body = {"party": party, "format": FORMAT, **({"reason": reason} if reason else {})}

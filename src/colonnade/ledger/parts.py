@@ -27,11 +27,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Part:
-    """The part of its data set that a release is about; `cut` tells one way of cutting it from every other.
-
-    >>> Part("0" * 64, "held-out").name
-    'held-out'
-    """
+    """The part of its data set that a release is about; `cut` tells one way of cutting it from every other."""
 
     cut: str
     name: PartName
@@ -43,7 +39,6 @@ class Part:
             raise ValueError(f"a part is one of {', '.join(PARTS)}; found {self.name!r}")
 
     def to_data(self) -> dict[str, str]:
-        """The part as JSON data."""
         return {"cut": self.cut, "name": self.name}
 
     @classmethod
@@ -57,12 +52,6 @@ class Cut:
     """How a data set is cut: a key, the share held out, and by which rules its ids are read.
 
     Whoever has the key and an id can tell the part that somebody is in, and nothing else.
-
-    >>> cut = Cut(bytes(32), share=0.5, rules="column n")
-    >>> cut.held_out(["ann", "bob", "cem", "dea"]).tolist()
-    [True, True, False, True]
-    >>> Cut.from_data(cut.to_data()) == cut
-    True
     """
 
     key: bytes = field(repr=False)
@@ -82,7 +71,6 @@ class Cut:
         return hashlib.sha256(said.encode()).hexdigest()
 
     def part(self, name: PartName) -> Part:
-        """One part of this cut."""
         return Part(self.digest, name)
 
     def held_out(self, ids: Iterable[str]) -> NDArray[np.bool_]:
@@ -91,7 +79,6 @@ class Cut:
         return numbers < np.uint64(min(int(self.share * 2.0**64), 2**64 - 1))
 
     def to_data(self) -> dict[str, Any]:
-        """The cut as JSON data."""
         return {"key": self.key.hex(), "share": self.share, "rules": self.rules}
 
     @classmethod
@@ -105,11 +92,6 @@ def counted_part(part: Part | None, cut: str, unit: str) -> str:
 
     It does if it was over the whole data set, if the data set was cut otherwise for it, and for whole columns, of which
     every part has some.
-
-    >>> counted_part(Part("0" * 64, "training"), "0" * 64, "record"), counted_part(None, "0" * 64, "record")
-    ('training', '')
-    >>> counted_part(Part("0" * 64, "training"), "1" * 64, "record")
-    ''
     """
     if part is None or part.cut != cut or isinstance(parse_unit(unit), ColumnsOf):
         return ""

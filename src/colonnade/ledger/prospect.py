@@ -19,9 +19,6 @@ class Prospect:
     """One account before a release: `epsilon` is the release alone, rounded up; `left` is after it, rounded down.
 
     `before` is what is left without the release. Costs do not simply add, so they differ by no more than `epsilon`.
-
-    >>> Prospect("adult", "record", "server", delta=1e-5, epsilon=0.5, budget=1.0, before=1.0, left=0.5).left
-    0.5
     """
 
     dataset: str
@@ -38,9 +35,6 @@ def prospects(state: LedgerState, release: Release, dataset: str) -> tuple[Prosp
     """Every account that the release names, against the budget that would leave it least, in the order of its lines.
 
     An account without a budget has none to leave: `admit` refuses it, and it is not in the answer.
-
-    >>> prospects(LedgerState("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "adult")
-    ()
     """
     prospects = []
     for account in accounts(release, dataset):
@@ -68,11 +62,7 @@ def prospects(state: LedgerState, release: Release, dataset: str) -> tuple[Prosp
 
 
 def rounded_up(epsilon: float) -> float:
-    """ε in three digits, never less than it is.
-
-    >>> rounded_up(0.43441), rounded_up(1.0)
-    (0.435, 1.0)
-    """
+    """ε in three digits, never less than it is."""
     if not math.isfinite(epsilon):
         return math.inf
     context = Context(prec=_DIGITS, rounding=ROUND_CEILING)

@@ -17,9 +17,6 @@ def remaining_epsilon(state: LedgerState, account: Account) -> float:
     """The largest ε, rounded down, of one further release of normal noise that this account's budgets admit.
 
     A release with other noise composes a little differently; `charge` decides. 0 without a budget.
-
-    >>> remaining_epsilon(LedgerState("bank.ledger"), Account("adult", "record", "server"))
-    0.0
     """
     budgets = state.governing(account)
     if not budgets:

@@ -12,11 +12,7 @@ from colonnade.privacy.words import observer_text, unit_text
 
 
 def totals_table(party: str, totals: Iterable[Total]) -> str:
-    """Where every account stands: ε spent rounded up, ε left rounded down.
-
-    >>> totals_table("bank", ())[:42]
-    '<table><caption>Ledger of bank</caption><t'
-    """
+    """Where every account stands: ε spent rounded up, ε left rounded down."""
     rows = [
         (
             observer_text(total.observer),

@@ -33,10 +33,6 @@ class Total:
     where a release has no line that bounds the account. Where releases were about parts of the people, ε is that of the
     `part` that lost most; `otherwise` is how many of them cut the data set otherwise than the first, and so count in
     every part.
-
-    >>> Total("adult", "record", "server", epsilon=0.25, delta=1e-5, budget_epsilon=1.0, left=0.75,
-    ...       entries=1, reproducible=False).left
-    0.75
     """
 
     dataset: str
@@ -103,14 +99,7 @@ class Spent:
 
 @dataclass
 class LedgerState:
-    """The state of the ledger at `where` after entry `seq`, whose hash is `head`.
-
-    >>> from colonnade.ledger.chain import write
-    >>> state = LedgerState("bank.ledger")
-    >>> state.read(write(1, GENESIS, kind="opened", time="2030-01-01", body={"party": "bank", "format": 1}))
-    >>> state.party, state.seq, state.totals()
-    ('bank', 1, ())
-    """
+    """The state of the ledger at `where` after entry `seq`, whose hash is `head`."""
 
     where: str
     seq: int = 0
@@ -254,7 +243,6 @@ def accounts(release: Release, dataset: str) -> tuple[Account, ...]:
 
 
 def budget_to_data(budget: Budget) -> dict[str, Any]:
-    """The body of a budget entry."""
     account = budget.account
     return {
         "dataset": account.dataset,
@@ -274,11 +262,7 @@ def budget_from_data(data: Any) -> Budget:
 
 
 def left(budget: float, epsilon: float) -> float:
-    """What remains of a budget, rounded down, never below 0.
-
-    >>> left(1.0, 0.25), left(1.0, 2.0), left(math.inf, math.inf)
-    (0.75, 0.0, inf)
-    """
+    """What remains of a budget, rounded down, never below 0."""
     if math.isinf(budget):
         # Whoever accepted ∞ by name has as much left as before.
         return budget

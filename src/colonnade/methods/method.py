@@ -137,9 +137,6 @@ class Noise:
 
     `people` is a bound from below on how many people a plan must have for anything to be seen through it: with fewer,
     nothing can be learnt whatever they are like. Where nothing better is known it is two.
-
-    >>> str(Noise(0.25, "a sum"))
-    '0.25 on a sum'
     """
 
     deviation: float
@@ -207,16 +204,13 @@ class Baseline(AnyMethod):
 
     @property
     def public_only(self) -> bool:
-        """Whether it looks at everybody's rows in one place."""
         return self.everybodys_rows
 
     @property
     def has_epsilon(self) -> bool:
-        """Whether it adds noise."""
         return self.private
 
     def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
-        """Simulate."""
         check_one_label([table.public() for table in federation.tables.values()], self.name)
         return self.simulate(federation, asked)
 
@@ -258,7 +252,6 @@ class Method(AnyMethod):
 
     @property
     def has_epsilon(self) -> bool:
-        """Always: its noise is calibrated to one."""
         return True
 
     def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
@@ -274,16 +267,11 @@ class Method(AnyMethod):
 
 
 def plan_views(plan: Plan) -> tuple[View, ...]:
-    """The views that a plan itself names."""
     return plan.views
 
 
 def options_of(asked: TrainingSpec, form: type[OptionsT]) -> OptionsT:
-    """The options of a method, which other methods' are not.
-
-    >>> options_of(TrainingSpec("pca", 1.0), NoOptions)
-    NoOptions()
-    """
+    """The options of a method, which other methods' are not."""
     if not isinstance(asked.options, form):
         raise TypeError(f"this method takes {form.__name__}, not {type(asked.options).__name__}")
     return asked.options

@@ -50,11 +50,7 @@ METHODS: Mapping[str, AnyMethod] = {
 
 
 def methods_for(task: Task) -> tuple[AnyMethod, ...]:
-    """Every method that can do a task.
-
-    >>> [method.name for method in methods_for("pca")][0]
-    'moments'
-    """
+    """Every method that can do a task."""
     return tuple(method for method in METHODS.values() if task in method.tasks)
 
 
@@ -64,10 +60,6 @@ def default_method(
     """The method of a job that names none, and why: `margin` where classes are to be told apart and it can be planned.
 
     It looks at nothing but the job, so that every party comes to the same.
-
-    >>> from colonnade.runtime.group import Group
-    >>> default_method("pca", Group.of(("bank", "shop")), epsilon=1.0)[0]
-    'moments'
     """
     if task != "classification":
         return "moments", f"one release of moments is what {task} needs"
@@ -79,11 +71,7 @@ def default_method(
 
 
 def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
-    """The method of that name, or a `JobError` that names the nearest one which can do the task.
-
-    >>> method_named("moments", "pca").title
-    'one noisy moment matrix'
-    """
+    """The method of that name, or a `JobError` that names the nearest one which can do the task."""
     able = [method.name for method in methods_for(task)]
     if name not in able:
         what = "is none" if name not in METHODS else f"cannot do {task}"
@@ -94,14 +82,7 @@ def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
 
 
 def check_judged(method: AnyMethod, task: Task, *, place: str = "held_out") -> None:
-    """Refuse to hold people out of training, before anything is run, for a model that could not be judged on them.
-
-    >>> check_judged(METHODS["encrypted"], "classification")
-    Traceback (most recent call last):
-    colonnade.errors.PlanError: held_out: people are held out to judge the model on, but by method 'encrypted' its \
-weights stay with their parties, and no guarantee covers scores by them. Nothing was run or charged. Leave held_out \
-out, or take a method that releases its model: moments, margin, functional, slr, local.
-    """
+    """Refuse to hold people out of training, before anything is run, for a model that could not be judged on them."""
     if not isinstance(method, Method):
         return  # a simulation, which is refused in its own words
     if task == "pca":
@@ -123,24 +104,14 @@ out, or take a method that releases its model: moments, margin, functional, slr,
 
 
 def checked_options(method: AnyMethod, given: Mapping[str, Any], *, document: Document | None = None) -> Form:
-    """A method's options in the shape of its form; what is wrong with them is told with file, line and field.
-
-    >>> checked_options(METHODS["moments"], {})
-    MomentsOptions(threshold=0.5, class_weight=None, conditional=False)
-    """
+    """A method's options in the shape of its form; what is wrong with them is told with file, line and field."""
     if document is None:
         return check(method.options, dict(given), name=f"options of method {method.name!r}")
     return check(method.options, dict(given), document=document, prefix=("options",))
 
 
 def protocol_named(name: str, *, place: str = "method") -> Method:
-    """The method of that name, if it has a protocol to plan and to run between parties; else a `JobError`.
-
-    >>> protocol_named("central")
-    Traceback (most recent call last):
-    colonnade.errors.JobError: method: 'central' is a simulation on public data, with no protocol to plan or to run \
-between parties. `colonnade compare JOB --methods central` shows what it does.
-    """
+    """The method of that name, if it has a protocol to plan and to run between parties; else a `JobError`."""
     method = METHODS[name]
     if not isinstance(method, Method):
         raise JobError(

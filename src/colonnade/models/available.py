@@ -28,19 +28,12 @@ class Offer:
 
 @dataclass(frozen=True)
 class Offers:
-    """A list of models, readable when printed.
-
-    >>> print(Offers("1 feature", (Offer("principal components", "PCA().fit(release)", True, "rank 1"),)))
-    From 1 feature, at no further cost:
-    yes  principal components  PCA().fit(release)
-         rank 1
-    """
+    """A list of models, readable when printed."""
 
     release: str
     offers: tuple[Offer, ...]
 
     def to_data(self) -> list[dict[str, object]]:
-        """Plain values, one entry for each model."""
         return [vars(offer).copy() for offer in self.offers]
 
     def __str__(self) -> str:

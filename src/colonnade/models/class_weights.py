@@ -42,9 +42,7 @@ class _Asks(Protocol):
     """What is looked at of a job."""
 
     @property
-    def task(self) -> str:
-        """What is to be learnt."""
-        ...
+    def task(self) -> str: ...
 
     @property
     def held_out(self) -> float | None:
@@ -52,9 +50,7 @@ class _Asks(Protocol):
         ...
 
     @property
-    def options(self) -> Form:
-        """The method's own."""
-        ...
+    def options(self) -> Form: ...
 
 
 def check_options(job: _Asks, document: Document) -> None:
@@ -125,11 +121,6 @@ def weights_of(asked: ClassWeight, names: Sequence[str], counts: Array | None) -
     """The weight of every class; of a class that is not named it is 1, as in scikit-learn.
 
     `counts` are noisy numbers of people by class, None where training opened none.
-
-    >>> weights_of("balanced", ("no", "yes"), np.array([75.0, 25.0]))
-    {'no': 0.6666666666666666, 'yes': 2.0}
-    >>> weights_of({"yes": 5}, ("no", "yes"), None)
-    {'no': 1.0, 'yes': 5.0}
     """
     if asked is None:
         return dict.fromkeys(names, 1.0)
@@ -147,11 +138,7 @@ def weights_of(asked: ClassWeight, names: Sequence[str], counts: Array | None) -
 
 
 def weighed(intercepts: Array, weights: Mapping[str, float]) -> Array:
-    """Intercepts of log-odds, one for two classes and one for each of more, of people weighed so.
-
-    >>> weighed(np.array([0.0]), {"no": 1.0, "yes": 3.0}).round(3).tolist()
-    [1.099]
-    """
+    """Intercepts of log-odds, one for two classes and one for each of more, of people weighed so."""
     logarithms = np.log(np.array(list(weights.values())))
     return np.asarray(intercepts + (logarithms[1:] - logarithms[0] if len(intercepts) == 1 else logarithms))
 
@@ -164,11 +151,7 @@ def weights_text(weights: Mapping[str, float], *, counted: bool) -> str:
 
 
 def of_job(options: Any) -> dict[str, Any]:
-    """What a classifier is made with; a rule for the threshold is read later, when there is something to read from.
-
-    >>> of_job(ClassOptions(threshold="f1"))
-    {'threshold': 0.5, 'class_weight': None}
-    """
+    """What a classifier is made with; a rule for the threshold is read later, when there is something to read from."""
     if not isinstance(options, ClassOptions):
         return {}
     threshold = USUAL if isinstance(options.threshold, str) else options.threshold
@@ -176,10 +159,6 @@ def of_job(options: Any) -> dict[str, Any]:
 
 
 def rule_of(options: Form) -> str | None:
-    """The rule by which a job has its threshold read from the people held out, if it does.
-
-    >>> rule_of(ClassOptions(threshold="f1")), rule_of(ClassOptions())
-    ('f1', None)
-    """
+    """The rule by which a job has its threshold read from the people held out, if it does."""
     threshold = options.threshold if isinstance(options, ClassOptions) else USUAL
     return threshold if isinstance(threshold, str) else None

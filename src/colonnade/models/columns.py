@@ -23,22 +23,14 @@ Encoders = Sequence[tuple[str, Encoder]]
 class NamedColumns(Protocol):
     """A table in memory: an Arrow table, a data frame, a mapping from names to values."""
 
-    def __getitem__(self, name: str, /) -> Any:
-        """The values of one column."""
-        ...
+    def __getitem__(self, name: str, /) -> Any: ...
 
 
 Rows = NamedColumns | NDArray[Any] | Sequence[Sequence[float]]
 
 
 def column_names(encoders: Encoders) -> tuple[str, ...]:
-    """The raw columns in order; a name that occurs at two parties is written party.column.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> age, pay = NumericColumn("age", low=0, high=9), NumericColumn("pay", low=0, high=9)
-    >>> column_names([("bank", Encoder((age,), "linear")), ("shop", Encoder((age, pay), "linear"))])
-    ('bank.age', 'shop.age', 'pay')
-    """
+    """The raw columns in order; a name that occurs at two parties is written party.column."""
     count = Counter(column.name for _, encoder in encoders for column in encoder.columns)
     return tuple(
         column.name if count[column.name] == 1 else f"{party}.{column.name}"
@@ -48,13 +40,7 @@ def column_names(encoders: Encoders) -> tuple[str, ...]:
 
 
 def feature_names(encoders: Encoders) -> tuple[str, ...]:
-    """The features in order; one that could be either of two parties' is written party.feature.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> age = NumericColumn("age", low=0, high=9)
-    >>> feature_names([("bank", Encoder((age,), "circle")), ("shop", Encoder((age,), "linear"))])
-    ('bank.age:sin', 'bank.age:cos', 'shop.age')
-    """
+    """The features in order; one that could be either of two parties' is written party.feature."""
     columns = Counter(column.name for _, encoder in encoders for column in encoder.columns)
     features = Counter(name for _, encoder in encoders for name in encoder.feature_names)
     named: list[str] = []
@@ -74,14 +60,6 @@ def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = Non
 
     Raw columns are found by name, in any order; columns that the release does not have are passed over.
     An array without names holds features that are already encoded.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> encoders = [("bank", Encoder((NumericColumn("age", low=0, high=10),), "linear"))]
-    >>> feature_rows({"age": [0, 10], "name": ["Ann", "Bob"]}, encoders)
-    array([[-1.],
-           [ 1.]])
-    >>> feature_rows([[0.5]], encoders)
-    array([[0.5]])
     """
     table = columns_by_name(rows)
     if table is None:

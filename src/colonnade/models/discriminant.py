@@ -74,12 +74,6 @@ def binary_score(
     docs/proofs/moment-rules.md.
 
     `merged` is how many classes the first one is made of: its sum then carries the noise of so many.
-
-    >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
-    >>> sums = np.array([x[:2].sum(axis=0), x[2:].sum(axis=0)])
-    >>> score = binary_score(ClassMoments(x.T @ x, sums, np.array([2.0, 2.0]), noise=0.0, border=0.7))
-    >>> score.weights, score.offset, score.explained
-    (array([0.6]), 0.5, 0.9)
     """
     for name, count in zip(names, moments.counts, strict=True):
         if not count > 0:
@@ -111,11 +105,7 @@ def binary_score(
 
 
 def above_zero(value: float, deviation: float) -> float:
-    """The mean of what may be true where a normal error of this deviation left `value`, and the truth is not negative.
-
-    >>> above_zero(3.0, 0.0), above_zero(-1.0, 0.0), round(above_zero(0.0, 1.0), 4), round(above_zero(9.0, 1.0), 9)
-    (3.0, 0.0, 0.7979, 9.0)
-    """
+    """The mean of a truth that is not negative, of which a normal error of this deviation left `value`."""
     if deviation <= 0:
         return max(value, 0.0)
     place = value / deviation
@@ -133,15 +123,7 @@ def binary_rule(
     names: Sequence[object] = (0, 1),
     merged: int = 1,
 ) -> Discriminant:
-    """Least squares on the class indicator (`binary_score`), as the log-odds that its moments determine (`log_odds`).
-
-    >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
-    >>> sums = np.array([x[:2].sum(axis=0), x[2:].sum(axis=0)])
-    >>> moments = ClassMoments(x.T @ x, sums, np.array([2.0, 2.0]), noise=0.0, border=0.7)
-    >>> rule = binary_rule(moments)
-    >>> bool(rule.coefficients[0, 0] > 0), abs(round(float(rule.intercepts[0]), 9))
-    (True, 0.0)
-    """
+    """Least squares on the class indicator (`binary_score`) as the log-odds that its moments determine."""
     score = binary_score(moments, floor=floor, ridge=ridge, unbias=unbias, names=names, merged=merged)
     line = log_odds(score.share, score.explained)
     intercept = line.at(np.array([score.offset]))
@@ -165,12 +147,6 @@ def multiclass_rule(
     subtracted trace is what the noise of S_c adds to m_cᵀW⁻¹m_c on average; left in, it would punish small
     classes. A class whose count does not stand out of its noise has no usable mean: it is given the common
     mean, which leaves it its share of the rows, and is listed as faint.
-
-    >>> sums = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
-    >>> moments = ClassMoments(4.0 * np.eye(2), sums, np.array([4.0, 4.0, 4.0]), noise=0.0, border=0.7)
-    >>> rule = multiclass_rule(moments)
-    >>> int(np.argmax(rule.coefficients @ np.array([0.1, 1.0]) + rule.intercepts))
-    2
     """
     scatter = moments.scatter()
     n, mean = scatter.count, scatter.mean
@@ -207,12 +183,6 @@ def one_vs_rest_rule(
     Each rule is least squares on the indicator of its class: it does not assume that classes have one covariance, but a
     class that lies between others never has the highest score. A class without a usable count is faint: its row is the
     logarithm of its share.
-
-    >>> sums = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
-    >>> moments = ClassMoments(4.0 * np.eye(2), sums, np.array([4.0, 4.0, 4.0]), noise=0.0, border=0.7)
-    >>> rule = one_vs_rest_rule(moments)
-    >>> int(np.argmax(rule.coefficients @ np.array([0.1, 1.0]) + rule.intercepts))
-    2
     """
     n = float(moments.counts.sum())
     faint = _faint_of_many(moments, names)
@@ -243,11 +213,7 @@ def one_vs_rest_rule(
 
 
 def probabilities(scores: Array) -> Array:
-    """Class probabilities from `Discriminant` scores, one row a person.
-
-    >>> probabilities(np.array([[0.0]])), probabilities(np.array([[1.0, 1.0, 1.0, 1.0]]))
-    (array([[0.5, 0.5]]), array([[0.25, 0.25, 0.25, 0.25]]))
-    """
+    """Class probabilities from `Discriminant` scores, one row a person."""
     if scores.shape[1] == 1:
         scores = np.column_stack([np.zeros(len(scores)), scores[:, 0]])
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -255,11 +221,7 @@ def probabilities(scores: Array) -> Array:
 
 
 def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
-    """The number of the class that scores speak for: of two by the threshold, of more by the largest.
-
-    >>> class_codes(np.array([[-1.0], [2.0]])).tolist(), class_codes(np.array([[1.0, 3.0, 2.0]])).tolist()
-    ([0, 1], [1])
-    """
+    """The number of the class that scores speak for: of two by the threshold, of more by the largest."""
     if scores.shape[1] > 1:
         return np.asarray(scores.argmax(axis=1))
     return np.asarray(scores[:, 0] > math.log(threshold / (1.0 - threshold)), dtype=np.int64)

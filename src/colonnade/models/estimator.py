@@ -22,14 +22,7 @@ Array = NDArray[np.float64]
 
 
 class Estimator:
-    """Parameters that the constructor stores under their own names, to be read, set and copied.
-
-    >>> class Share(Estimator):
-    ...     def __init__(self, *, of: int = 2) -> None:
-    ...         self.of = of
-    >>> Share().set_params(of=3), Share(of=2)
-    (Share(of=3), Share())
-    """
+    """Parameters that the constructor stores under their own names, to be read, set and copied."""
 
     _mixin: str | None = None
     # What every `fit` leaves (`models.fitting.begin`).
@@ -44,7 +37,6 @@ class Estimator:
         return {name: parameters[name].default for name in sorted(parameters)}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What the constructor was given, by name."""
         return {name: getattr(self, name) for name in self._defaults()}
 
     def set_params(self, **params: Any) -> Self:
@@ -68,7 +60,6 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks to tell classifiers from regressors: its own answer for such an estimator."""
         from sklearn import base
 
         mixins = (getattr(base, self._mixin),) if self._mixin else ()
@@ -76,11 +67,7 @@ class Estimator:
 
 
 class Classifier(Estimator):
-    """An estimator of classes.
-
-    >>> Classifier().__sklearn_tags__().estimator_type
-    'classifier'
-    """
+    """An estimator of classes."""
 
     _mixin = "ClassifierMixin"
     _estimator_type = "classifier"  # what scikit-learn before 1.6 asks
@@ -88,7 +75,6 @@ class Classifier(Estimator):
     classes_: NDArray[Any]
 
     def _scores(self, rows: Rows) -> Array:
-        """One score a class for each person, or for two classes the log-odds of the second."""
         raise NotImplementedError
 
     def decision_function(self, X: Rows) -> Array:
@@ -97,7 +83,6 @@ class Classifier(Estimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """The class of each person, as declared."""
         codes = class_codes(self._scores(X), self.threshold)
         return np.asarray(self.classes_[codes])
 

@@ -19,11 +19,6 @@ class InputSpec:
     """Encoders by party and the label's declaration: public, and enough to encode raw rows anywhere.
 
     `attributes` is m, by whose root features are divided; by default as many as the encoders have.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
-    >>> InputSpec((("bank", encoder),), LabelBlock(None)).features({"age": [0, 90]}).tolist()
-    [[-1.0], [1.0]]
     """
 
     encoders: tuple[tuple[str, Encoder], ...]
@@ -55,7 +50,6 @@ class InputSpec:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each feature; one that two parties use is written party.name."""
         return feature_names(self.encoders)
 
     @property
@@ -65,7 +59,6 @@ class InputSpec:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Whose feature each one is."""
         return tuple(party for party, encoder in self.encoders for _ in encoder.feature_names)
 
     def features(self, rows: Rows) -> NDArray[np.float64]:

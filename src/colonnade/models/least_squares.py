@@ -34,14 +34,6 @@ def least_squares(
     direction, which a small eigenvalue would multiply.
 
     β = −v̄(s/c)² tr(T⁻¹)/n: Σxv − v̄Σx and μ share the noise of Σx, so that E[wᵀμ] is off by this much.
-
-    >>> x, v = np.array([[-1.0], [0.0], [0.5]]), np.array([-0.4, 0.1, 0.35])
-    >>> moments = ValueMoments(
-    ...     x.T @ x, 3.0, x.sum(axis=0), cross=x.T @ v, value_total=v.sum(), value_square=v @ v, noise=0.0, border=0.5
-    ... )
-    >>> line = least_squares(moments)
-    >>> line.coefficients.round(9), round(line.intercept, 9)
-    (array([0.5]), 0.1)
     """
     scatter = moments.scatter()
     spectrum = decompose(scatter.matrix, floor=floor_of(floor, moments.noise, len(scatter.mean)), ridge=ridge)

@@ -29,18 +29,13 @@ _SETTLED = 1e-9
 
 @dataclass(frozen=True)
 class LogOdds:
-    """Log-odds of the second class at a score f: slope · (f − share) + level.
-
-    >>> LogOdds(share=0.5, slope=4.0, level=0.0).at(np.array([0.5, 0.75])).tolist()
-    [0.0, 1.0]
-    """
+    """Log-odds of the second class at a score f: slope · (f − share) + level."""
 
     share: float
     slope: float
     level: float
 
     def at(self, scores: Array) -> Array:
-        """The log-odds at each score."""
         return np.asarray(self.slope * (scores - self.share) + self.level)
 
 
@@ -67,12 +62,7 @@ class ScoreLaw:
 
 
 def normal_law(share: float, explained: float) -> ScoreLaw:
-    """Two normal classes with one variance: means R² apart, variance R²(1 − R²)π(1 − π) in each.
-
-    >>> law = normal_law(0.5, 0.2)
-    >>> round(float(law.weights @ (law.second - law.first)), 9)
-    0.2
-    """
+    """Two normal classes with one variance: means R² apart, variance R²(1 − R²)π(1 − π) in each."""
     # Each half from its own end, where a double can tell the smallest chances apart.
     quantiles = np.sign(_PLACES) * -ndtri(expit(-np.abs(_PLACES)))
     spread = np.sqrt(explained * (1.0 - explained) * share * (1.0 - share)) * quantiles
@@ -80,19 +70,13 @@ def normal_law(share: float, explained: float) -> ScoreLaw:
 
 
 def beta_law(share: float, explained: float) -> ScoreLaw:
-    """A score that is the probability: Beta(πν, (1 − π)ν) among all, ν = 1/R² − 1; by Bayes' rule Beta in each class.
-
-    >>> law = beta_law(0.5, 0.2)
-    >>> round(float(law.weights @ (law.second - law.first)), 9)
-    0.2
-    """
+    """A score that is a probability: Beta(πν, (1 − π)ν) among all, ν = 1/R² − 1; by Bayes' rule in each class."""
     total = 1.0 / explained - 1.0
     alpha, beta = share * total, (1.0 - share) * total
     return ScoreLaw(_beta(alpha, beta + 1.0), _beta(alpha + 1.0, beta))
 
 
 def _beta(alpha: float, beta: float) -> Array:
-    """The quantiles of a Beta law, each half from its own end."""
     low, high = expit(_PLACES[_PLACES < 0]), expit(-_PLACES[_PLACES >= 0])
     return np.concatenate([betaincinv(alpha, beta, low), 1.0 - betaincinv(beta, alpha, high)])
 
@@ -102,12 +86,6 @@ def log_odds(share: float, explained: float) -> LogOdds:
 
     Guarantee: on average over `normal_law` and `beta_law` no other straight line has a smaller cross-entropy; the mean
     probability is π, and so much higher in the second class as the score says it is.
-
-    >>> even, skewed = log_odds(0.5, 0.0), log_odds(0.05, 0.15)
-    >>> even.slope, even.level
-    (4.0, 0.0)
-    >>> bool(skewed.at(np.array([0.05]))[0] < np.log(0.05 / 0.95))
-    True
     """
     if not 0.0 < share < 1.0:
         raise ValueError(f"a class that some people have and some have not, not a share of {share}")

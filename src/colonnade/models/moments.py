@@ -26,10 +26,6 @@ class Scatter:
 
     Centring by the border costs nothing in noise: n μμᵀ has an error of order s‖μ‖√d, the size of the
     noise that G already carries, because ‖μ‖ ≤ 1.
-
-    >>> moments = ConstantMoments(np.array([[5.0]]), 2.0, np.array([3.0]), noise=0.0, border=1.0)
-    >>> moments.scatter().matrix, moments.scatter().mean
-    (array([[0.5]]), array([1.5]))
     """
 
     count: float
@@ -51,11 +47,7 @@ def _scatter(gram: Array, total: Array, count: float, *, noise: float, border: f
 
 @dataclass(frozen=True, eq=False)
 class ConstantMoments:
-    """G, n and Σx: a release whose label block is the constant, or any release with its label ignored.
-
-    >>> ConstantMoments(np.eye(2), 4.0, np.zeros(2), noise=0.5, border=0.5).sum_noise
-    1.0
-    """
+    """G, n and Σx: a release whose label block is the constant, or any release with its label ignored."""
 
     gram: Array
     count: float
@@ -66,11 +58,9 @@ class ConstantMoments:
 
     @property
     def sum_noise(self) -> float:
-        """The standard deviation of an entry of a feature sum."""
         return self.noise / float(np.sqrt(self.parts)) / self.border
 
     def scatter(self) -> Scatter:
-        """The rows around their mean."""
         return _scatter(self.gram, self.total, self.count, noise=self.noise, border=self.border)
 
 
@@ -79,10 +69,6 @@ class ClassMoments:
     """G, and for every class c the number of its rows n_c and the sum of their features S_c.
 
     `parts` is how many released matrices G is the sum of: `noise` is that of the sum, the others' is of one.
-
-    >>> moments = ClassMoments(np.eye(1), np.array([[1.0], [3.0]]), np.array([2.0, 3.0]), noise=0.5, border=0.5)
-    >>> moments.plain().count, moments.plain().total, round(moments.count_noise, 3)
-    (5.0, array([4.]), 2.828)
     """
 
     gram: Array
@@ -94,12 +80,10 @@ class ClassMoments:
 
     @property
     def sum_noise(self) -> float:
-        """The standard deviation of an entry of a class sum."""
         return self.noise / float(np.sqrt(self.parts)) / self.border
 
     @property
     def count_noise(self) -> float:
-        """The standard deviation of a class count."""
         return float(np.sqrt(2.0 / self.parts)) * self.noise / self.border**2
 
     @property
@@ -119,20 +103,12 @@ class ClassMoments:
         )
 
     def scatter(self) -> Scatter:
-        """The rows around their mean."""
         return self.plain().scatter()
 
 
 @dataclass(frozen=True, eq=False)
 class ValueMoments:
-    """G, n, Σx, Σxv, Σv and Σv² for a label v scaled to [−1, 1].
-
-    >>> moments = ValueMoments(
-    ...     np.eye(1), 4.0, np.zeros(1), cross=np.ones(1), value_total=2.0, value_square=3.0, noise=0.0, border=0.5
-    ... )
-    >>> moments.value_mean, moments.value_scatter
-    (0.5, 2.0)
-    """
+    """G, n, Σx, Σxv, Σv and Σv² for a label v scaled to [−1, 1]."""
 
     gram: Array
     count: float
@@ -150,7 +126,6 @@ class ValueMoments:
 
     @property
     def value_mean(self) -> float:
-        """The mean of v."""
         return self.value_total / self.count
 
     @property
@@ -163,5 +138,4 @@ class ValueMoments:
         return ConstantMoments(self.gram, self.count, self.total, noise=self.noise, border=self.border)
 
     def scatter(self) -> Scatter:
-        """The rows around their mean."""
         return self.plain().scatter()

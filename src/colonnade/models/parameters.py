@@ -21,10 +21,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> None:
-    """Raise an `InputError` unless a parameter is a finite number from `least` up.
-
-    >>> at_least("ridge", 0.5, 0.0)
-    """
+    """Raise an `InputError` unless a parameter is a finite number from `least` up."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and _is_finite(value)
     if not number or value < least or (strict and value == least):
         raise InputError(
@@ -33,10 +30,7 @@ def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> No
 
 
 def check_lengths(rows: int, y: ArrayLike, *, sample_weight: ArrayLike | None) -> None:
-    """Raise a `DataError` unless labels and weights have an entry for each of so many people.
-
-    >>> check_lengths(2, ["a", "b"], sample_weight=None)
-    """
+    """Raise a `DataError` unless labels and weights have an entry for each of so many people."""
     for name, values in (("y", y), ("sample_weight", sample_weight)):
         shape = None if values is None else np.shape(values)
         if shape not in (None, (rows,)):

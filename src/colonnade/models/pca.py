@@ -142,7 +142,6 @@ class PCA(Saved, Estimator):
         return self
 
     def transform(self, X: Rows) -> Array:
-        """People along the components, one column each."""
         release = fitted(self, "components_")
         return np.asarray((release.features(X) - self.mean_) @ self.components_.T)
 
@@ -184,7 +183,6 @@ def _scatter(release: MomentRelease) -> Scatter:
 
 
 def _lift(release: MomentRelease) -> float:
-    """The most that stochastic rounding adds to a diagonal entry on average, ¼ of a unit a row, on coarse grids."""
     return release.rows / (4.0 * release.gamma**2) if release.gamma < LEAST_GAMMA_NEAREST else 0.0
 
 

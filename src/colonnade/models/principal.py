@@ -40,13 +40,6 @@ def principal_directions(scatter: Scatter, *, centre: bool = True, lift: float =
     and likewise for the mean, whose length is seen too large by (s/c)²d/n².
 
     `lift` is how much rounding on a coarse grid may have added to the diagonal: a direction must stand out of that too.
-
-    >>> scatter = Scatter(10.0, np.array([0.0, 2.0]), np.diag([5.0, 1.0]), noise=0.0, border=0.7)
-    >>> principal_directions(scatter).squares
-    array([5., 1.])
-    >>> uncentred = principal_directions(scatter, centre=False)
-    >>> uncentred.squares, np.abs(uncentred.directions[0])
-    (array([41.,  5.]), array([0., 1.]))
     """
     with few_threads(scatter.matrix.size):
         observed, vectors = np.linalg.eigh(scatter.matrix)

@@ -15,11 +15,7 @@ NOT_PRIVATE = (
 
 
 class Privacy(tuple[Guarantee, ...]):
-    """The guarantees of a release, one for each observer; printed, one sentence a line.
-
-    >>> print(Privacy((), reproducible=False))
-    No guarantee.
-    """
+    """The guarantees of a release, one for each observer; printed, one sentence a line."""
 
     reproducible: bool
 
@@ -32,7 +28,6 @@ class Privacy(tuple[Guarantee, ...]):
         return (tuple(self),), {"reproducible": self.reproducible}
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: who could learn how much about what, and on which assumption."""
         rows = [
             (
                 observer_text(item.observer.name),

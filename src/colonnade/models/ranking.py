@@ -40,19 +40,12 @@ class Ranked:
 
     @property
     def stands_out(self) -> bool:
-        """Whether noise is a poor explanation."""
         return self.chance < CHANCE
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The columns of a release, the most telling first.
-
-    >>> print(Ranking((Ranked("age", "bank", 0.12, 1e-9), Ranked("pay", "shop", 0.001, 0.7))))
-    column  owner  adds   by chance
-    age     bank   12.0%  0.000
-    pay     shop    0.1%  0.700  noise could explain it
-    """
+    """The columns of a release, the most telling first."""
 
     columns: tuple[Ranked, ...]
 
@@ -70,7 +63,6 @@ class Ranking:
         return tuple(ranked.column for ranked in self.columns[:count])
 
     def to_data(self) -> list[dict[str, object]]:
-        """Plain values, one entry for each column."""
         return [
             {
                 "column": ranked.column,
@@ -188,7 +180,6 @@ def _floored(scatter: Scatter) -> Array:
 
 
 def _gain(block: Array, contrasts: Array, noise: Array, label: _Label) -> tuple[float, float]:
-    """The share that a block adds, noise taken out, and how often noise alone would add as much."""
     if not label.total > 0:
         return 0.0, 1.0
     seen = float(np.sum(contrasts * np.linalg.solve(block, contrasts)))

@@ -121,12 +121,10 @@ class MomentRelease(NoRows):
 
     @property
     def labels(self) -> LabelBlocks:
-        """The blocks of all labels."""
         return LabelBlocks((self.label, *self.more_labels))
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The columns that can be learnt from it."""
         return tuple(block.label.column for block in self.labels.blocks if block.label is not None)
 
     def for_label(self, label: str | None = None) -> MomentRelease:
@@ -161,17 +159,14 @@ class MomentRelease(NoRows):
 
     @property
     def parts(self) -> int:
-        """How many released matrices the Gram matrix of everybody is the sum of."""
         return self.label.width if self.conditional else 1
 
     @property
     def noise(self) -> float:
-        """s: the standard deviation of an entry of the Gram matrix off its diagonal, in natural units."""
         return math.sqrt(self.mu * self.parts) / self.gamma**2
 
     @property
     def border(self) -> float:
-        """c: the constant with which "one" enters a row, in natural units."""
         return self.label.constant(self.gamma) / self.gamma
 
     @property
@@ -192,12 +187,10 @@ class MomentRelease(NoRows):
 
     @property
     def privacy(self) -> Privacy:
-        """What this release tells whom, as sentences when printed."""
         return Privacy(self.guarantees, reproducible=self.reproducible)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A name for each feature; one that two parties use is written party.name."""
         return feature_names(self.encoders)
 
     @property
@@ -327,7 +320,6 @@ class MomentRelease(NoRows):
         return self.table_model(progress=progress).draw(rows, seed=seed, progress=progress)
 
     def _origin(self) -> dict[str, object]:
-        """What a table's manifest says of the release that it comes from."""
         return {
             "release": {
                 "run": self.run,
@@ -341,7 +333,6 @@ class MomentRelease(NoRows):
         }
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: the declared columns that the release is about."""
         rows = [
             (column.name, party, str(column.to_data()["kind"]))
             for party, encoder in self.encoders

@@ -31,12 +31,10 @@ class RidgePath:
 
     @property
     def coefficients(self) -> Array:
-        """Coefficients by ridge, score and feature."""
         return np.array([np.atleast_2d(model.coef_) for model in self.models])
 
     @property
     def intercepts(self) -> Array:
-        """Intercepts by ridge and score."""
         return np.array([np.atleast_1d(model.intercept_) for model in self.models])
 
     def __str__(self) -> str:

@@ -29,11 +29,7 @@ more accurate on each of them, at 87 and less on some and not on others. Credit 
 
 @dataclass(frozen=True)
 class Choice:
-    """A rule by name, and the sentence that says why it was taken.
-
-    >>> Choice("least-squares", "rule = 'least-squares' was asked for.").name
-    'least-squares'
-    """
+    """A rule by name, and the sentence that says why it was taken."""
 
     name: Name
     reason: str
@@ -111,7 +107,6 @@ def choose_rule(release: MomentRelease, asked: str = "auto", *, plain: bool = Tr
 
 
 def _obstacle(release: MomentRelease) -> str:
-    """Why the matched rule cannot be had of this release, or nothing."""
     if len(release.label.classes) != 2:
         return "the matched rule is for two classes."
     poor = [unit.name for unit in units(release.encoders) if not is_levelled(unit)]

@@ -16,13 +16,7 @@ from colonnade.models.columns import Encoders, column_names
 
 @dataclass(frozen=True)
 class Unit:
-    """What can be selected or ranked: one column, or all columns that went through one party's map together.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> encoder = Encoder((NumericColumn("age", low=0, high=9),), "circle")
-    >>> units((("bank", encoder),))[0].span
-    slice(0, 2, None)
-    """
+    """What can be selected or ranked: one column, or all columns that went through one party's map together."""
 
     name: str
     party: str

@@ -27,19 +27,12 @@ def default_floor(columns: int) -> float:
 
     The noise alone has eigenvalues up to 2s√d in size, so an eigenvalue below that cannot be told from
     noise and its inverse is arbitrary. Any multiple of s√d from 1 to 2 does nearly as well.
-
-    >>> default_floor(25), default_floor(1000)
-    (10.0, 12.0)
     """
     return min(2.0 * math.sqrt(columns), FLOOR_CAP)
 
 
 def floor_of(floor: float | None, noise: float, columns: int) -> float:
-    """The floor in natural units, from the user's multiple of the noise or from the rule.
-
-    >>> floor_of(None, 2.0, 9), floor_of(1.5, 2.0, 9)
-    (12.0, 3.0)
-    """
+    """The floor in natural units, from the user's multiple of the noise or from the rule."""
     return noise * (default_floor(columns) if floor is None else floor)
 
 
@@ -50,12 +43,6 @@ class Spectrum:
     Raised, not dropped: a direction lost in noise is damped to 1/floor of what it says, and still helps
     when it carries much of the class difference. With no noise the floor is zero and eigenvalues that are
     zero up to rounding are left out, which gives the least-norm solution, as `numpy.linalg.lstsq` does.
-
-    >>> spectrum = decompose(np.diag([4.0, 0.5]), floor=2.0)
-    >>> spectrum.solve(np.array([4.0, 4.0]))
-    array([1., 2.])
-    >>> spectrum.inverse_trace
-    0.75
     """
 
     observed: Array
@@ -70,16 +57,11 @@ class Spectrum:
 
     @property
     def inverse_trace(self) -> float:
-        """The trace of the inverse: how much of white noise on the right-hand side comes through."""
         return float(self.inverse.sum())
 
 
 def decompose(matrix: Array, *, floor: float, ridge: float = 0.0) -> Spectrum:
-    """The spectrum of a symmetric matrix with eigenvalues L_i inverted as 1/(max(L_i, floor) + ridge).
-
-    >>> decompose(np.diag([4.0, -1.0]), floor=1.0, ridge=1.0).inverse
-    array([0.5, 0.2])
-    """
+    """The spectrum of a symmetric matrix with eigenvalues L_i inverted as 1/(max(L_i, floor) + ridge)."""
     if not floor >= 0 or not ridge >= 0:
         raise ValueError(f"a floor and a ridge are at least 0, not {floor} and {ridge}")
     with few_threads(matrix.size):
@@ -96,19 +78,12 @@ def noise_edge(noise: float, columns: int) -> float:
 
     The symmetric noise matrix has standard deviation s off its diagonal and √2·s on it; its spectrum is
     Wigner's semicircle.
-
-    >>> noise_edge(3.0, 100)
-    60.0
     """
     return 2.0 * noise * math.sqrt(columns)
 
 
 def learnable_rank(values: Array, noise: float) -> int:
-    """How many directions stand out of the noise: the number of eigenvalues of T above 2s√d.
-
-    >>> learnable_rank(np.array([70.0, 61.0, 5.0] + [0.0] * 97), noise=3.0)
-    2
-    """
+    """How many directions stand out of the noise: the number of eigenvalues of T above 2s√d."""
     largest = float(np.abs(values).max(initial=0.0))
     negligible = largest * len(values) * float(np.finfo(np.float64).eps)
     return int(np.count_nonzero(values > max(noise_edge(noise, len(values)), negligible)))
@@ -119,9 +94,6 @@ def deflated(values: Array, noise: float) -> Array:
 
     A true eigenvalue λ > s√d under such noise is seen at L = λ + s²d/λ, along a direction whose squared
     cosine with the true one is 1 − s²d/λ²; so the rows have λ − s²d/λ = √(L² − 4s²d) along what is seen.
-
-    >>> deflated(np.array([3.0 + 1 / 3, 2.0, -1.0, 0.0]), noise=0.5).round(9)
-    array([2.66666667, 0.        , 0.        , 0.        ])
     """
     edge = noise_edge(noise, len(values))
     inside = np.maximum(values, 0.0)
@@ -132,9 +104,6 @@ def held(values: Array, noise: float) -> Array:
     """What the rows have along noisy eigenvectors, those inside the noise too, which share what is left of the trace.
 
     The trace of the noise has mean zero, so the trace that is seen is the rows' own up to s√(2d).
-
-    >>> held(np.array([3.0 + 1 / 3, 1.0, -1.0, 0.0]), noise=0.5).round(3)
-    array([2.667, 0.222, 0.222, 0.222])
     """
     held = deflated(values, noise)
     inside = values <= noise_edge(noise, len(values))

@@ -12,11 +12,6 @@ from colonnade.privacy.observers import parse_observer
 
 
 def guarantees_to_data(guarantees: Iterable[Guarantee]) -> list[dict[str, Any]]:
-    """Plain values, one for each guarantee.
-
-    >>> guarantees_to_data(())
-    []
-    """
     return [
         {
             "observer": item.observer.name,
@@ -32,11 +27,7 @@ def guarantees_to_data(guarantees: Iterable[Guarantee]) -> list[dict[str, Any]]:
 
 
 def guarantees_from_data(data: Sequence[Any]) -> tuple[Guarantee, ...]:
-    """The guarantees that these values describe; whatever is none raises `KeyError`, `TypeError` or `ValueError`.
-
-    >>> guarantees_from_data([])
-    ()
-    """
+    """The guarantees that these values describe; whatever is none raises `KeyError`, `TypeError` or `ValueError`."""
     return tuple(
         Guarantee(
             observer=parse_observer(item["observer"]),

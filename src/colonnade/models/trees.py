@@ -180,7 +180,6 @@ class GradientBoostedTrees(Classifier):
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     def _effects(self, levels: Sequence[NDArray[np.int32]]) -> dict[str, list[dict[str, Any]]]:
-        """What each level adds to the log-odds, averaged over invented people and counted from the mean over levels."""
         some = [codes[:_EFFECT_PEOPLE] for codes in levels]
         effects: dict[str, list[dict[str, Any]]] = {}
         for place, column in enumerate(self.columns_):
@@ -251,11 +250,7 @@ def level_codes(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.i
 
 
 def auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
-    """How often one of the second class scores above one of the first.
-
-    >>> auc([0.1, 0.9, 0.5], np.array([0, 1, 0]))
-    1.0
-    """
+    """How often one of the second class scores above one of the first."""
     from sklearn.metrics import roc_auc_score
 
     return float(roc_auc_score(labels, scores))

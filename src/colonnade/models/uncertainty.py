@@ -50,11 +50,7 @@ _NOISELESS = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """What a model does with a release: its parameters, in the model's own words.
-
-    >>> Rule(ridge=1.0).floor is None
-    True
-    """
+    """What a model does with a release: its parameters, in the model's own words."""
 
     floor: float | None = None
     ridge: float = 0.0
@@ -101,9 +97,6 @@ class Watch:
 
     `advance` is told after each how many of how many are done, and `interrupted` is asked whether to go on. An estimate
     is whole or not there at all, so that a release never has two.
-
-    >>> Watch().skipped
-    ''
     """
 
     advance: Callable[[str, int, int], None] = lambda _step, _done, _total: None
@@ -120,7 +113,6 @@ class Watch:
             self.skip(f"with {columns} features it takes too long, and {MOST_COLUMNS} are the most")
 
     def rehearsed(self, total: int) -> None:
-        """One more is done of so many."""
         self._done += 1
         self.advance("uncertainty", self._done, total)
         taken = time.monotonic() - self._began
@@ -131,7 +123,6 @@ class Watch:
             self.skip(f"it would take {expected:.0f} seconds, and {self.seconds:g} are the most")
 
     def skip(self, reason: str) -> None:
-        """End the rehearsals, for this reason."""
         self.skipped = (
             f"How far noise can have moved the coefficients was not estimated: {reason}. Everything else is complete, "
             "and `colonnade.models.uncertainty.noise_uncertainty` computes it from release.npz at no cost to privacy."
@@ -155,7 +146,6 @@ class Uncertainty:
 
     @property
     def draws(self) -> int:
-        """How many rehearsals each stand-in had."""
         return int(self.errors.shape[1])
 
     @property
@@ -192,21 +182,6 @@ def noise_uncertainty(
     Two stand-ins for the noise-free moments are tried and the larger error counts: the release itself, whose spectrum
     is wider than the true one, and the release with its spectrum shrunk to what stands out of the noise. An error is
     counted with its bias, so an interval also reaches as far as the noise shifts a coefficient on average.
-
-    >>> from fractions import Fraction
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.data.targets import RealLabel
-    >>> encoder = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
-    >>> release = MomentRelease(
-    ...     matrix=np.array([[3, 0, 2], [0, 2, 0], [2, 0, 2]]) * 10**9, gamma=4096, rows=400,
-    ...     encoders=(("agency", encoder),), label=LabelBlock(RealLabel("price", low=0, high=1000)),
-    ...     mu=Fraction(10**14), guarantees=(), plan="", run="", reproducible=False,
-    ... )
-    >>> found = noise_uncertainty(release)
-    >>> found.coefficients.round(1), found.half_widths.round()
-    (array([[666.7]]), array([[10.]]))
     """
     if not 0.0 < rate < 1.0 or (draws is not None and draws < rate * (draws + 1)):
         raise ValueError(f"{draws} draws are too few for a rate of {rate}, which is a probability below 1")
@@ -325,7 +300,6 @@ def _against_others(rows: Array, faint: tuple[int, ...]) -> Array:
 
 
 def _scatter(release: MomentRelease) -> Array:
-    """The matrix that the rule inverts: around the common mean, or with more classes around theirs."""
     if release.label.kind != "classes" or len(release.label.classes) == 2:
         return release.plain_moments().scatter().matrix
     moments = release.class_moments()

@@ -30,14 +30,7 @@ EVERY_VALUE = 1 << 12  # supports up to this size are checked value by value
 
 
 def findings(table: Table, *, points: int = 4) -> tuple[str, ...]:
-    """What does not hold, in words; empty for a table that may be used.
-
-    >>> from fractions import Fraction
-    >>> from colonnade.noise.skellam import SkellamLaw
-    >>> from colonnade.noise.table import table_of
-    >>> findings(table_of(SkellamLaw(Fraction(1))))
-    ()
-    """
+    """What does not hold, in words; empty for a table that may be used."""
     return (*_columns(table), *_partition(table), *_acceptance(table, points))
 
 
@@ -104,7 +97,6 @@ def _acceptance(table: Table, points: int) -> Iterator[str]:
 
 
 def _offsets(cell: Cell, *, points: int) -> list[int]:
-    """All offsets of a short cell; of a long one the ends, the middle, and even steps between."""
     length = 1 << cell.log_length
     if length <= points + 3:
         return list(range(length))

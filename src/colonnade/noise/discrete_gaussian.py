@@ -43,11 +43,7 @@ _GUARD_BITS = 128
 
 
 def smallest_part(bits: int = COARSE_BITS) -> Fraction:
-    """The least variance of parts that sum to the whole, up to the distance that draws are charged for.
-
-    >>> smallest_part()
-    Fraction(8, 1)
-    """
+    """The least variance of parts that sum to the whole, up to the distance that draws are charged for."""
     return Fraction(2 * ROUNDING_VARIANCES[bits])
 
 
@@ -96,12 +92,7 @@ class DiscreteGaussianLaw:
 
 @dataclass(frozen=True)
 class DiscreteGaussianNoise:
-    """Independent discrete Gaussians of parameter σ² in every coordinate, each draw within 2^−bits of its law.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> DiscreteGaussianNoise(Fraction(100)).part(4).draw(6, SystemRandomness()).shape
-    (6,)
-    """
+    """Independent discrete Gaussians of parameter σ² in every coordinate, each draw within 2^−bits of its law."""
 
     sigma_squared: Fraction
     bits: int = COARSE_BITS
@@ -131,10 +122,6 @@ class DiscreteGaussianNoise:
 
         `sensitivity` is in L2, `entries` how many coordinates are released; left out, the most that one draw can have.
         Of several wholes too small for a sum one counts, and the others are post-processing.
-
-        >>> DiscreteGaussianNoise(Fraction(90)).event(2, known=1, parts=3, of=3, entries=5)
-        Approximated(event=DiscreteGaussian(sensitivity=2, sigma_squared=Fraction(60, 1), coordinates=5), \
-draws=10, bits=100)
         """
         left = unknown_fraction(known=known, parts=parts, of=of)
         unknown = parts - known
@@ -150,11 +137,6 @@ class MatrixGaussianNoise:
     """Symmetric noise for a symmetric matrix: discrete Gaussians of parameter σ² on the diagonal, σ²/2 off it.
 
     The Frobenius norm counts an off-diagonal entry twice, so half the variance hides it as well.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> noise = MatrixGaussianNoise(Fraction(1000)).draw_symmetric(3, SystemRandomness())
-    >>> bool((noise == noise.T).all())
-    True
     """
 
     sigma_squared: Fraction
@@ -191,10 +173,6 @@ class MatrixGaussianNoise:
         """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
 
         `size` is the side of the matrix; left out, the most entries that one draw can have are counted.
-
-        >>> change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
-        >>> MatrixGaussianNoise(Fraction(1000)).event(change, known=1, parts=3, of=2, size=4).event.sigma_squared
-        Fraction(964, 1)
         """
         self.part(of)
         left = self.sigma_squared * unknown_fraction(known=known, parts=parts, of=of)
@@ -209,10 +187,6 @@ def matrix_gaussian_event(
     In units of its own deviation an entry off the diagonal counts √2 times, so that rounding takes twice as much
     variance there: what the coarsest rounding takes is left out once here, and once more by the route itself
     (docs/proofs/rounded-normal.md). One entry is counted as two, because the law off the diagonal is another.
-
-    >>> change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
-    >>> matrix_gaussian_event(change, Fraction(1000), size=2, parts=1).draws
-    3
     """
     entries = LARGEST_DRAW if size is None else size * (size + 1) // 2
     # Calibration also looks where no sampler goes; as good as no noise is no more than there is.
@@ -222,11 +196,7 @@ def matrix_gaussian_event(
 
 
 def checked_variance(variance: object, bits: int = COARSE_BITS) -> Fraction:
-    """σ² as an exact fraction inside the range that the tables are proved for.
-
-    >>> checked_variance(5)
-    Fraction(5, 1)
-    """
+    """σ² as an exact fraction inside the range that the tables are proved for."""
     if bits not in _PRECISIONS:
         raise PlanError(
             f"discrete Gaussians are drawn to {', '.join(map(str, _PRECISIONS))} bits, not {bits}"
@@ -240,10 +210,7 @@ def checked_variance(variance: object, bits: int = COARSE_BITS) -> Fraction:
 
 
 def check_part(variance: Fraction, bits: int) -> None:
-    """Refuse parts of so little variance that their sum is no discrete Gaussian.
-
-    >>> check_part(Fraction(8), COARSE_BITS)
-    """
+    """Refuse parts of so little variance that their sum is no discrete Gaussian."""
     least = smallest_part(bits)
     if variance < least:
         raise PlanError(

@@ -81,15 +81,7 @@ class DiscreteLaplaceLaw:
 
 @dataclass(frozen=True)
 class DiscreteLaplaceNoise:
-    """Independent discrete Laplace noise of one scale in every coordinate; variance about 2·scale².
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> whole = DiscreteLaplaceNoise(Fraction(20))
-    >>> whole.draw(4, SystemRandomness()).shape
-    (4,)
-    >>> whole.part(3).shape
-    Fraction(1, 3)
-    """
+    """Independent discrete Laplace noise of one scale in every coordinate; variance about 2·scale²."""
 
     scale: Fraction
 
@@ -109,7 +101,6 @@ class DiscreteLaplaceNoise:
         return self if parts == 1 else PolyaNoise(self.scale * _SURPLUS, shape)
 
     def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
-        """Independent draws."""
         return sample(DiscreteLaplaceLaw(1 / (self.scale * _SURPLUS)), shape, randomness)
 
     def event(
@@ -119,11 +110,6 @@ class DiscreteLaplaceNoise:
 
         `sensitivity` is in L1. The parts left must make up a whole: what a fraction leaves has a peak at 0
         and no ε near Δ₁/scale. δ is 0 only if whole noises are dealt; Pólya parts are truncated.
-
-        >>> DiscreteLaplaceNoise(Fraction(10)).event(2)
-        DiscreteLaplace(sensitivity=2, scale=Fraction(10, 1))
-        >>> DiscreteLaplaceNoise(Fraction(10)).event(2, known=1, parts=3, of=2, entries=5).draws
-        20
         """
         whole_unknown("discrete Laplace", known=known, parts=parts, of=of)
         leaf = DiscreteLaplace(sensitivity, self.scale)

@@ -22,41 +22,22 @@ _LOCK = threading.RLock()
 
 @contextmanager
 def working(bits: int) -> Iterator[Any]:
-    """The context at `bits` of precision, for this thread alone while the block lasts.
-
-    >>> with working(200) as context:
-    ...     scaled_floor(context, context.exp(0), 10)
-    1024
-    """
+    """The context at `bits` of precision, for this thread alone while the block lasts."""
     with _LOCK, _CONTEXT.workprec(bits):
         yield _CONTEXT
 
 
 def real(context: Any, value: Fraction) -> Any:
-    """An exact fraction at the context's precision, correctly rounded.
-
-    >>> with working(80) as context:
-    ...     real(context, Fraction(1, 4)) == 0.25
-    True
-    """
+    """An exact fraction at the context's precision, correctly rounded."""
     return context.mpf(value.numerator) / value.denominator
 
 
 def scaled_floor(context: Any, value: Any, bits: int) -> int:
-    """⌊2^bits · value⌋ of what the context computed; its error is the caller's to bound.
-
-    >>> with working(80) as context:
-    ...     scaled_floor(context, context.mpf(-1) / 4, 3)
-    -2
-    """
+    """⌊2^bits · value⌋ of what the context computed; its error is the caller's to bound."""
     return int(context.floor(context.ldexp(value, bits)))
 
 
 def scaled_decay(numerator: int, denominator: int, *, bits: int, working_bits: int) -> int:
-    """⌊2^bits · e^(−numerator/denominator)⌋, of what is computed at `working_bits`: no context, and no lock.
-
-    >>> scaled_decay(0, 1, bits=10, working_bits=80), scaled_decay(1, 1, bits=10, working_bits=80)
-    (1024, 376)
-    """
+    """⌊2^bits · e^(−numerator/denominator)⌋, of what is computed at `working_bits`: no context, and no lock."""
     power = from_rational(-numerator, denominator, working_bits, "n")
     return int(to_fixed(mpf_exp(power, working_bits, "n"), bits))

@@ -33,11 +33,7 @@ class Norms(Protocol):
 
 @dataclass(frozen=True)
 class VectorChange:
-    """Norms written down by hand.
-
-    >>> VectorChange(l1=3, l2=2).l1
-    3
-    """
+    """Norms written down by hand."""
 
     l1: Number
     l2: Number
@@ -64,11 +60,7 @@ class Mechanism(Noise, Protocol[Change]):
 
 
 def exact_positive(name: str, value: object) -> Fraction:
-    """The parameter as an exact fraction above 0; a float is refused, because its digits were rounded.
-
-    >>> exact_positive("μ", 3)
-    Fraction(3, 1)
-    """
+    """The parameter as an exact fraction above 0; a float is refused, because its digits were rounded."""
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         raise TypeError(f"{name} is an exact number, an int or a Fraction, not {type(value).__name__}")
     if value <= 0:
@@ -77,22 +69,14 @@ def exact_positive(name: str, value: object) -> Fraction:
 
 
 def share(value: Fraction, parts: int) -> Fraction:
-    """value/parts, exactly.
-
-    >>> share(Fraction(1), 3)
-    Fraction(1, 3)
-    """
+    """value/parts, exactly."""
     if parts < 1:
         raise PlanError(f"noise is dealt in at least one part, not {parts}")
     return value / parts
 
 
 def unknown_fraction(*, known: int, parts: int, of: int) -> Fraction:
-    """Which multiple of the whole the observer does not know: (parts − known)/of.
-
-    >>> unknown_fraction(known=1, parts=3, of=2)
-    Fraction(1, 1)
-    """
+    """Which multiple of the whole the observer does not know: (parts − known)/of."""
     if of < 1 or parts < 1 or not 0 <= known <= parts:
         raise PlanError(
             f"{parts} parts, each 1/{of} of the whole, {known} of them known, make no sense together"
@@ -103,10 +87,7 @@ def unknown_fraction(*, known: int, parts: int, of: int) -> Fraction:
 
 
 def whole_unknown(law: str, *, known: int, parts: int, of: int) -> None:
-    """Refuses an observer who knows so much that less than one whole is left.
-
-    >>> whole_unknown("discrete Laplace", known=1, parts=3, of=2)
-    """
+    """Refuses an observer who knows so much that less than one whole is left."""
     left = unknown_fraction(known=known, parts=parts, of=of)
     if left < 1:
         raise PrivacyError(

@@ -26,14 +26,7 @@ SMALLEST_BETA = Fraction(1, 1 << 40)
 
 @dataclass(frozen=True)
 class PoissonBinomialNoise:
-    """Values in [−bound, bound] as Bin(trials, 1/2 + β·value/bound), drawn exactly.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> noise = PoissonBinomialNoise(trials=16, beta=Fraction(1, 4), bound=Fraction(1))
-    >>> counts = noise.draw([[-1.0, 0.0, 1.0]], SystemRandomness())
-    >>> bool(((counts >= 0) & (counts <= 16)).all())
-    True
-    """
+    """Values in [−bound, bound] as Bin(trials, 1/2 + β·value/bound), drawn exactly."""
 
     trials: int
     beta: Fraction
@@ -51,12 +44,7 @@ class PoissonBinomialNoise:
         object.__setattr__(self, "bound", exact_positive("the bound", self.bound))
 
     def numerators(self, values: ArrayLike) -> NDArray[np.int64]:
-        """p·2^53 for every value, never outside [1/2 − β, 1/2 + β]; values past the bound are clipped.
-
-        >>> noise = PoissonBinomialNoise(4, Fraction(1, 4), Fraction(2))
-        >>> (noise.numerators([-3.0, 0.0]) / ONE).tolist()
-        [0.25, 0.5]
-        """
+        """p·2^53 for every value, never outside [1/2 − β, 1/2 + β]; values past the bound are clipped."""
         floats = np.asarray(values, dtype=np.float64)
         if np.isnan(floats).any():
             raise DataError("a value to be quantised is not a number; impute or drop it before training")
@@ -71,11 +59,7 @@ class PoissonBinomialNoise:
         return binomial(self.trials, self.numerators(values), randomness)
 
     def estimate(self, totals: ArrayLike, *, parties: int) -> NDArray[np.float64]:
-        """The sum of the parties' values that a sum of their counts stands for, without bias.
-
-        >>> PoissonBinomialNoise(4, Fraction(1, 4), Fraction(1)).estimate([8], parties=2).tolist()
-        [4.0]
-        """
+        """The sum of the parties' values that a sum of their counts stands for, without bias."""
         centred = np.asarray(totals, dtype=np.float64) - parties * self.trials / 2
         return centred * float(self.bound / (self.beta * self.trials))
 
@@ -84,10 +68,6 @@ class PoissonBinomialNoise:
 
         `known` parties' counts are the observer's own; `changed` of the others differ between neighbours.
         The counts are exact, so nothing is added to δ.
-
-        >>> noise = PoissonBinomialNoise(trials=4, beta=Fraction(1, 10), bound=Fraction(1))
-        >>> noise.event(parties=3, known=1).contributors
-        2
         """
         if not 0 <= known < parties:
             raise PrivacyError(

@@ -133,10 +133,6 @@ class PolyaNoise:
     """The difference of two NB(shape, e^(−1/scale)): a part of discrete Laplace noise.
 
     No event belongs to a part: `DiscreteLaplaceNoise.event` speaks for all of them.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> PolyaNoise(Fraction(10), Fraction(1, 2)).draw(3, SystemRandomness()).shape
-    (3,)
     """
 
     scale: Fraction

@@ -32,11 +32,7 @@ _ALIASED = -320
 
 
 def log2_tail(mu: Fraction, reach: int) -> float:
-    """log2 of a bound on P(|X| ≥ reach): Chernoff, 2·exp(2μ(cosh t − 1) − t·reach) at sinh t = reach/2μ.
-
-    >>> log2_tail(Fraction(1), 10) < -20
-    True
-    """
+    """log2 of a bound on P(|X| ≥ reach): Chernoff, 2·exp(2μ(cosh t − 1) − t·reach) at sinh t = reach/2μ."""
     with working(_WORKING) as context:
         slope = context.mpf(reach) / (2 * real(context, mu))
         twist = context.asinh(slope)
@@ -96,7 +92,6 @@ class SkellamLaw:
         return tuple(terms)
 
     def mass(self, k: int) -> int:
-        """Clenshaw's recurrence; stands for N·f(k)."""
         with working(_WORKING) as context:
             cosine = scaled_floor(context, context.cospi(2 * context.mpf(k) / self.period), _BITS)
         last, before = 0, 0
@@ -119,15 +114,7 @@ class SkellamLaw:
 
 @dataclass(frozen=True)
 class SkellamNoise:
-    """Independent Sk(μ) in every coordinate; variance 2μ.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> whole = SkellamNoise(Fraction(100))
-    >>> whole.part(4)
-    SkellamNoise(mu=Fraction(25, 1))
-    >>> whole.draw((2, 5), SystemRandomness()).dtype
-    dtype('int64')
-    """
+    """Independent Sk(μ) in every coordinate; variance 2μ."""
 
     mu: Fraction
 
@@ -153,10 +140,6 @@ class SkellamNoise:
         """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
 
         `entries` is how many coordinates are released; left out, the most that one draw can have.
-
-        >>> from colonnade.noise.mechanism import VectorChange
-        >>> SkellamNoise(Fraction(100)).event(VectorChange(3, 2), known=1, parts=3, of=2, entries=10)
-        Approximated(event=Skellam(l1=3, l2=2, mu=Fraction(100, 1), coordinates=None), draws=20, bits=100)
         """
         mu = self.mu * unknown_fraction(known=known, parts=parts, of=of)
         leaf = Skellam(change.l1, change.l2, mu, coordinates=1 if entries == 1 else None)
@@ -168,11 +151,6 @@ class MatrixSkellamNoise:
     """Symmetric noise for a symmetric matrix: Sk(μ) on the diagonal, Sk(μ/2) off it.
 
     The Frobenius norm counts an off-diagonal entry twice, so half the variance hides it as well.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> noise = MatrixSkellamNoise(Fraction(1000)).draw_symmetric(3, SystemRandomness())
-    >>> bool((noise == noise.T).all())
-    True
     """
 
     mu: Fraction
@@ -204,10 +182,6 @@ class MatrixSkellamNoise:
         """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
 
         `size` is the side of the matrix; left out, the most entries that one draw can have are counted.
-
-        >>> change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
-        >>> MatrixSkellamNoise(Fraction(100)).event(change, known=1, parts=3, of=2, size=4).draws
-        20
         """
         mu = self.mu * unknown_fraction(known=known, parts=parts, of=of)
         entries = LARGEST_DRAW if size is None else size * (size + 1) // 2
@@ -215,11 +189,7 @@ class MatrixSkellamNoise:
 
 
 def checked_mu(mu: object) -> Fraction:
-    """μ as an exact fraction inside the range that the tables are proved for.
-
-    >>> checked_mu(5)
-    Fraction(5, 1)
-    """
+    """μ as an exact fraction inside the range that the tables are proved for."""
     exact = exact_positive("μ", mu)
     if not SMALLEST_MU <= exact <= LARGEST_MU:
         raise PlanError(

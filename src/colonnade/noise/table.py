@@ -56,9 +56,7 @@ class Law(Protocol):
         """At least 2^p·|f(k+1) − 2f(k) + f(k−1)| for every k > start ≥ 0, given mass(start)."""
         ...
 
-    def __hash__(self) -> int:
-        """Equal laws have one table."""
-        ...
+    def __hash__(self) -> int: ...
 
     def tails(self) -> tuple[int, int] | None:
         """Masses of [2^m, ∞) and (−∞, −2^m) if the law has no memory there; otherwise None."""
@@ -170,12 +168,7 @@ def weigh(cells: tuple[Cell, ...], scale_bits: int) -> tuple[int, tuple[int, ...
 
 
 def alias_columns(weights: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Thresholds and targets of Vose's alias method, exact: cell j receives weights[j] of 2^64.
-
-    >>> thresholds, targets = alias_columns((1, (1 << 64) - 1))
-    >>> thresholds[0] + sum(CAPACITY - t for t, j in zip(thresholds, targets) if j == 0)
-    1
-    """
+    """Thresholds and targets of Vose's alias method, exact: cell j receives weights[j] of 2^64."""
     left = [*weights, *[0] * (COLUMNS - len(weights))]
     targets = list(range(COLUMNS))
     thresholds = [CAPACITY] * COLUMNS

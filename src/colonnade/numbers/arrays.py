@@ -20,12 +20,6 @@ class FieldArray:
 
     `words` has shape (limbs, *shape), contiguous; in `FIELD63` a word is an element, three residues of
     21 bits. It is also the form on the wire, so sending packs nothing and receiving only checks.
-
-    >>> from colonnade.numbers.field import FIELD63
-    >>> table = FIELD63.encode(np.array([[1, -2], [3, 4]]))
-    >>> table.gram().decode()
-    array([[10, 10],
-           [10, 20]])
     """
 
     field: Modulus
@@ -62,7 +56,6 @@ class FieldArray:
         return FieldArray(self.field, out)
 
     def __iadd__(self, other: FieldArray) -> Self:
-        """Add in place: for running sums that nobody else holds."""
         self._match(other)
         self.field.words.add(self.words, other.words, self.words)
         return self
@@ -108,13 +101,7 @@ class FieldArray:
         return FieldArray(self.field, out)
 
     def row_products(self, other: FieldArray) -> FieldArray:
-        """The inner product of every row with the same row of another matrix, as a column.
-
-        >>> from colonnade.numbers.field import FIELD63
-        >>> FIELD63.encode(np.array([[1, 2], [3, 4]])).row_products(FIELD63.encode(np.array([[5, 6], [7, 8]]))).decode()
-        array([[17],
-               [53]])
-        """
+        """The inner product of every row with the same row of another matrix, as a column."""
         self._match(other)
         self._columns()
         out = np.empty(self.words.shape[:2], dtype=np.uint64)
@@ -148,7 +135,6 @@ class FieldArray:
         return blocks[0].stack_rows(blocks[1:])
 
     def transpose(self) -> FieldArray:
-        """Aᵀ in words of its own."""
         self._columns()
         return FieldArray(self.field, np.ascontiguousarray(self.words.transpose(0, 2, 1)))
 
@@ -162,30 +148,15 @@ class FieldArray:
         return self.field.words.decode(self.words)
 
     def rows(self, start: int, stop: int) -> FieldArray:
-        """A block of rows, in words of its own.
-
-        >>> from colonnade.numbers.field import FIELD63
-        >>> FIELD63.encode(np.arange(6).reshape(3, 2)).rows(1, 2).decode()
-        array([[2, 3]])
-        """
+        """A block of rows, in words of its own."""
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, start:stop]))
 
     def columns(self, start: int, stop: int) -> FieldArray:
-        """A block of columns, in words of its own.
-
-        >>> from colonnade.numbers.field import FIELD63
-        >>> FIELD63.encode(np.arange(6).reshape(3, 2)).columns(1, 2).decode().tolist()
-        [[1], [3], [5]]
-        """
+        """A block of columns, in words of its own."""
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, :, start:stop]))
 
     def picked(self, places: Sequence[int]) -> FieldArray:
-        """Some columns in this order, any of them more than once.
-
-        >>> from colonnade.numbers.field import FIELD63
-        >>> FIELD63.encode(np.arange(6).reshape(3, 2)).picked([1, 1]).decode()[0]
-        array([1, 1])
-        """
+        """Some columns in this order, any of them more than once."""
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, :, list(places)]))
 
     def reshape(self, shape: tuple[int, ...]) -> FieldArray:
@@ -193,26 +164,19 @@ class FieldArray:
         return FieldArray(self.field, self.words.reshape(self.words.shape[0], *shape))
 
     def upper_triangle(self) -> FieldArray:
-        """The entries on and above the diagonal of a square matrix, row by row, as a vector.
-
-        >>> from colonnade.numbers.field import FIELD63
-        >>> FIELD63.encode(np.array([[1, 2], [2, 3]])).upper_triangle().decode()
-        array([1, 2, 3])
-        """
+        """The entries on and above the diagonal of a square matrix, row by row, as a vector."""
         if len(self.shape) != 2 or self.shape[0] != self.shape[1]:
             raise ValueError(f"{self!r} is no square matrix")
         above = np.triu_indices(self.shape[0])
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, above[0], above[1]]))
 
     def stack_columns(self, others: Sequence[FieldArray]) -> FieldArray:
-        """This matrix with the others beside it."""
         blocks = [self, *others]
         if any(block.field != self.field or block.shape[:1] != self.shape[:1] for block in blocks):
             raise ValueError("matrices beside each other need one field and the same rows")
         return FieldArray(self.field, np.concatenate([block.words for block in blocks], axis=2))
 
     def stack_rows(self, others: Sequence[FieldArray]) -> FieldArray:
-        """This array with the others below it."""
         blocks = [self, *others]
         if any(block.field != self.field or block.shape[1:] != self.shape[1:] for block in blocks):
             raise ValueError("arrays below each other need one field and the same columns")
@@ -237,16 +201,7 @@ class FieldArray:
     def from_bytes(
         cls, field: Modulus, shape: tuple[int, ...], data: bytes | NDArray[np.uint8]
     ) -> FieldArray:
-        """What `as_bytes` shows, copied and checked: the exact length, every residue below its prime.
-
-        >>> from colonnade.numbers.field import FIELD63
-        >>> FieldArray.from_bytes(FIELD63, (1,), FIELD63.encode(np.array([-7])).as_bytes()).decode()
-        array([-7])
-        >>> FieldArray.from_bytes(FIELD63, (1,), bytes([255]) * 8)
-        Traceback (most recent call last):
-        ...
-        ValueError: 1 of 1 elements of 63 bits are out of range
-        """
+        """What `as_bytes` shows, copied and checked: the exact length, every residue below its prime."""
         count = 1
         for length in shape:
             # Python integers: a hostile shape must not wrap around.
@@ -264,16 +219,7 @@ class FieldArray:
 
 
 class GramSum:
-    """A running Σ AᵀA over blocks of rows, in the memory of one chunk and the result.
-
-    >>> from colonnade.numbers.field import FIELD63
-    >>> total = GramSum(FIELD63, 2)
-    >>> for row in ([[1, 2]], [[3, 4]]):
-    ...     total.add(FIELD63.encode(np.array(row)))
-    >>> total.value().decode()
-    array([[10, 14],
-           [14, 20]])
-    """
+    """A running Σ AᵀA over blocks of rows, in the memory of one chunk and the result."""
 
     def __init__(self, field: Modulus, columns: int) -> None:
         self.field = field
@@ -291,5 +237,4 @@ class GramSum:
         self._product.add([block.words for block in blocks])
 
     def value(self) -> FieldArray:
-        """The sum so far."""
         return FieldArray(self.field, self._product.words())

@@ -26,7 +26,6 @@ _SKIP = 1024
 
 @machine_code
 def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
-    """Residue by residue, left + right."""
     p, q, r = primes
     for i in range(left.size):
         x, y = int64(left[i]), int64(right[i])
@@ -41,7 +40,6 @@ def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
 
 @machine_code
 def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
-    """Residue by residue, left − right."""
     p, q, r = primes
     for i in range(left.size):
         x, y = int64(left[i]), int64(right[i])

@@ -21,12 +21,6 @@ def machine_code(function: Function) -> Function:
 
     A place for compiled loops that cannot be written to, is full or holds damaged files costs the time to compile,
     half a minute in all, and never a run: some loops are compiled when a release is already charged.
-
-    >>> @machine_code
-    ... def double(value: int) -> int:
-    ...     return 2 * value
-    >>> double(21)
-    42
     """
     compiled: Any = njit(nogil=True)(function)
     try:

@@ -28,13 +28,11 @@ def _pack(digits: list[NDArray[np.int64]], out: Words) -> None:
 
 
 def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
-    """Residue by residue, left + right."""
     pairs = zip(_digits(left), _digits(right), primes, strict=True)
     _pack([(x + y) % p for x, y, p in pairs], out)
 
 
 def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
-    """Residue by residue, left − right."""
     pairs = zip(_digits(left), _digits(right), primes, strict=True)
     _pack([(x - y) % p for x, y, p in pairs], out)
 

@@ -40,11 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Field(Modulus):
-    """The integers modulo the product of `primes`, and arrays of them.
-
-    >>> FIELD63.encode(np.array([3, -4])).times(5).decode()
-    array([ 15, -20])
-    """
+    """The integers modulo the product of `primes`, and arrays of them."""
 
     def encode(self, values: NDArray[Any]) -> FieldArray:
         """Integers as field elements; `decode` gives them back.
@@ -86,11 +82,6 @@ class Field(Modulus):
         return FieldArray(self, self.words.uniform(shape, randomness))
 
     def zeros(self, shape: tuple[int, ...]) -> FieldArray:
-        """Zeros.
-
-        >>> FIELD63.zeros((2,)).decode()
-        array([0, 0])
-        """
         return FieldArray(self, np.zeros((self.words.limbs, *shape), dtype=np.uint64))
 
 
@@ -101,22 +92,14 @@ FIELD61 = Field((MERSENNE,))
 
 
 def largest_rows(field: Field, *, per_row: int, noise: int = 0) -> int:
-    """The most rows whose sum cannot wrap around, each adding at most `per_row` in absolute value.
-
-    >>> largest_rows(FIELD63, per_row=2**40) == FIELD63.capacity // 2**40
-    True
-    """
+    """The most rows whose sum cannot wrap around, each adding at most `per_row` in absolute value."""
     if per_row < 1 or noise < 0:
         raise ValueError(f"a row adds at least 1 and noise at least 0, not {per_row} and {noise}")
     return max(field.capacity - noise, 0) // per_row
 
 
 def largest_per_row(field: Field, *, rows: int, noise: int = 0) -> int:
-    """The most that each of `rows` rows may add, in absolute value, to any one sum.
-
-    >>> largest_per_row(FIELD63, rows=2**20).bit_length()
-    42
-    """
+    """The most that each of `rows` rows may add, in absolute value, to any one sum."""
     if rows < 1 or noise < 0:
         raise ValueError(f"there is at least 1 row and noise of at least 0, not {rows} and {noise}")
     return max(field.capacity - noise, 0) // rows
@@ -128,12 +111,6 @@ def check_fits(field: Field, *, rows: int, per_row: int, noise: int = 0, what: s
     `per_row` bounds what one row adds to any one entry: for second moments, the bound on ‖z̃‖² or the
     square of the largest entry. `noise` bounds the sum of all noise parts; where noise is unbounded, the
     caller takes a quantile and accounts for its probability.
-
-    >>> check_fits(FIELD63, rows=45_222, per_row=2**32, noise=2**50)
-    >>> check_fits(FIELD63, rows=2**30, per_row=2**32, what="ZᵀZ")
-    Traceback (most recent call last):
-    ...
-    colonnade.errors.FieldTooSmall: ZᵀZ over 1073741824 rows needs 63 bits; a field of 63 bits holds 62. ...
     """
     needed = rows * per_row + noise
     if needed <= field.capacity:
@@ -149,11 +126,7 @@ def check_fits(field: Field, *, rows: int, per_row: int, noise: int = 0, what: s
 
 
 def smallest_field(*, rows: int, per_row: int, noise: int = 0, what: str = "a sum") -> Field:
-    """`FIELD63` if these sums fit it, else `FIELD126`, else `FieldTooSmall` saying what fits that one.
-
-    >>> smallest_field(rows=2**30, per_row=2**32) == FIELD126
-    True
-    """
+    """`FIELD63` if these sums fit it, else `FIELD126`, else `FieldTooSmall` saying what fits that one."""
     if rows * per_row + noise <= FIELD63.capacity:
         return FIELD63
     check_fits(FIELD126, rows=rows, per_row=per_row, noise=noise, what=what)

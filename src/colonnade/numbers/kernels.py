@@ -49,22 +49,13 @@ def _quickest() -> Kernels:
 
 
 def kernels() -> Kernels:
-    """The loops in force: compiled wherever numba can be imported.
-
-    >>> kernels() is not None
-    True
-    """
+    """The loops in force: compiled wherever numba can be imported."""
     return _chosen.get() or _quickest()
 
 
 @contextmanager
 def plain_numpy() -> Iterator[None]:
-    """Run the plain numpy loops inside this block.
-
-    >>> with plain_numpy():
-    ...     kernels() is fallback
-    True
-    """
+    """Run the plain numpy loops inside this block."""
     token = _chosen.set(fallback)
     try:
         yield

@@ -63,7 +63,6 @@ class MersenneWords:
         out.reshape(-1)[...] = (values.reshape(-1) % MERSENNE).astype(np.uint64)
 
     def decode(self, words: Words) -> NDArray[np.int64]:
-        """Signed integers nearest to zero."""
         values: NDArray[np.int64] = words.reshape(words.shape[1:]).astype(np.int64)
         values -= MERSENNE * (values > MERSENNE // 2)
         return values

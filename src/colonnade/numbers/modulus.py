@@ -12,11 +12,7 @@ from colonnade.numbers.residues import ResidueWords
 
 @dataclass(frozen=True)
 class Modulus:
-    """The product of `primes`: 3, 6, … distinct primes between 2^21 − 2^10 and 2^21, or 2^61 − 1 alone.
-
-    >>> Modulus((2097143, 2097133, 2097131)).capacity.bit_length()
-    62
-    """
+    """The product of `primes`: 3, 6, … distinct primes between 2^21 − 2^10 and 2^21, or 2^61 − 1 alone."""
 
     primes: tuple[int, ...]
 
@@ -30,36 +26,22 @@ class Modulus:
 
     @cached_property
     def modulus(self) -> int:
-        """How many elements the field has."""
         return prod(self.primes)
 
     @property
     def bits(self) -> int:
-        """The size of the modulus in bits, rounded up.
-
-        >>> Modulus((MERSENNE,)).bits, Modulus((2097143, 2097133, 2097131)).bits
-        (61, 63)
-        """
+        """The size of the modulus in bits, rounded up."""
         return self.modulus.bit_length()
 
     @property
     def capacity(self) -> int:
-        """The largest |v| that decodes to itself."""
         return (self.modulus - 1) // 2
 
     @property
     def word_bytes(self) -> int:
-        """Bytes an element takes in memory and on the wire.
-
-        >>> Modulus((2097143, 2097133, 2097131)).word_bytes
-        8
-        """
+        """Bytes an element takes in memory and on the wire."""
         return 8 * self.words.limbs
 
     def inverse(self, value: int) -> int:
-        """1/value in this field, for a value that no prime of the field divides.
-
-        >>> Modulus((MERSENNE,)).inverse(2) * 2 % MERSENNE
-        1
-        """
+        """1/value in this field, for a value that no prime of the field divides."""
         return pow(value, -1, self.modulus)

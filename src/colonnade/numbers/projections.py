@@ -27,19 +27,13 @@ _ROWS = 1024
 
 @dataclass(frozen=True, eq=False)
 class Projections:
-    """The coins of `count` projections of so many rows.
-
-    >>> one = Projections.from_key(bytes(32), rows=3, count=2)
-    >>> one.of_integers(np.array([[5], [0], [0]]), np.array([[0], [1], [0]])).shape
-    (2, 2)
-    """
+    """The coins of `count` projections of so many rows."""
 
     signs: NDArray[np.uint8]
     subsets: NDArray[np.uint8]
 
     @classmethod
     def from_key(cls, key: bytes, *, rows: int, count: int) -> Projections:
-        """The coins that a key stands for."""
         source, eights = KeyedRandomness(key), -(-rows // 8)
         subsets = source.words(-(-eights * count // 8)).view(np.uint8)[: eights * count]
         signs = source.words(-(-rows // 8)).view(np.uint8)[:rows]

@@ -61,14 +61,7 @@ def product(left: Floats, right: Floats, prime: int) -> Floats:
 
 @dataclass(frozen=True)
 class Quartic:
-    """F_p[X]/(X⁴ − one·X − zero); arrays of its elements have shape (4, n).
-
-    >>> field = quartics()[0]
-    >>> x = np.array([[0.0], [1.0], [0.0], [0.0]])
-    >>> fourth = field.times(field.times(x, x), field.times(x, x))
-    >>> bool((fourth[:, 0] == [field.zero, field.one, 0, 0]).all())
-    True
-    """
+    """F_p[X]/(X⁴ − one·X − zero); arrays of its elements have shape (4, n)."""
 
     prime: int
     one: int
@@ -180,12 +173,7 @@ def _common(left: list[int], right: list[int], prime: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Small integers at which a polynomial is known, and what it is elsewhere.
-
-    >>> nodes = Nodes((0, 1, 2))
-    >>> nodes.values_at((3,))[0].tolist()  # f(3) = f(0) − 3f(1) + 3f(2), for a parabola
-    [[1.0, 2097140.0, 3.0]]
-    """
+    """Small integers at which a polynomial is known, and what it is elsewhere."""
 
     points: tuple[int, ...]
 
@@ -253,7 +241,6 @@ def _evaluated(polynomials: Floats, powers: Floats) -> Floats:
 
 
 def _shifted(poly: list[int], node: int, prime: int) -> list[int]:
-    """poly · (X − node)."""
     return [
         ((poly[k - 1] if k else 0) - (node * poly[k] if k < len(poly) else 0)) % prime
         for k in range(len(poly) + 1)
@@ -261,7 +248,6 @@ def _shifted(poly: list[int], node: int, prime: int) -> list[int]:
 
 
 def _divided(poly: list[int], node: int, prime: int) -> list[int]:
-    """poly / (X − node), for a node at which it vanishes."""
     out = [0] * (len(poly) - 1)
     carried = 0
     for k in range(len(poly) - 1, 0, -1):

@@ -64,10 +64,6 @@ def one_thread() -> Iterator[None]:
     A short sum is also over before a second thread has woken, which then spins for longer than all of it takes. What
     was set before holds again when the last block that asks for one thread has ended; until then, all of this process
     sums by one.
-
-    >>> with one_thread():
-    ...     sum((1.0, 2.0))
-    3.0
     """
     _LIMIT.enter()
     try:
@@ -77,10 +73,5 @@ def one_thread() -> Iterator[None]:
 
 
 def few_threads(numbers: int) -> AbstractContextManager[object]:
-    """One thread for sums over so few numbers that a second one would only spin; for more, as many as there are.
-
-    >>> with few_threads(1000):
-    ...     sum((1.0, 2.0))
-    3.0
-    """
+    """One thread for sums over so few numbers that a second one would only spin; for more, as many as there are."""
     return one_thread() if numbers <= _FEW else nullcontext()

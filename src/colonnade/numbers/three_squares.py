@@ -29,13 +29,7 @@ def _roots() -> NDArray[np.int16]:
 
 
 def slack(rows: Integers, bound: int) -> Integers:
-    """Three integers for each row with 4‖z‖² + a² + b² + c² = 4·bound + 1.
-
-    >>> slack(np.array([[3, 4], [0, 0]]), 25).tolist()[0]
-    [0, 0, 1]
-    >>> (slack(np.array([[0, 0]]), 25) ** 2).sum()
-    np.int64(101)
-    """
+    """Three integers for each row with 4‖z‖² + a² + b² + c² = 4·bound + 1."""
     norms = np.einsum("ij,ij->i", rows, rows)
     if norms.size and int(norms.max()) > bound:
         raise ValueError(f"{int((norms > bound).sum())} of {len(rows)} rows are longer than the bound")
@@ -47,7 +41,6 @@ def slack(rows: Integers, bound: int) -> Integers:
 
 
 def _searched(number: int) -> tuple[int, int, int]:
-    """Three squares by trying all: for the few numbers that the table is too short for."""
     for x in range(isqrt(number), -1, -1):
         rest = number - x * x
         a = np.arange(isqrt(rest // 2) + 1, dtype=np.int64)

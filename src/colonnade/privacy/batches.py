@@ -17,13 +17,7 @@ _LAST_BITS = 2.0**-50
 
 
 def binomial_tail(trials: int, rate: Fraction, above: int) -> float:
-    """A bound on P(X > above) for X binomial: exp(−n·KL(a/n ‖ q)) at a = above + 1, by Chernoff.
-
-    >>> binomial_tail(10, Fraction(1, 2), 10), binomial_tail(10, Fraction(1, 2), 3)
-    (0.0, 1.0)
-    >>> 2.8e-12 < binomial_tail(100, Fraction(1, 10), 35) < 3e-11  # exactly 2.88e-12
-    True
-    """
+    """A bound on P(X > above) for X binomial: exp(−n·KL(a/n ‖ q)) at a = above + 1, by Chernoff."""
     if trials < 0 or above < 0 or not 0 <= rate <= 1:
         raise ValueError(f"no tail above {above} of {trials} trials at rate {rate}")
     least = above + 1
@@ -40,29 +34,17 @@ def binomial_tail(trials: int, rate: Fraction, above: int) -> float:
 
 
 def batch_capacity(rows: int, rate: Fraction, *, steps: int, overflow: float) -> int:
-    """The least size that, but for a probability of `overflow`, none of `steps` Poisson batches exceeds.
-
-    >>> batch_capacity(100_000, Fraction(1, 1000), steps=10_000, overflow=1e-12)
-    197
-    """
+    """The least size that, but for a probability of `overflow`, none of `steps` Poisson batches exceeds."""
     return _least(rows, lambda size: steps * binomial_tail(rows, rate, size) <= overflow)
 
 
 def most_uses(steps: int, rate: Fraction, *, overflow: float) -> int:
-    """How often one record is drawn in `steps` Poisson batches, but for a probability of `overflow`.
-
-    >>> most_uses(100, Fraction(1, 10), overflow=1e-9)
-    33
-    """
+    """How often one record is drawn in `steps` Poisson batches, but for a probability of `overflow`."""
     return _least(steps, lambda uses: binomial_tail(steps, rate, uses) <= overflow)
 
 
 def as_draws(probability: float, bits: int = COARSE_BITS) -> int:
-    """A total-variation distance as that many draws of a sampler within 2^−bits of its law, rounded up.
-
-    >>> as_draws(0.0), as_draws(2.0**-99)
-    (0, 2)
-    """
+    """A total-variation distance as that many draws of a sampler within 2^−bits of its law, rounded up."""
     return math.ceil(Fraction(probability) * (1 << bits))
 
 

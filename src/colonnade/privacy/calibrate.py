@@ -26,10 +26,6 @@ def calibrate(
     """The least noise parameter, to so many significant digits, whose event costs at most ε at δ.
 
     `family` makes an event from σ, σ², μ or a scale, and must not cost more when that grows.
-
-    >>> from colonnade.privacy.events import Gaussian
-    >>> float(calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=1e-5))
-    3.73064
     """
     _check_target(epsilon, delta)
     per_decade = 9 * 10 ** (digits - 1)
@@ -74,10 +70,6 @@ def calibrate_poisson_binomial(
     For each number of trials b the largest β within the target is found; the estimate of a sum from Bin(b, ½ + βx)
     has variance at most M/(4bβ²), so the pair with the largest bβ² wins. More trials give a slightly better estimate
     and longer messages.
-
-    >>> event = calibrate_poisson_binomial(5, trials=(2,), times=1, epsilon=1.0, delta=1e-5)
-    >>> event.trials, 0 < event.beta < Fraction(1, 2)
-    (2, True)
     """
     _check_target(epsilon, delta)
     grid = 10**_BETA_DIGITS
@@ -181,7 +173,6 @@ def _interpolated(
     *,
     position: Callable[[int], float],
 ) -> int:
-    """The rank at which a straight line through both ends, in logarithms, meets the target; inside the bracket."""
     if math.isinf(above_cost) or within_cost <= 0:
         return (above + within) // 2
     share = (math.log(above_cost) - math.log(target)) / (math.log(above_cost) - math.log(within_cost))

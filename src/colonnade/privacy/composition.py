@@ -25,12 +25,7 @@ Leaf: TypeAlias = Mechanism | PoissonSampled
 
 @dataclass(frozen=True)
 class Items:
-    """What an event amounts to: leaves with their counts, and draws from truncated samplers.
-
-    >>> from colonnade.privacy.events import Laplace
-    >>> itemise(Repeated(Approximated(Laplace(1, 2), draws=3), times=5)).draws
-    15
-    """
+    """What an event amounts to: leaves with their counts, and draws from truncated samplers."""
 
     leaves: frozenset[tuple[Leaf, int]]
     draws: int
@@ -39,13 +34,7 @@ class Items:
 
 
 def itemise(event: Event) -> Items:
-    """The leaves of an event with their counts.
-
-    >>> from colonnade.privacy.events import Laplace
-    >>> event = Composed((Laplace(1, 2), Repeated(Laplace(1, 2), times=4)))
-    >>> itemise(event).leaves
-    frozenset({(Laplace(sensitivity=1, scale=2), 5)})
-    """
+    """The leaves of an event with their counts."""
     counts: Counter[Leaf] = Counter()
     draws: Counter[int] = Counter()
     _count_into(counts, draws, event, 1)
@@ -79,10 +68,5 @@ def _count_into(counts: Counter[Leaf], draws: Counter[int], event: Event, times:
 
 
 def contains_sampling(event: Event) -> bool:
-    """Whether the cost of this event relies on a secret sample.
-
-    >>> from colonnade.privacy.events import Gaussian
-    >>> contains_sampling(PoissonSampled(rate=0.01, event=Gaussian(1, 1)))
-    True
-    """
+    """Whether the cost of this event relies on a secret sample."""
     return any(isinstance(leaf, PoissonSampled) for leaf, _ in itemise(event).leaves)

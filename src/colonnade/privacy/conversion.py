@@ -20,11 +20,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def epsilon_from_renyi(order: float, divergence: float, delta: float) -> float:
-    """ε at this δ, from one point (α, τ) of a Rényi curve; never negative.
-
-    >>> round(epsilon_from_renyi(1.5, 2.0, 1e-5), 6)
-    23.116308
-    """
+    """ε at this δ, from one point (α, τ) of a Rényi curve; never negative."""
     _check_order(order)
     if math.isnan(divergence):
         return math.inf  # what cannot be computed proves nothing; max(0, nan) would be 0
@@ -32,22 +28,14 @@ def epsilon_from_renyi(order: float, divergence: float, delta: float) -> float:
 
 
 def delta_from_renyi(order: float, divergence: float, epsilon: float) -> float:
-    """δ at this ε, from one point (α, τ) of a Rényi curve; never above 1.
-
-    >>> round(delta_from_renyi(1.5, 2.0, 23.11630842505602), 12)
-    1e-05
-    """
+    """δ at this ε, from one point (α, τ) of a Rényi curve; never above 1."""
     _check_order(order)
     exponent = (order - 1) * (divergence - epsilon + math.log1p(-1 / order)) - math.log(order)
     return math.exp(min(0.0, exponent))
 
 
 def best_order(cost: Callable[[float], float], *, integer: bool) -> tuple[float, float]:
-    """The order with the least cost, and that cost. Any order is sound, so the search need only be good.
-
-    >>> best_order(lambda order: (order - 7.25) ** 2, integer=True)
-    (7.0, 0.0625)
-    """
+    """The order with the least cost, and that cost. Any order is sound, so the search need only be good."""
     orders = _integer_grid() if integer else _real_grid()
     costs = [cost(order) for order in orders]
     at = min(range(len(orders)), key=costs.__getitem__)
@@ -57,20 +45,12 @@ def best_order(cost: Callable[[float], float], *, integer: bool) -> tuple[float,
 
 
 def round_up(value: float) -> float:
-    """The value, with the margin that covers double arithmetic.
-
-    >>> round_up(1.0) > 1.0
-    True
-    """
+    """The value, with the margin that covers double arithmetic."""
     return value * (1 + ROUNDING)
 
 
 def float_above(value: Fraction) -> float:
-    """The least double that is not below the fraction.
-
-    >>> float_above(Fraction(1, 2)), float_above(Fraction(1, 10)) >= Fraction(1, 10)
-    (0.5, True)
-    """
+    """The least double that is not below the fraction."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 

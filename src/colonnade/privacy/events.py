@@ -82,11 +82,7 @@ TOTAL_VARIATION_PER_DRAW = Fraction(1, 2**COARSE_BITS)
 
 @dataclass(frozen=True)
 class Composed:
-    """All of these releases, each free to depend on what the earlier ones showed.
-
-    >>> len(Composed((Laplace(1, 2), Gaussian(1, 4))).events)
-    2
-    """
+    """All of these releases, each free to depend on what the earlier ones showed."""
 
     events: tuple[Event, ...]
 
@@ -99,11 +95,7 @@ class Composed:
 
 @dataclass(frozen=True)
 class Repeated:
-    """The same release, so many times.
-
-    >>> Repeated(Laplace(1, 2), times=10).times
-    10
-    """
+    """The same release, so many times."""
 
     event: Event
     times: int
@@ -120,9 +112,6 @@ class PoissonSampled:
     Only for a leaf with symmetric additive noise, only for the unit "one record zeroed out", and only for
     observers who learn neither who is in the sample nor how many (docs/proofs/subsampling.md). The first is
     checked here, the others where a guarantee names its observer and its unit.
-
-    >>> PoissonSampled(rate=Fraction(1, 100), event=Gaussian(1, 1)).rate
-    Fraction(1, 100)
     """
 
     rate: Number
@@ -145,9 +134,6 @@ class Approximated:
     """The event, with each of `draws` noise values within 2^−bits of its law in total variation.
 
     The distance is added to δ, multiplied by 1 + e^ε (docs/proofs/total-variation.md).
-
-    >>> Approximated(Skellam(3, 3, 20), draws=1000)
-    Approximated(event=Skellam(l1=3, l2=3, mu=20, coordinates=None), draws=1000, bits=100)
     """
 
     event: Event
@@ -161,11 +147,6 @@ class Approximated:
 
     @property
     def total_variation(self) -> Fraction:
-        """The distance of all its draws together from their laws.
-
-        >>> Approximated(Skellam(3, 3, 20), draws=4, bits=10).total_variation
-        Fraction(1, 256)
-        """
         return Fraction(self.draws, 2**self.bits)
 
 
@@ -201,20 +182,13 @@ def event_to_data(event: Event) -> dict[str, Any]:
 
     A `Fraction` is written "p/q" and an integer too large for a JSON reader's double is written as its digits,
     so that the same event comes back whichever JSON or MessagePack library carried it.
-
-    >>> event_to_data(Laplace(sensitivity=1, scale=Fraction(5, 2)))
-    {'kind': 'laplace', 'sensitivity': 1, 'scale': '5/2'}
     """
     data: dict[str, Any] = _to_data(event)
     return data
 
 
 def event_from_data(data: Mapping[str, Any]) -> Event:
-    """The event that `event_to_data` wrote; a `ValueError` or `TypeError` for anything else.
-
-    >>> event_from_data({"kind": "laplace", "sensitivity": 1, "scale": "5/2"})
-    Laplace(sensitivity=1, scale=Fraction(5, 2))
-    """
+    """The event that `event_to_data` wrote; a `ValueError` or `TypeError` for anything else."""
     event = _from_data(data)
     if isinstance(event, MatrixChange):
         raise ValueError("a matrix change is a part of an event, not an event")

@@ -31,9 +31,6 @@ def replaced_from_zeroed(event: Event) -> Event | None:
 
     A sample that hides a zeroed record is proved for that unit only; without it the bound holds whatever the sample is
     (docs/proofs/ledger.md).
-
-    >>> replaced_from_zeroed(Gaussian(sensitivity=1, sigma=4))
-    Gaussian(sensitivity=2, sigma=4)
     """
     match event:
         case Gaussian() | DiscreteGaussian() | Laplace() | DiscreteLaplace():

@@ -23,12 +23,7 @@ from colonnade.privacy.routes import Point, epsilon_routes, least_delta_of_route
 
 @dataclass(frozen=True)
 class Cost:
-    """(ε, δ), the route that proved it, and the Rényi order if that was the route.
-
-    >>> from colonnade.privacy.events import Laplace
-    >>> account(Laplace(sensitivity=1, scale=2), 0.0)
-    Cost(epsilon=0.5, delta=0.0, method='pure', order=None)
-    """
+    """(ε, δ), the route that proved it, and the Rényi order if that was the route."""
 
     epsilon: float
     delta: float
@@ -76,10 +71,6 @@ def account(event: Event, delta: float) -> Cost:
 
     Samplers that are only near their law have their distance, times 1 + e^ε, taken out of δ first
     (docs/proofs/total-variation.md). Refuses if nothing is left, or if δ = 0 and the noise has unbounded loss.
-
-    >>> from colonnade.privacy.events import Gaussian
-    >>> account(Gaussian(sensitivity=1, sigma=3.7306317), 1e-5).method
-    'Gaussian (μ = 0.268)'
     """
     if not 0 <= delta < 1:
         raise ValueError(f"δ must be at least 0 and less than 1, found {delta}")
@@ -104,12 +95,7 @@ def _account(event: Event, delta: float) -> Cost:
 
 
 def delta_at(event: Event, epsilon: float) -> float:
-    """The least δ that is proved for this event at this ε, over all sound routes; at most 1.
-
-    >>> from colonnade.privacy.events import Gaussian
-    >>> round(delta_at(Gaussian(sensitivity=1, sigma=3.7306317), 1.0), 8)
-    1e-05
-    """
+    """The least δ that is proved for this event at this ε, over all sound routes; at most 1."""
     if not epsilon >= 0:
         raise ValueError(f"ε must not be negative, found {epsilon}")
     items = itemise(event)
@@ -123,25 +109,14 @@ def delta_at(event: Event, epsilon: float) -> float:
 def guarantee(
     event: Event, *, observer: Observer, unit: Unit, delta: float, assumption: str = ""
 ) -> Guarantee:
-    """What this observer learns at most about this unit from this event, at this δ.
-
-    >>> from colonnade.privacy.events import Laplace
-    >>> from colonnade.privacy.observers import Server
-    >>> print(guarantee(Laplace(1, 1), observer=Server(), unit=ZERO_OUT, delta=0))
-    The server learns at most ε = 1.00 (δ = 0) about any one record (zeroed out or not). [pure]
-    """
+    """What this observer learns at most about this unit from this event, at this δ."""
     check_claim(event, observer=observer, unit=unit)
     cost = account(event, delta)
     return Guarantee(observer, unit, cost.epsilon, cost.delta, assumption, cost.method)
 
 
 def check_claim(event: Event, *, observer: Observer, unit: Unit) -> None:
-    """Refuses an event that relies on a secret sample for an observer or a unit the sample does not help against.
-
-    >>> from colonnade.privacy.events import Gaussian, PoissonSampled
-    >>> from colonnade.privacy.observers import Server
-    >>> check_claim(PoissonSampled(0.01, Gaussian(1, 1)), observer=Server(), unit=ZERO_OUT)
-    """
+    """Refuses an event that relies on a secret sample for an observer or a unit the sample does not help against."""
     if not contains_sampling(event):
         return
     if observer.knows_batches:
@@ -157,11 +132,7 @@ def check_claim(event: Event, *, observer: Observer, unit: Unit) -> None:
 
 
 def epsilon_text(epsilon: float) -> str:
-    """ε for people, rounded up: two decimals, or two significant digits below 0.1.
-
-    >>> epsilon_text(0.9951), epsilon_text(0.01234), epsilon_text(0.0)
-    ('1.00', '0.013', '0')
-    """
+    """ε for people, rounded up: two decimals, or two significant digits below 0.1."""
     if epsilon == 0 or math.isinf(epsilon):
         return "0" if epsilon == 0 else "∞"
     exact = Decimal(epsilon)
@@ -170,11 +141,7 @@ def epsilon_text(epsilon: float) -> str:
 
 
 def delta_text(delta: float) -> str:
-    """δ for people, rounded up to two significant digits of its shortest decimal form.
-
-    >>> delta_text(1e-5), delta_text(1.234e-6), delta_text(0)
-    ('1e-05', '1.3e-06', '0')
-    """
+    """δ for people, rounded up to two significant digits of its shortest decimal form."""
     if delta == 0:
         return "0"
     exact = Decimal(repr(float(delta)))

@@ -45,10 +45,6 @@ class Curve:
     """δ as a function of an array of ε, in both directions, and the loss past which little is left.
 
     `width` is how many values are computed for each ε.
-
-    >>> [(curve, times)] = curves_of(Gaussian(sensitivity=1, sigma=2))
-    >>> curve.reach, curve.width, times
-    (4.625, 1, 1)
     """
 
     reach: float
@@ -58,12 +54,7 @@ class Curve:
 
 
 def curves_of(leaf: Leaf) -> tuple[tuple[Curve, int], ...] | None:
-    """The dominating curves of a leaf with their counts, or None if none is proved or it is too long.
-
-    >>> [(curve, _)] = curves_of(Laplace(sensitivity=1, scale=1))
-    >>> float(curve.forward(np.array([0.0]))[0])
-    0.3934693402873666
-    """
+    """The dominating curves of a leaf with their counts, or None if none is proved or it is too long."""
     match leaf:
         case Gaussian():
             return _symmetric(_gaussian(float(leaf.sensitivity / leaf.sigma)))

@@ -25,10 +25,7 @@ def _number(value: Number, what: str) -> None:
 
 
 def not_negative(value: Number, what: str) -> None:
-    """Refuses a number that is negative or none.
-
-    >>> not_negative(0, "sensitivity")
-    """
+    """Refuses a number that is negative or none."""
     _number(value, what)
     if value < 0:
         raise ValueError(f"{what} must not be negative, found {value}")
@@ -41,10 +38,7 @@ def _positive(value: Number, what: str) -> None:
 
 
 def count(value: int, what: str, *, least: int) -> None:
-    """Refuses a count that is no integer or is below the least.
-
-    >>> count(1, "contributors", least=1)
-    """
+    """Refuses a count that is no integer or is below the least."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {type(value).__name__}")
     if value < least:
@@ -58,11 +52,7 @@ def _coordinates(value: int | None) -> None:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Normal noise of standard deviation `sigma` on every coordinate of a value with this L2 sensitivity.
-
-    >>> Gaussian(sensitivity=1, sigma=3.73)
-    Gaussian(sensitivity=1, sigma=3.73)
-    """
+    """Normal noise of standard deviation `sigma` on every coordinate of a value with this L2 sensitivity."""
 
     sensitivity: Number
     sigma: Number
@@ -77,9 +67,6 @@ class DiscreteGaussian:
     """Discrete Gaussian noise, P(x) ∝ exp(−x²/2σ²) on the integers, on every coordinate of an integer vector
     with this L2 sensitivity. How many `coordinates` there are, where it is said, allows the route of normal noise
     (docs/proofs/rounded-normal.md), and for one also the exact law of a single integer.
-
-    >>> DiscreteGaussian(sensitivity=4, sigma_squared=100)
-    DiscreteGaussian(sensitivity=4, sigma_squared=100, coordinates=None)
     """
 
     sensitivity: Number
@@ -94,11 +81,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True)
 class Laplace:
-    """Laplace noise of this scale on every coordinate of a value with this L1 sensitivity.
-
-    >>> Laplace(sensitivity=1, scale=2)
-    Laplace(sensitivity=1, scale=2)
-    """
+    """Laplace noise of this scale on every coordinate of a value with this L1 sensitivity."""
 
     sensitivity: Number
     scale: Number
@@ -112,9 +95,6 @@ class Laplace:
 class DiscreteLaplace:
     """Two-sided geometric noise, P(x) ∝ exp(−|x|/scale) on the integers, on every coordinate of an integer
     vector with this L1 sensitivity. Pólya parts whose honest shares add up to shape 1 are this law.
-
-    >>> DiscreteLaplace(sensitivity=3, scale=10)
-    DiscreteLaplace(sensitivity=3, scale=10)
     """
 
     sensitivity: Number
@@ -129,9 +109,6 @@ class DiscreteLaplace:
 class Skellam:
     """Sk(μ), the difference of two Poisson(μ) variables (variance 2μ), on every coordinate of an integer vector
     with these L1 and L2 sensitivities. `coordinates=1` allows the exact law of a single integer to be used.
-
-    >>> Skellam(l1=3, l2=3, mu=20)
-    Skellam(l1=3, l2=3, mu=20, coordinates=None)
     """
 
     l1: Number
@@ -153,9 +130,6 @@ class MatrixChange:
     Upper bounds, each over all neighbours, of
     F = √(Σ Dᵢᵢ² + 2 Σ Dᵢⱼ²), A = Σ |Dᵢᵢ| + 2 Σ |Dᵢⱼ|, Q = Σ Dᵢᵢ² + 4 Σ Dᵢⱼ², R = Σ |Dᵢᵢ| + 4 Σ |Dᵢⱼ|,
     where the second sums run over i < j.
-
-    >>> MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6).frobenius
-    2
     """
 
     frobenius: Number
@@ -172,11 +146,7 @@ class MatrixChange:
 
 @dataclass(frozen=True)
 class MatrixSkellam:
-    """A symmetric integer matrix, each unordered entry released once: Sk(μ) on the diagonal, Sk(μ/2) off it.
-
-    >>> MatrixSkellam(MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6), mu=50).mu
-    50
-    """
+    """A symmetric integer matrix, each unordered entry released once: Sk(μ) on the diagonal, Sk(μ/2) off it."""
 
     change: MatrixChange
     mu: Number
@@ -194,9 +164,6 @@ class PoissonBinomial:
     `contributors` are the parties whose draws the observer does not know: all M for the server, M − 1 for a
     fellow party, M − t for t colluding parties. `changed` of them differ between neighbours: one for a party's
     part of a record, all of them for the whole record.
-
-    >>> PoissonBinomial(contributors=5, trials=4, beta=Fraction(1, 10)).changed
-    1
     """
 
     contributors: int
@@ -226,9 +193,6 @@ class PerStep:
 
     Sensitivities hold everything the observer has seen, its own data and its own coins fixed: the only notion
     under which the steps of an interactive protocol compose.
-
-    >>> PerStep(sensitivities=(2, 1, 1), sigma_squared=400).discrete
-    True
     """
 
     sensitivities: tuple[Number, ...]
@@ -255,11 +219,7 @@ class PerStep:
 
     @cached_property
     def sum_of_squares(self) -> float:
-        """Σ Δ_t² over the steps.
-
-        >>> PerStep((3, 4), sigma_squared=1).sum_of_squares
-        25.0
-        """
+        """Σ Δ_t² over the steps."""
         squares = {id(sensitivity): float(sensitivity) ** 2 for sensitivity in _distinct(self.sensitivities)}
         return math.fsum(squares[id(sensitivity)] for sensitivity in self.sensitivities)
 

@@ -17,12 +17,7 @@ from colonnade.privacy.observers import check_party_name
 
 
 class Unit(Protocol):
-    """What a guarantee hides: a stable name for ledgers and words for people.
-
-    >>> unit: Unit = parse_unit("record")
-    >>> unit.sentence
-    'any one record (zeroed out or not)'
-    """
+    """What a guarantee hides: a stable name for ledgers and words for people."""
 
     @property
     def name(self) -> str: ...
@@ -33,11 +28,7 @@ class Unit(Protocol):
 
 @dataclass(frozen=True)
 class ZeroOut:
-    """One record is there, or its row is the zero row. The number of rows is public.
-
-    >>> ZERO_OUT.name
-    'record'
-    """
+    """One record is there, or its row is the zero row. The number of rows is public."""
 
     @property
     def name(self) -> str:
@@ -50,11 +41,7 @@ class ZeroOut:
 
 @dataclass(frozen=True)
 class Replace:
-    """One record is replaced by any other.
-
-    >>> REPLACE.name
-    'record-replaced'
-    """
+    """One record is replaced by any other."""
 
     @property
     def name(self) -> str:
@@ -71,9 +58,6 @@ class OthersPart:
 
     The unit is relative to the observer, so `party` is a reminder for readers of code and no part of
     the name or of equality: a ledger line already names its observer.
-
-    >>> OthersPart("bank").name
-    'others-part'
     """
 
     party: str = field(default="", compare=False)
@@ -93,11 +77,7 @@ class OthersPart:
 
 @dataclass(frozen=True)
 class PartOf:
-    """What one named party holds about one record is replaced.
-
-    >>> PartOf("bank").name
-    'own-part:bank'
-    """
+    """What one named party holds about one record is replaced."""
 
     party: str
 
@@ -115,11 +95,7 @@ class PartOf:
 
 @dataclass(frozen=True)
 class ColumnsOf:
-    """All columns of one named party, in every record, are replaced.
-
-    >>> ColumnsOf("bank").name
-    'columns:bank'
-    """
+    """All columns of one named party, in every record, are replaced."""
 
     party: str
 
@@ -140,11 +116,6 @@ REPLACE = Replace()
 
 
 def parse_unit(name: str) -> Unit:
-    """The unit with this stable name.
-
-    >>> parse_unit("own-part:bank")
-    PartOf(party='bank')
-    """
     kind, colon, party = name.partition(":")
     if not colon:
         plain: dict[str, Unit] = {"record": ZERO_OUT, "record-replaced": REPLACE, "others-part": OthersPart()}

@@ -18,11 +18,7 @@ _COLLUDING = re.compile(r"any ([2-9]|[1-9][0-9]{1,8}) owners", re.ASCII)
 
 
 def check_party_name(name: str) -> str:
-    """The name, if a party may have it: not empty, not reserved, without the separators ":" and "+".
-
-    >>> check_party_name("bank")
-    'bank'
-    """
+    """The name, if a party may have it: not empty, not reserved, without the separators ":" and "+"."""
     if not name or name != name.strip() or any(mark in name for mark in ":+\n") or name in _RESERVED:
         raise ValueError(
             f"a party cannot be called {name!r}: use a name that is not empty and not one of "
@@ -32,12 +28,7 @@ def check_party_name(name: str) -> str:
 
 
 class Observer(Protocol):
-    """Who looks: a stable name for ledgers, words for people, and the noise parts it knows.
-
-    >>> observer: Observer = parse_observer("party:bank")
-    >>> observer.sentence, observer.knows_batches
-    ('Party bank', True)
-    """
+    """Who looks: a stable name for ledgers, words for people, and the noise parts it knows."""
 
     @property
     def name(self) -> str: ...
@@ -57,11 +48,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Server:
-    """The server: coordinates, holds no data, adds no noise.
-
-    >>> Server().name, Server().parts_known(["bank", "insurer"])
-    ('server', 0)
-    """
+    """The server: coordinates, holds no data, adds no noise."""
 
     @property
     def name(self) -> str:
@@ -81,11 +68,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Reader:
-    """Whoever reads the released model and took no part.
-
-    >>> Reader().name
-    'reader'
-    """
+    """Whoever reads the released model and took no part."""
 
     @property
     def name(self) -> str:
@@ -105,11 +88,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class PartyView:
-    """One party, which knows its own columns, its own noise part and the batches.
-
-    >>> PartyView("bank").parts_known(["bank", "insurer"])
-    1
-    """
+    """One party, which knows its own columns, its own noise part and the batches."""
 
     party: str
 
@@ -134,13 +113,7 @@ class PartyView:
 
 @dataclass(frozen=True)
 class Coalition:
-    """Several nodes that pool what they see; the server may be one of them.
-
-    >>> Coalition(("insurer", "bank")).name
-    'coalition:bank+insurer'
-    >>> Coalition(("server", "bank")).parts_known(["bank", "insurer"])
-    1
-    """
+    """Several nodes that pool what they see; the server may be one of them."""
 
     members: tuple[str, ...]
 
@@ -178,9 +151,6 @@ class Colluding:
 
     One statement for all of them: not their names but how many parts of the noise they know says what they learn.
     Ledgers keep accounts for coalitions by name.
-
-    >>> Colluding(2).name, Colluding(2).sentence
-    ('any 2 owners', 'Any coalition of 2 owners')
     """
 
     owners: int
@@ -208,11 +178,7 @@ class Colluding:
 
 
 def members_of(observer: Observer) -> frozenset[str]:
-    """Who looks, by name, the server as "server"; nobody for a reader, who only has what is published.
-
-    >>> sorted(members_of(parse_observer("coalition:bank+server"))), members_of(Reader())
-    (['bank', 'server'], frozenset())
-    """
+    """Who looks, by name, the server as "server"; nobody for a reader, who only has what is published."""
     match observer:
         case Server():
             return frozenset({SERVER_NAME})
@@ -224,22 +190,14 @@ def members_of(observer: Observer) -> frozenset[str]:
 
 
 def parse_observer(name: str) -> Observer:
-    """The observer with this stable name: of every observer that a guarantee states, itself.
-
-    >>> parse_observer("coalition:bank+server"), parse_observer("any 2 owners")
-    (Coalition(members=('bank', 'server')), Colluding(owners=2))
-    """
+    """The observer with this stable name: of every observer that a guarantee states, itself."""
     if colluding := _COLLUDING.fullmatch(name):
         return Colluding(int(colluding[1]))
     return named_observer(name)
 
 
 def named_observer(name: str) -> Observer:
-    """The observer with this stable name, if a ledger can keep an account for it: one that says who looks.
-
-    >>> named_observer("party:bank")
-    PartyView(party='bank')
-    """
+    """The observer with this stable name, if a ledger can keep an account for it: one that says who looks."""
     kind, colon, rest = name.partition(":")
     if not colon:
         if kind == SERVER_NAME:

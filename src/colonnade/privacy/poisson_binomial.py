@@ -30,10 +30,6 @@ def poisson_binomial_renyi(event: PoissonBinomial, order: float) -> float:
     One contributor changes: the largest divergence over the pairs (S_(i+b), S_i). A long sum is cut into groups of
     trials, whose divergences add up to no less (the total is a function of the groups' totals). Several change:
     each of their coins is counted as if it were shown, which is exact when all contributors change.
-
-    >>> from fractions import Fraction
-    >>> round(poisson_binomial_renyi(PoissonBinomial(5, 4, Fraction(1, 10)), 2.0), 6)
-    0.1369
     """
     high, low = probabilities(event)
     if event.changed > 1:
@@ -45,11 +41,7 @@ def poisson_binomial_renyi(event: PoissonBinomial, order: float) -> float:
 
 
 def homogeneous_renyi(contributors: int, trials: int, beta: float, order: float) -> float:
-    """D_α of Bin(Mb, ½ + β) and Bin((M − 1)b, ½ + β) + Bin(b, ½ − β), at any real order and for any length.
-
-    >>> round(homogeneous_renyi(5, 16, 0.1, 8.0), 6)
-    2.25142
-    """
+    """D_α of Bin(Mb, ½ + β) and Bin((M − 1)b, ½ + β) + Bin(b, ½ − β), at any real order and for any length."""
     high, low = 0.5 + beta, 0.5 - beta
     total = contributors * trials
     others, own = _log_binomial(total - trials, high), _log_binomial(trials, low)
@@ -60,11 +52,7 @@ def homogeneous_renyi(contributors: int, trials: int, beta: float, order: float)
 
 
 def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
-    """How a long sum is cut: (contributors, trials in a group, number of such groups).
-
-    >>> groups(PoissonBinomial(contributors=10, trials=60, beta=0.1))
-    [(10, 25, 2), (10, 10, 1)]
-    """
+    """How a long sum is cut: (contributors, trials in a group, number of such groups)."""
     _, low = probabilities(event)
     longest = max(1, min(LONGEST_SUM, int(_SMALLEST_LOGARITHM / -math.log(low))))
     # A contributor beyond the longest sum is treated as known to the observer: that can only cost more.
@@ -75,11 +63,7 @@ def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
 
 
 def pure_loss(event: PoissonBinomial) -> float:
-    """The largest log-ratio of probabilities: every changed coin shows its less likely face.
-
-    >>> round(pure_loss(PoissonBinomial(contributors=3, trials=1, beta=0.25)), 6)
-    1.098612
-    """
+    """The largest log-ratio of probabilities: every changed coin shows its less likely face."""
     high, low = probabilities(event)
     return event.changed * event.trials * math.log(high / low)
 
@@ -88,12 +72,7 @@ def pure_loss(event: PoissonBinomial) -> float:
 def worst_pairs(
     contributors: int, trials: int, high: float, low: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The laws (S_(i+b), S_i), one pair in each row.
-
-    >>> firsts, seconds = worst_pairs(1, 1, 0.75, 0.25)
-    >>> firsts.tolist(), seconds.tolist()
-    ([[0.25, 0.75]], [[0.75, 0.25]])
-    """
+    """The laws (S_(i+b), S_i), one pair in each row."""
     total = contributors * trials
     highs, lows = _binomials(total, high, low), _binomials(total, low, high)
     laws = np.stack([np.convolve(highs[i], lows[total - i]) for i in range(total + 1)])
@@ -142,10 +121,5 @@ def _coin_renyi(high: float, low: float, order: float) -> float:
 
 
 def probabilities(event: PoissonBinomial) -> tuple[float, float]:
-    """½ + β and ½ − β.
-
-    >>> probabilities(PoissonBinomial(contributors=2, trials=1, beta=0.25))
-    (0.75, 0.25)
-    """
     beta = Fraction(event.beta)
     return float(Fraction(1, 2) + beta), float(Fraction(1, 2) - beta)

@@ -21,19 +21,13 @@ from colonnade.privacy.poisson_binomial import pure_loss
 
 
 def pure_epsilon(items: Items) -> float:
-    """ε at δ = 0, rounded up: losses add up, infinite if any leaf's loss is unbounded.
-
-    >>> from colonnade.privacy.composition import itemise
-    >>> pure_epsilon(itemise(Laplace(sensitivity=1, scale=2)))
-    0.5
-    """
+    """ε at δ = 0, rounded up: losses add up, infinite if any leaf's loss is unbounded."""
     exact = sum((times * _exact_loss(leaf) for leaf, times in items.leaves), Fraction(0))
     inexact = math.fsum(times * _inexact_loss(leaf) for leaf, times in items.leaves)
     return float_above(exact) if inexact == 0 else round_up(float(exact) + inexact)
 
 
 def _exact_loss(leaf: Leaf) -> Fraction:
-    """The part of a leaf's loss that is a fraction."""
     match leaf:
         case Laplace():
             return Fraction(leaf.sensitivity) / Fraction(leaf.scale)

@@ -36,33 +36,20 @@ _LAST_BITS = 2.0**-50
 
 
 def renyi(event: Event, order: float) -> float:
-    """An upper bound on the Rényi divergence of this order between neighbours.
-
-    >>> from colonnade.privacy.events import Repeated
-    >>> renyi(Repeated(Gaussian(sensitivity=1, sigma=2), times=4), 3.0)
-    1.5
-    """
+    """An upper bound on the Rényi divergence of this order between neighbours."""
     if not order > 1:
         raise ValueError(f"a Rényi order must be greater than 1, found {order}")
     return renyi_curve(itemise(event))(order)
 
 
 def renyi_curve(items: Items) -> Curve:
-    """The curve of an itemised event; `fsum` makes it independent of the order of the leaves.
-
-    >>> renyi_curve(itemise(Gaussian(sensitivity=1, sigma=2)))(4.0)
-    0.5
-    """
+    """The curve of an itemised event; `fsum` makes it independent of the order of the leaves."""
     rules = [(rule_of(leaf), times) for leaf, times in items.leaves]
     return lambda order: math.fsum(times * rule(order) for rule, times in rules)
 
 
 def least_epsilon(items: Items, delta: float) -> tuple[float, float]:
-    """The least ε over all orders at this δ, and the order that gives it.
-
-    >>> least_epsilon(itemise(Skellam(l1=3, l2=3, mu=100)), 1e-5)[1]
-    20.0
-    """
+    """The least ε over all orders at this δ, and the order that gives it."""
     curve = renyi_curve(items)
     order, epsilon = best_order(
         lambda order: epsilon_from_renyi(order, curve(order), delta), integer=_integer(items)
@@ -71,11 +58,7 @@ def least_epsilon(items: Items, delta: float) -> tuple[float, float]:
 
 
 def least_delta(items: Items, epsilon: float) -> tuple[float, float]:
-    """The least δ over all orders at this ε, and the order that gives it.
-
-    >>> least_delta(itemise(Skellam(l1=3, l2=3, mu=100)), 1.0)[1]
-    24.0
-    """
+    """The least δ over all orders at this ε, and the order that gives it."""
     curve = renyi_curve(items)
     order, delta = best_order(
         lambda order: delta_from_renyi(order, curve(order), epsilon), integer=_integer(items)
@@ -84,11 +67,7 @@ def least_delta(items: Items, epsilon: float) -> tuple[float, float]:
 
 
 def rule_of(leaf: Leaf) -> Curve:
-    """The curve of one leaf. What is left after the cases is a sample of a leaf; the type checker holds this.
-
-    >>> rule_of(Skellam(l1=3, l2=3, mu=20))(2.0)
-    0.23203125
-    """
+    """The curve of one leaf. What is left after the cases is a sample of a leaf; the type checker holds this."""
     match leaf:
         case Gaussian():
             return _proportional((float(leaf.sensitivity) / float(leaf.sigma)) ** 2 / 2)
@@ -125,9 +104,6 @@ def laplace_renyi(ratio: float, order: float) -> float:
 
     The closed form of Mironov, "Rényi Differential Privacy" (arXiv 1702.07476v3), Table II. It is convex in the
     shift and zero at zero, so a shift spread over coordinates costs less (docs/proofs/laplace-coordinates.md).
-
-    >>> round(laplace_renyi(1.0, 2.0), 6)
-    0.619124
     """
     weight = (order - 1) / (2 * order - 1)
     inside = math.log1p(weight * math.expm1(-(2 * order - 1) * ratio))
@@ -139,9 +115,6 @@ def discrete_laplace_renyi(shift: int, scale: float, order: float) -> float:
 
     With q = e^(−1/s) and w = e^(−(2α−1)/s) the sum over the integers is geometric and gives
     e^((α−1)D) = e^((α−1)k/s) · (1 − (1 − (1−q)/(1−w))(1 − w^k)/(1 + q)).
-
-    >>> round(discrete_laplace_renyi(1, 1.0, 2.0), 6)
-    0.735326
     """
     if shift == 0:
         return 0.0
@@ -159,9 +132,6 @@ def skellam_bound(
     For plain Skellam noise S = Q = Δ₂² and A = R = Δ₁: Agarwal, Kairouz and Liu, "The Skellam Mechanism for
     Differentially Private Federated Learning" (arXiv 2110.04995v2). For the two-variance matrix the
     entries weigh differently in each sum: docs/proofs/matrix-skellam.md.
-
-    >>> skellam_bound(2, mu=20.0, squares=9.0, absolutes=3.0, fourth=9.0, fourth_absolutes=3.0)
-    0.23203125
     """
     whole = math.ceil(order)
     small = ((2 * whole - 1) * fourth + 6 * fourth_absolutes) / (16 * mu * mu)
@@ -179,7 +149,6 @@ def _skellam(leaf: Skellam, order: float) -> float:
 
 
 def _integer(items: Items) -> bool:
-    """Whether fractional orders gain nothing: some rule is taken at the next integer anyway."""
     return any(
         isinstance(leaf, (MatrixSkellam, PoissonSampled))
         or (isinstance(leaf, Skellam) and leaf.coordinates != 1)

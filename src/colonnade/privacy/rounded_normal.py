@@ -38,11 +38,6 @@ def rounded_normals(items: Items) -> Iterator[Items]:
 
     One for each rounding, the one that leaves more noise first; none unless all noise is normal or discrete Gaussian
     on a known number of entries, with more variance than the rounding takes.
-
-    >>> from colonnade.privacy.composition import itemise
-    >>> [items] = rounded_normals(itemise(DiscreteGaussian(3, 20, coordinates=10)))
-    >>> items.leaves
-    frozenset({(Gaussian(sensitivity=3, sigma=Fraction(4, 1)), 1)})
     """
     for bits, taken in ROUNDING_VARIANCES.items():
         rounded = _rounded(items, taken, Fraction(1, 2 ** (bits + _SPARE_BITS)))
@@ -71,11 +66,7 @@ def _rounded(items: Items, taken: int, distance: Fraction) -> Items | None:
 
 
 def root_below(square: Number) -> Fraction:
-    """A fraction that is at most the square root, and less than one part in 2¹²⁰ below it.
-
-    >>> root_below(Fraction(9, 4)), root_below(2) ** 2 < 2
-    (Fraction(3, 2), True)
-    """
+    """A fraction that is at most the square root, and less than one part in 2¹²⁰ below it."""
     exact = Fraction(square)
     scale = 1 << max(0, _ROOT_BITS - (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2)
     return Fraction(math.isqrt(exact.numerator * scale**2 // exact.denominator), scale)

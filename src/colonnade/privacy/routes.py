@@ -26,11 +26,7 @@ _TYPICAL_DELTA = 1e-6
 
 @dataclass(frozen=True)
 class Point:
-    """An ε or a δ, rounded up, the route that proved it, and the Rényi order if that was the route.
-
-    >>> Point(0.5, "pure").order is None
-    True
-    """
+    """An ε or a δ, rounded up, the route that proved it, and the Rényi order if that was the route."""
 
     value: float
     method: str
@@ -38,12 +34,7 @@ class Point:
 
 
 def epsilon_routes(items: Items, delta: float) -> Point:
-    """The least ε at this δ over all routes.
-
-    >>> from colonnade.privacy.composition import itemise
-    >>> epsilon_routes(itemise(Gaussian(sensitivity=1, sigma=4)), 1e-5).method
-    'Gaussian (μ = 0.25)'
-    """
+    """The least ε at this δ over all routes."""
     pure = Point(pure_epsilon(items), "pure")
     if delta == 0:
         if math.isinf(pure.value):
@@ -64,12 +55,7 @@ def epsilon_routes(items: Items, delta: float) -> Point:
 
 
 def least_delta_of_routes(items: Items, epsilon: float) -> Point:
-    """The least δ at this ε over all routes.
-
-    >>> from colonnade.privacy.composition import itemise
-    >>> least_delta_of_routes(itemise(Gaussian(sensitivity=1, sigma=4)), 1.0).value < 1e-5
-    True
-    """
+    """The least δ at this ε over all routes."""
     if pure_epsilon(items) <= epsilon:
         return Point(0.0, "pure")
     mu = gaussian_mu_of(items)
@@ -86,12 +72,7 @@ def least_delta_of_routes(items: Items, epsilon: float) -> Point:
 
 
 def gaussian_mu_of(items: Items) -> float | None:
-    """μ with μ² = Σ (Δ/σ)², if every leaf is normal noise.
-
-    >>> from colonnade.privacy.composition import itemise
-    >>> gaussian_mu_of(itemise(PerStep((3, 4), sigma_squared=100, discrete=False)))
-    0.5
-    """
+    """μ with μ² = Σ (Δ/σ)², if every leaf is normal noise."""
     squares = []
     for leaf, times in items.leaves:
         if isinstance(leaf, Gaussian):

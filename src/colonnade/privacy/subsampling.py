@@ -24,11 +24,7 @@ LARGEST_SAMPLED_ORDER = 1024.0
 
 
 def sampled_renyi(rate: float, divergence: Callable[[float], float], order: float) -> float:
-    """D_α after sampling at this rate, from the divergences ℓ ↦ D_ℓ(P‖Q) without it; infinite past order 1024.
-
-    >>> round(sampled_renyi(0.01, lambda order: order / 4, 2.0), 12)
-    6.4870023e-05
-    """
+    """D_α after sampling at this rate, from the divergences ℓ ↦ D_ℓ(P‖Q) without it; infinite past order 1024."""
     whole = math.ceil(order)
     if whole > LARGEST_SAMPLED_ORDER:
         return math.inf

@@ -12,11 +12,6 @@ _UNITS = {
 
 
 def observer_text(name: str) -> str:
-    """Who looks.
-
-    >>> observer_text("party:bank"), observer_text("reader"), observer_text("coalition:bank+server")
-    ('bank', 'a reader of the model', 'bank and the server together')
-    """
     kind, colon, rest = name.partition(":")
     if not colon:
         return {"server": "the server", "reader": "a reader of the model"}.get(name, name)
@@ -27,13 +22,7 @@ def observer_text(name: str) -> str:
 
 
 def unit_text(name: str, *, owner: str = "") -> str:
-    """About what; `owner` is whose ledger it stands in, which says whom the others' part belongs to.
-
-    >>> unit_text("others-part", owner="clinic"), unit_text("columns:bank")
-    ("what clinic's columns say of one person", "all of bank's columns")
-    >>> unit_text("own-part:bank"), unit_text("others-part"), observer_text("server")
-    ("what bank's columns say of one person", 'what the others hold about one person', 'the server')
-    """
+    """About what; `owner` is whose ledger it stands in, which says whom the others' part belongs to."""
     kind, colon, party = name.partition(":")
     if colon and kind == "columns":
         return f"all of {party}'s columns"
@@ -45,28 +34,15 @@ def unit_text(name: str, *, owner: str = "") -> str:
 
 
 def about_text(observer: str, unit: str, parties: Sequence[str]) -> str:
-    """About what this observer could learn something, in a federation of these owners of columns.
-
-    >>> about_text("party:bank", "others-part", ["bank", "shop"])
-    "what shop's columns say of one person"
-    """
+    """About what this observer could learn something, in a federation of these owners of columns."""
     others = [party for party in parties if f"party:{party}" != observer]
     return unit_text(unit, owner=others[0] if len(others) == 1 else "")
 
 
 def observers_text(names: Iterable[str]) -> str:
-    """Several observers in one breath.
-
-    >>> observers_text(["reader", "server"])
-    'a reader of the model, the server'
-    """
     return ", ".join(map(observer_text, names))
 
 
 def joined(names: Sequence[str]) -> str:
-    """Names with "and" before the last.
-
-    >>> joined(["bank", "shop", "clinic"]), joined(["bank"])
-    ('bank, shop and clinic', 'bank')
-    """
+    """Names with "and" before the last."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

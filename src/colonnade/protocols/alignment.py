@@ -41,14 +41,7 @@ _GONE = {
 
 
 def check_alignment(how: object, place: str = "alignment") -> None:
-    """Return if there is such a way to align.
-
-    >>> check_alignment("oprf", "job.toml, line 7, alignment")
-    Traceback (most recent call last):
-    colonnade.errors.UnknownChoice: job.toml, line 7, alignment: found 'oprf': oblivious transfers show an owner \
-that leaves the protocol the whole list of the other, and are no more. Write "curve", or "server" where every party \
-accepts that the server matches pseudonyms of their ids; "auto", the default, takes one of them where lists differ.
-    """
+    """Return if there is such a way to align."""
     if isinstance(how, str) and how in _GONE:
         raise UnknownChoice(f"{place}: found {how!r}: {_GONE[how]}. {_INSTEAD}")
     choices = get_args(Alignment)
@@ -181,7 +174,6 @@ async def compare_people(party: Party, aligned: AlignedTable | None) -> None:
 
 
 async def _holds(party: Party, peer: str, digest: bytes) -> bool:
-    """Whether a peer holds this digest: each blinds its own point, and both blind both."""
     pair = sorted((party.name, peer))
     blinding = Blinding.draw(party.randomness)
     mine = blinding.multiply(

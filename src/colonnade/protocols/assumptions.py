@@ -28,9 +28,6 @@ def known_to_party(group: Group, verify: Verify = "none") -> int:
 
     Its own and those of t − 1 confederates; where the sentence also holds if another owner deviates, that owner's part
     as well, which may be missing. Of two owners the other one's own columns are what is protected.
-
-    >>> known_to_party(Group.of(("a", "b", "c"))), known_to_party(Group.of(("a", "b", "c")), "rows")
-    (1, 2)
     """
     if verify == "none" or len(group.owners) == 2:
         return group.threshold
@@ -44,13 +41,6 @@ def server_assumption(
 
     Where it deals a part of the noise, that part is one of those that may be known: as the group says, or `deals`.
     `if_told` says what one more part that is known, or missing, would cost.
-
-    >>> server_assumption(Group.of(("bank", "insurer")), "ε = 1.49")
-    'it colludes with no other keeper (with one keeper it would recover every column) and no owner discloses its noise \
-to it (if one does, ε = 1.49), and everybody runs the protocol'
-    >>> server_assumption(Group.of(("bank", "insurer")), "ε = 1.49", "rows").partition("; ")[2]
-    'up to one member, itself included, may deviate from the protocol, unnoticed with probability below 2^-39 (if an \
-owner deals no noise, ε = 1.49)'
     """
     t = group.threshold
     if not group.server_keeps:
@@ -69,16 +59,7 @@ owner deals no noise, ε = 1.49)'
 
 
 def reader_assumption(group: Group, if_told: str = "", verify: Verify = "none") -> str:
-    """For what a reader of the model learns.
-
-    >>> reader_assumption(Group.of(("bank", "insurer", "shop")))
-    'at most one owner discloses its noise and at most one keeper discloses its shares, and everybody runs the protocol'
-    >>> reader_assumption(Group.of(("bank", "insurer")))
-    'at most one of the owners and the server discloses its noise and at most one keeper discloses its shares, and \
-everybody runs the protocol'
-    >>> reader_assumption(Group.of(("bank", "insurer")), verify="rows")  # doctest: +ELLIPSIS
-    'at most one member discloses its noise and its shares or deviates from the protocol, unnoticed with ...'
-    """
+    """For what a reader of the model learns."""
     if verify != "none" and group.tolerated == group.threshold:
         return _one_liar(group)
     return _disclosed(group, if_told) + _deviating(group, verify, owner=if_told)
@@ -88,12 +69,6 @@ def party_assumption(group: Group, verify: Verify = "none", if_silent: str | Non
     """For what a party learns about the others' part of a record.
 
     `if_silent` says what it costs if the server deals no noise; None where a sentence does not count on its part.
-
-    >>> party_assumption(Group.of(("bank", "insurer")))
-    'it colludes with no other keeper or owner (its own columns and its own noise it knows), and everybody runs the \
-protocol'
-    >>> party_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
-    'it colludes with no other keeper or owner (...); up to one member, itself included, may deviate from ...'
     """
     t = group.threshold
     others = "no other keeper or owner" if t == 1 else f"fewer than {t} other keepers or owners"
@@ -102,12 +77,7 @@ protocol'
 
 
 def coalition_assumption(group: Group) -> str:
-    """For what owners learn that pool what they know. Nothing is stated where others deviate, whatever is checked.
-
-    >>> coalition_assumption(Group.of(("bank", "insurer", "shop", "clinic")))
-    "it holds at most one keeper's shares (with 2 keepers it would recover every column), and everybody runs the \
-protocol"
-    """
+    """For what owners learn that pool what they know. Nothing is stated where others deviate, whatever is checked."""
     t = group.threshold
     return (
         f"it holds at most {_count(t, 'keeper')}'{'s' if t == 1 else ''} shares (with {_count(t + 1, 'keeper')} it "

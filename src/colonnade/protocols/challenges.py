@@ -20,13 +20,7 @@ NONCE = 32
 
 
 def verifiers_of(group: Group, dealer: str) -> tuple[str, str]:
-    """The two keepers who check what a dealer deals: those other than itself, or the first two.
-
-    >>> verifiers_of(Group.of(("bank", "insurer")), "bank")
-    ('server', 'insurer')
-    >>> verifiers_of(Group.of(("a", "b", "c", "d")), "d")
-    ('a', 'b')
-    """
+    """The two keepers who check what a dealer deals: those other than itself, or the first two."""
     first, second = [keeper for keeper in group.keepers if keeper != dealer][:2]
     return first, second
 
@@ -46,12 +40,10 @@ class Checking:
 
     @property
     def first(self) -> list[str]:
-        """Whom this party checks as the first verifier, who answers."""
         return [dealer for dealer, pair in self.verifiers.items() if pair[0] == self.party.name]
 
     @property
     def second(self) -> list[str]:
-        """Whom this party checks as the second verifier, who decides."""
         return [dealer for dealer, pair in self.verifiers.items() if pair[1] == self.party.name]
 
     @property
@@ -66,7 +58,6 @@ class Checking:
         return at[first], at[second]
 
     def label(self, what: str, dealer: str | None = None) -> str:
-        """The step at which something is said."""
         return f"{self.step}, {what}" if dealer is None else f"{self.step}, {what} about {dealer}"
 
     def bound(self, key: bytes, dealer: str, *labels: str) -> bytes:
@@ -149,5 +140,4 @@ class Checking:
 
 
 def heard(challenges: bytes) -> bytes:
-    """What a dealer says it was told."""
     return derived(challenges, "heard")

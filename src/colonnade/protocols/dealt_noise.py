@@ -44,13 +44,6 @@ class DealtNoise:
 
     Off the diagonal the variance is half. `bits` says how near their law discrete Gaussians are drawn. Events are made
     for any variance, also where no sampler goes, because calibration looks there too; `vector` and `matrix` refuse.
-
-    >>> noise = DealtNoise("gaussian", Fraction(600))
-    >>> noise.vector.part(2)
-    DiscreteGaussianNoise(sigma_squared=Fraction(300, 1), bits=100)
-    >>> group = Group.of(("bank", "shop"))
-    >>> noise.total_variance(group)
-    Fraction(900, 1)
     """
 
     law: Law
@@ -59,14 +52,12 @@ class DealtNoise:
 
     @property
     def vector(self) -> DiscreteGaussianNoise | SkellamNoise:
-        """The whole noise of a vector."""
         if self.law == "skellam":
             return SkellamNoise(self.variance / 2)
         return DiscreteGaussianNoise(self.variance, self.bits)
 
     @property
     def matrix(self) -> MatrixGaussianNoise | MatrixSkellamNoise:
-        """The whole noise of a symmetric matrix."""
         if self.law == "skellam":
             return MatrixSkellamNoise(self.variance / 2)
         return MatrixGaussianNoise(self.variance, self.bits)
@@ -78,14 +69,7 @@ class DealtNoise:
     def vector_event(
         self, change: Norms, group: Group, *, entries: int, known: int | None = None
     ) -> Approximated:
-        """What an opened vector is to who knows so many parts; left out, as many as the group tolerates.
-
-        >>> from colonnade.noise.mechanism import VectorChange
-        >>> group = Group.of(("bank", "shop"))
-        >>> DealtNoise("gaussian", Fraction(600)).vector_event(VectorChange(3, 2), group, entries=5)
-        Approximated(event=DiscreteGaussian(sensitivity=2, sigma_squared=Fraction(600, 1), coordinates=5), \
-draws=10, bits=100)
-        """
+        """What an opened vector is to who knows so many parts; left out, as many as the group tolerates."""
         left, parts = self._left(group, known)
         if self.law == "gaussian":
             leaf = DiscreteGaussian(change.l2, left, coordinates=entries)
@@ -103,13 +87,11 @@ draws=10, bits=100)
         return Approximated(MatrixSkellam(change, left / 2), draws=parts * size * (size + 1) // 2)
 
     def _left(self, group: Group, known: int | None) -> tuple[Fraction, int]:
-        """The variance that is left to who knows so many parts, and of how many parts it is."""
         known = group.tolerated if known is None else known
         left = unknown_fraction(known=known, parts=len(group.dealers), of=group.whole)
         return self.variance * left, len(group.dealers) - known
 
     def to_data(self) -> dict[str, Any]:
-        """The noise as plain values."""
         return {"law": self.law, "variance": str(self.variance), "bits": self.bits}
 
 
@@ -129,15 +111,6 @@ def least_noise(
 
     Skellam noise is tried only where the discrete Gaussian needs less than 2²⁰. Its Rényi bound is at least that of
     normal noise of the same variance, which costs more than the few units that rounding takes from a larger one.
-
-    >>> from colonnade.noise.mechanism import VectorChange
-    >>> group, change = Group.of(("bank", "shop")), VectorChange(1000, 1000)
-    >>> found = least_noise(
-    ...     lambda noise: noise.vector_event(change, group, entries=4), epsilon=1.0, delta=1e-5,
-    ...     drawn=lambda noise: noise.vector.part(group.whole),
-    ... )
-    >>> found.law, round(float(found.variance) ** 0.5 / 1000, 4)
-    ('gaussian', 3.7306)
     """
     noises: list[DealtNoise] = []
     refused = PlanError("no law of noise was named")

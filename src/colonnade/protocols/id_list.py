@@ -15,24 +15,18 @@ from colonnade.errors import BadIds
 
 @dataclass(frozen=True, eq=False)
 class Ids:
-    """Ids in the order of a party's rows; each reading gives the same.
-
-    >>> Ids.of(["ada", "grace"]).encoded("bank")
-    [b'ada', b'grace']
-    """
+    """Ids in the order of a party's rows; each reading gives the same."""
 
     count: int
     read: Callable[[], Iterable[Text]]
 
     @classmethod
     def of(cls, ids: Sequence[str]) -> Ids:
-        """From a list."""
         packed = Text.of(ids)
         return cls(len(ids), lambda: [packed])
 
     @classmethod
     def of_table(cls, table: Table) -> Ids:
-        """Of the rows of a table."""
         return cls(table.rows, table.id_batches)
 
     def encoded(self, party: str) -> list[bytes]:

@@ -65,7 +65,6 @@ class ScoresPlan(Plan):
 
     @cached_property
     def noise(self) -> PoissonBinomialNoise | None:
-        """The quantiser of a noisy sum."""
         if not self.beta:
             return None
         return PoissonBinomialNoise(self.trials, self.beta, Fraction(str(self.bound)))
@@ -87,14 +86,12 @@ class ScoresPlan(Plan):
 
     @cached_property
     def ring(self) -> SumRing:
-        """The integers that the sum is made in."""
         return SumRing(
             parties=len(self.group.owners), largest=2 * GRID if self.noise is None else self.trials
         )
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What a noisy sum is to the receiver, about one party's part of a person and about all others' parts."""
         if self.noise is None:
             return ()
         part = Repeated(PoissonBinomial(self.hiding, self.trials, self.beta), self.width)
@@ -109,7 +106,6 @@ class ScoresPlan(Plan):
 
     @property
     def statement(self) -> str:
-        """What is disclosed, in words."""
         seen = f"Only {self.receiver} sees the scores."
         if self.noise is not None:
             return (
@@ -131,16 +127,13 @@ class ScoresPlan(Plan):
 
     @property
     def what(self) -> str:
-        """What leaves."""
         return f"{'exact' if self.exact else 'noisy'} joint scores of {self.rows} people"
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """Who asked, and nobody else."""
         return (self.receiver,)
 
     def receiver_for(self, party: str) -> str:
-        """Who asked."""
         return self.receiver
 
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
@@ -168,9 +161,6 @@ class ScoresRequest(Request[ScoresPlan]):
 
     `weights` are "released", "public" (frozen or random) or "private" (trained with differential privacy). ε asks for
     noisy scores, charged at δ.
-
-    >>> ScoresRequest(receiver="bank", width=1, bound=4.0, weights="released").to_data()["epsilon"] is None
-    True
     """
 
     receiver: str

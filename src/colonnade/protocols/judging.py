@@ -90,7 +90,6 @@ async def judged(
 
 
 def noise_part(party: Party, plan: JudgePlan) -> Integers:
-    """This dealer's part of the noise."""
     return plan.noise.part(plan.group.whole).draw((1, plan.coefficients), party.randomness)
 
 

@@ -48,17 +48,14 @@ class Head:
 
     @property
     def sums(self) -> int:
-        """How many sums there are: one of everybody, or one of each class or end."""
         return 1 if self.kind == "whole" else self.ends
 
     @property
     def counted(self) -> bool:
-        """Whether the people of each sum are counted."""
         return self.kind != "whole"
 
     @property
     def opened(self) -> int:
-        """How many numbers of each sum are opened."""
         return int(self.counted) + 2 * len(self.frequencies)
 
     def phases(self, holder: int, gamma: int) -> Phases:
@@ -70,11 +67,7 @@ class Head:
 
 
 def class_heads(reaches: tuple[tuple[float, ...], ...], harmonics: int, gamma: int) -> tuple[Head, ...]:
-    """One head for every score, with a sum for every class. No two scores are half a period apart: nothing wraps.
-
-    >>> [head.sums for head in class_heads(((1.0, 1.0),) * 3, 8, 4096)]
-    [3, 3, 3]
-    """
+    """One head for every score, with a sum for every class. No two scores are half a period apart: nothing wraps."""
     ends = max(2, len(reaches))
     return tuple(
         _score(parts, harmonics, gamma, "classes", column=column, ends=ends)
@@ -85,12 +78,7 @@ def class_heads(reaches: tuple[tuple[float, ...], ...], harmonics: int, gamma: i
 def number_heads(
     reaches: tuple[float, ...], half: float, holder: int, harmonics: int, gamma: int
 ) -> tuple[Head, ...]:
-    """Residual, label and score of a number that lies within ±`half` of the middle of its range.
-
-    >>> residual, label, score = number_heads((2.0, 1.0), 5.0, 0, 2, 4096)
-    >>> residual.bound, label.reaches, score.bound, residual.frequencies
-    (8.0, (5.0, 0.0), 3.0, (1, 2))
-    """
+    """Residual, label and score of a number that lies within ±`half` of the middle of its range."""
     mine = [half if place == holder else 0.0 for place in range(len(reaches))]
     both = tuple(reach + label for reach, label in zip(reaches, mine, strict=True))
     return (

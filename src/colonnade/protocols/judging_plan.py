@@ -71,12 +71,10 @@ class JudgePlan(SharedPlan):
 
     @cached_property
     def label(self) -> LabelBlock:
-        """The declared label."""
         return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
 
     @property
     def holder(self) -> str:
-        """Who has the label."""
         return str(self.group.active)
 
     @property
@@ -91,12 +89,10 @@ class JudgePlan(SharedPlan):
 
     @property
     def scores(self) -> int:
-        """How many scores everybody has: one, or of more than two classes one for each."""
         return len(self.reaches)
 
     @cached_property
     def heads(self) -> tuple[Head, ...]:
-        """What characteristic functions are opened of."""
         if not self.numbers:
             return class_heads(self.reaches, self.harmonics, self.gamma)
         low, high = self.label.from_unit([-1.0, 1.0])
@@ -125,7 +121,6 @@ class JudgePlan(SharedPlan):
 
     @cached_property
     def phases(self) -> Phases | JointPhases:
-        """The bounds of one record."""
         holder = self.group.owners.index(self.holder)
         phases = [head.phases(holder, self.gamma) for head in self.heads]
         if self.numbers:
@@ -149,12 +144,10 @@ class JudgePlan(SharedPlan):
 
     @property
     def coefficients(self) -> int:
-        """How many numbers are opened."""
         return sum(head.sums * head.opened for head in self.heads)
 
     @property
     def block(self) -> int:
-        """Rows dealt at a time."""
         return block_rows(sum(self.dealt.values()))
 
     @property
@@ -163,7 +156,6 @@ class JudgePlan(SharedPlan):
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
-        """The whole noise, of which each dealer draws one part."""
         return self._dealt.vector
 
     @property
@@ -181,7 +173,6 @@ class JudgePlan(SharedPlan):
 
     @cached_property
     def field(self) -> Field:
-        """The field of the shares, in which nothing can wrap around."""
         return smallest_field(
             rows=self.rows,
             per_row=2 * self.phases.largest,
@@ -195,7 +186,6 @@ class JudgePlan(SharedPlan):
         return dealt.vector_event(change, self.group, entries=self.coefficients, known=known)
 
     def zeroed(self, known: int) -> Event:
-        """For a record zeroed out."""
         return self.event(self.phases.zeroed(), known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
@@ -217,7 +207,6 @@ class JudgePlan(SharedPlan):
 
     @property
     def what(self) -> str:
-        """What is opened."""
         whose = "residuals, labels and scores by label" if self.numbers else "scores by class"
         return f"{whose} at {self.harmonics} frequencies"
 
@@ -243,9 +232,6 @@ class JudgeRequest(Request[JudgePlan]):
 
     `limits` are the most that the judgement may be to some observers about some units, where that is less than what ε
     for a zeroed record would leave them with: what a training cost, so that judging it costs nothing on top.
-
-    >>> JudgeRequest("5f0c", ((2.0, 1.0),), epsilon=1.0).to_data()["reaches"]
-    [[2.0, 1.0]]
     """
 
     model: str

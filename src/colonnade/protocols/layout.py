@@ -35,12 +35,10 @@ class Layout:
 
     @property
     def rows_rounded(self) -> Rounding:
-        """How features become integers."""
         return "nearest"
 
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
-        """How each owner's columns become features."""
         return {schema.party: schema.encoder(self.mode) for schema in self.schemas}
 
     @cached_property
@@ -55,18 +53,15 @@ class Layout:
 
     @property
     def label_holder(self) -> str:
-        """Who deals the label: the one owner that declares one; a constant is dealt by the first."""
         declared = (schema.party for schema in self.schemas if schema.label is not None)
         return next(declared, self.group.owners[0])
 
     @property
     def attributes(self) -> int:
-        """m: how many attributes there are over all parties: columns, what their maps count as, and constants."""
         return sum(encoder.attributes for encoder in self.encoders.values()) + self.constants
 
     @property
     def widths(self) -> dict[str, int]:
-        """How many integers of a row each owner has beside the label; constants are the last of the label holder's."""
         return {
             party: encoder.width + (self.constants if party == self.label_holder else 0)
             for party, encoder in self.encoders.items()
@@ -97,7 +92,6 @@ class Layout:
         return {party: quantizer.norm_squared_bound for party, quantizer in self.quantizers.items()}
 
     def layout_data(self) -> dict[str, Any]:
-        """All of it as plain values."""
         return {
             "gamma": self.gamma,
             "mode": self.mode,

@@ -14,14 +14,7 @@ BYTES_PER_ENTRY = 64
 
 
 def gamma_advice(attempt: Callable[[int], object], *, least: int, asked: int) -> str:
-    """The largest γ below the one asked for at which a plan can be made, in a sentence.
-
-    >>> def attempt(gamma):
-    ...     if gamma > 5000:
-    ...         raise PlanError("too fine")
-    >>> gamma_advice(attempt, least=4096, asked=10**6)
-    'The largest gamma that fits is 5000.'
-    """
+    """The largest γ below the one asked for at which a plan can be made, in a sentence."""
 
     def fits(gamma: int) -> bool:
         try:
@@ -40,13 +33,7 @@ def gamma_advice(attempt: Callable[[int], object], *, least: int, asked: int) ->
 
 
 def check_memory(columns: int, *, what: str = "a moment matrix") -> None:
-    """Refuse a matrix that nobody, or not this machine, could hold, and say what it would take.
-
-    >>> check_memory(100_000)
-    Traceback (most recent call last):
-    colonnade.errors.TooMuchMemory: the declared columns make a moment matrix of 100000 columns, which takes 596 \
-GiB of memory at every party; 32768 columns is the most. Declare fewer of them, or map them to fewer features.
-    """
+    """Refuse a matrix that nobody, or not this machine, could hold, and say what it would take."""
     need = columns * columns * BYTES_PER_ENTRY
     held = physical_memory()
     if columns > MOST_COLUMNS:
@@ -62,11 +49,7 @@ GiB of memory at every party; 32768 columns is the most. Declare fewer of them, 
 
 
 def physical_memory() -> int | None:
-    """How many bytes of memory this machine has, where it says.
-
-    >>> (physical_memory() or 1) > 0
-    True
-    """
+    """How many bytes of memory this machine has, where it says."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

@@ -39,11 +39,7 @@ AS_GIVEN = "Sensitivities are taken as you give them: round them up."
 
 @dataclass(frozen=True)
 class AnyOwners:
-    """Some owners of columns, whichever they are, who pool what they know.
-
-    >>> AnyOwners(1).name, AnyOwners(2).sentence
-    ('party:any', 'Any group of 2 owners')
-    """
+    """Some owners of columns, whichever they are, who pool what they know."""
 
     count: int
 
@@ -106,12 +102,7 @@ class Family:
 
 
 def selected(views: tuple[View, ...], whom: str) -> tuple[View, ...]:
-    """The views of the observers of one kind: server, reader, party, coalition, or everyone.
-
-    >>> family = gaussian(Fraction(1), unit=ZERO_OUT, rate=None)
-    >>> len(selected(family.views(Fraction(2), 1), "everyone"))
-    1
-    """
+    """The views of the observers of one kind: server, reader, party, coalition, or everyone."""
     chosen = tuple(view for view in views if whom == "everyone" or view.observer.name.split(":")[0] == whom)
     if not chosen:
         kinds = list(dict.fromkeys(view.observer.name.split(":")[0] for view in views))
@@ -123,11 +114,7 @@ def selected(views: tuple[View, ...], whom: str) -> tuple[View, ...]:
 
 @dataclass(frozen=True)
 class Dealing:
-    """Noise dealt by `owners` in parts of 1/(K − t), so that t of them may tell theirs; one owner deals it whole.
-
-    >>> Dealing(owners=5, threshold=2).of
-    3
-    """
+    """Noise dealt by `owners` in parts of 1/(K − t), so that t of them may tell theirs; one owner deals it whole."""
 
     owners: int = 1
     threshold: int = 0
@@ -148,16 +135,10 @@ class Dealing:
 
     @property
     def of(self) -> int:
-        """K − t: so many parts make a whole."""
         return self.owners - self.threshold
 
 
 def unit_asked(name: str) -> Unit:
-    """The unit that sensitivities are given for.
-
-    >>> unit_asked("record").name
-    'record'
-    """
     units: dict[str, Unit] = {unit.name: unit for unit in (ZERO_OUT, REPLACE)}
     if name not in units:
         raise PlanError(f"--unit {name}: sensitivities are given for {' or '.join(units)}.")

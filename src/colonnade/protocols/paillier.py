@@ -25,30 +25,20 @@ class Keys(Protocol):
     def __hash__(self) -> int: ...
 
     @property
-    def bits(self) -> int:
-        """The length of the modulus."""
-        ...
+    def bits(self) -> int: ...
 
-    def generate(self, randomness: Randomness) -> PrivateKey:
-        """A fresh key."""
-        ...
+    def generate(self, randomness: Randomness) -> PrivateKey: ...
 
     def received(self, modulus: int) -> PublicKey:
         """A peer's key; ValueError unless it is one of these."""
         ...
 
-    def to_data(self) -> dict[str, Any]:
-        """Plain values for the plan."""
-        ...
+    def to_data(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
 class PaillierKeys:
-    """Keys of 2048 or 3072 bits.
-
-    >>> PaillierKeys().to_data()
-    {'scheme': 'paillier', 'bits': 2048}
-    """
+    """Keys of 2048 or 3072 bits."""
 
     bits: int = min(KEY_BITS)
 
@@ -57,7 +47,6 @@ class PaillierKeys:
             raise PlanError(f"Paillier keys have {' or '.join(map(str, KEY_BITS))} bits, not {self.bits}.")
 
     def generate(self, randomness: Randomness) -> PrivateKey:
-        """A fresh key."""
         return PrivateKey.generate(randomness, self.bits)
 
     def received(self, modulus: int) -> PublicKey:
@@ -65,22 +54,16 @@ class PaillierKeys:
         return _of_length(PublicKey(modulus), self.bits)
 
     def to_data(self) -> dict[str, Any]:
-        """Plain values for the plan."""
         return {"scheme": "paillier", "bits": self.bits}
 
 
 @dataclass(frozen=True)
 class PaillierKeysForTests:
-    """Keys of any even length. They protect nothing.
-
-    >>> PaillierKeysForTests(256).to_data()["scheme"]
-    'paillier for tests, protects nothing'
-    """
+    """Keys of any even length. They protect nothing."""
 
     bits: int
 
     def generate(self, randomness: Randomness) -> PrivateKey:
-        """A fresh key."""
         return PrivateKey.generate_for_tests(randomness, self.bits)
 
     def received(self, modulus: int) -> PublicKey:
@@ -88,7 +71,6 @@ class PaillierKeysForTests:
         return _of_length(PublicKeyForTests(modulus), self.bits)
 
     def to_data(self) -> dict[str, Any]:
-        """Plain values for the plan."""
         return {"scheme": "paillier for tests, protects nothing", "bits": self.bits}
 
 

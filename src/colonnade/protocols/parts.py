@@ -22,9 +22,6 @@ class PartSpec:
     """The part that a run is about, and at an owner how its data set was cut before, if it was.
 
     `rules` are those by which this owner reads ids. `keep` writes down a cut that is the data set's first.
-
-    >>> PartSpec(0.2, "training").to_data()
-    {'share': 0.2, 'part': 'training'}
     """
 
     share: float
@@ -34,15 +31,10 @@ class PartSpec:
     keep: Callable[[Cut], None] = field(default=lambda _cut: None, repr=False)
 
     def people(self, rows: int) -> int:
-        """How many of so many people are in the part, but for the luck of the cut.
-
-        >>> PartSpec(0.25, "training").people(800), PartSpec(0.25, "held-out").people(800)
-        (600, 200)
-        """
+        """How many of so many people are in the part, but for the luck of the cut."""
         return max(1, round(rows * (self.share if self.name == "held-out" else 1.0 - self.share)))
 
     def to_data(self) -> dict[str, Any]:
-        """What the parties compare."""
         return {"share": self.share, "part": self.name}
 
     def check(self, party: str) -> None:
@@ -67,7 +59,6 @@ class PartAccountant(AskingAccountant):
     part: Part
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:
-        """Charge the release to the part."""
         return self.ledger.charge(replace(release, part=self.part), dataset, fresh=fresh)
 
 

@@ -69,7 +69,6 @@ class Plan(ABC):
         """What this kind of plan agrees on besides who, how many rows and which columns, as plain values."""
 
     def receiver_for(self, party: str) -> str:
-        """Who gets what leaves a party."""
         return self.group.server
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
@@ -88,7 +87,6 @@ class Plan(ABC):
 
     @property
     def is_published(self) -> bool:
-        """Whether everybody may read something of what is opened."""
         return self.published
 
     @property
@@ -98,7 +96,6 @@ class Plan(ABC):
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per observer, for noise that nobody can reproduce."""
         return guarantees_of(self.views, self.delta)
 
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
@@ -127,7 +124,6 @@ class Plan(ABC):
         )
 
     def _observed(self, name: str) -> str:
-        """How observers are called: the server is "server" whatever its name is."""
         return SERVER_NAME if name == self.group.server and name not in self.group.owners else name
 
     def to_data(self) -> dict[str, Any]:
@@ -228,7 +224,6 @@ class Request(Terms, ABC, Generic[PlanT]):
         """The plan for these columns and rows, made anew."""
 
     def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
-        """The plan for these columns and rows."""
         plan: PlanT = _planned(self, group, schemas, rows)
         return plan
 
@@ -254,11 +249,7 @@ def _plain(value: Any) -> Any:
 
 
 def default_delta(rows: int) -> float:
-    """1e-5, or a tenth of 1/n rounded down to a power of ten where that is smaller: between 1/(100n) and 1/(10n) there.
-
-    >>> default_delta(1000), default_delta(10**6), default_delta(999_999), default_delta(125_541)
-    (1e-05, 1e-07, 1e-07, 1e-07)
-    """
+    """1e-5, or a tenth of 1/n rounded down to a power of ten if smaller: between 1/(100n) and 1/(10n) there."""
     return min(1e-5, 10.0 ** math.floor(math.log10(1 / (10 * rows))))
 
 
@@ -267,9 +258,6 @@ def checked_delta(epsilon: float, delta: float | None, accepted_delta: float | N
 
     δ at or above 1/n would allow the whole row of some person to be published; it is refused unless
     `accepted_delta` repeats it.
-
-    >>> checked_delta(1.0, None, None, 1000)
-    1e-05
     """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")

@@ -26,11 +26,7 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 
 def bits_for(epsilon: float) -> int:
-    """How near their law draws must be where nobody's ε is larger: within 2 to the minus so many.
-
-    >>> bits_for(1.0), bits_for(30.0), bits_for(1000.0)
-    (100, 1000, 2000)
-    """
+    """How near their law draws must be where nobody's ε is larger: within 2 to the minus so many."""
     if epsilon <= LARGEST_COARSE_EPSILON:
         return COARSE_BITS
     return FINE_BITS if epsilon <= LARGEST_FINE_EPSILON else FINEST_BITS

@@ -100,7 +100,6 @@ class RowCheck:
             told.bits = flat[:size].reshape(claims.bits, claims.projected)
 
     async def _second_challenges(self) -> bytes:
-        """The second challenge of this party's own rows; those of others are kept with what else was told."""
         party, checking, own = self.party, self.checking, b""
         for dealer in checking.second:
             nonce = party.randomness.bytes(NONCE)

@@ -48,9 +48,6 @@ def by_default(group: Group, *, in_shares: bool) -> bool:
     """Whether owners that leave it open match ids through the server, if all of them accept that.
 
     With two owners whose server keeps shares, the server and one of them learn everything together anyway.
-
-    >>> by_default(Group.of(("bank", "shop")), in_shares=True), by_default(Group.of(("a", "b", "c")), in_shares=True)
-    (True, False)
     """
     return in_shares and len(group.owners) == 2 and group.server_keeps and group.server not in group.owners
 
@@ -201,11 +198,7 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 def list_bytes(
     group: Group, sizes: Mapping[str, int], run: str = "0" * 32
 ) -> dict[tuple[str, str, str], int]:
-    """The bytes of lists, of their lengths and of answers, by sender, receiver and kind of step, from lengths alone.
-
-    >>> sorted(list_bytes(Group.of(("bank", "shop")), {"bank": 0, "shop": 0}).values())
-    [97, 97, 126, 126, 2158, 2158]
-    """
+    """The bytes of lists, of their lengths and of answers, by sender, receiver and kind of step, from lengths alone."""
     server, sent = group.server, dict[tuple[str, str, str], int]()
     for owner, size in sizes.items():
         for peer in (other for other in sizes if other != owner):

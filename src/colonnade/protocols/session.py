@@ -92,9 +92,6 @@ def most_people(rows: int, asked: Mapping[str, Any]) -> int:
     """How many of its rows a party can at most have in common with others, in a plan of what is asked.
 
     With more than 1/δ people there is no plan at this δ, unless that is accepted.
-
-    >>> most_people(5000, {"delta": 1e-3, "accepted_delta": None}), most_people(5000, {"delta": None})
-    (999, 5000)
     """
     delta: float | None = asked.get("delta")
     if delta is None or delta == asked.get("accepted_delta"):
@@ -171,9 +168,7 @@ class RowSource(Protocol):
     """Aligned rows, in blocks."""
 
     @property
-    def rows(self) -> int:
-        """The public number of rows."""
-        ...
+    def rows(self) -> int: ...
 
     def blocks(self, size: int) -> Iterator[Block]:
         """The rows in order, at most `size` at a time."""
@@ -253,10 +248,6 @@ async def confirm(party: Party, read: str) -> None:
 
 
 def array_digest(array: NDArray[Any]) -> str:
-    """SHA-256 of an array's bytes, whatever machine it is on.
-
-    >>> array_digest(np.array([1, 2])) == array_digest(np.array([[1, 2]]))
-    True
-    """
+    """SHA-256 of an array's bytes, whatever machine it is on."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     return hashlib.sha256(little.tobytes()).hexdigest()

@@ -13,11 +13,7 @@ _BLOCK_ENTRIES = 1 << 20
 
 
 def block_rows(columns: int) -> int:
-    """Rows dealt at a time: enough to keep the kernels busy, few enough to bound memory.
-
-    >>> block_rows(41), block_rows(1000)
-    (16384, 1048)
-    """
+    """Rows dealt at a time: enough to keep the kernels busy, few enough to bound memory."""
     return max(64, min(1 << 14, _BLOCK_ENTRIES // columns))
 
 
@@ -72,7 +68,6 @@ class Shared:
 
     @property
     def dealers(self) -> frozenset[str]:
-        """Whose fresh masks of full degree are in it."""
         return frozenset(mask.split("/")[0] for mask in self.masks)
 
     def __bool__(self) -> NoReturn:
@@ -118,7 +113,6 @@ def beside(values: Sequence[Shared]) -> Shared:
 
 
 def total(values: Iterable[Shared]) -> Shared:
-    """The sum of several secrets."""
     first, *rest = values
     for value in rest:
         first = first + value

@@ -40,12 +40,10 @@ class SharedPlan(Plan):
 
     @property
     def share_holders(self) -> tuple[str, ...]:
-        """The keepers."""
         return self.group.keepers
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """Nobody: all that is opened is published."""
         return ()
 
     @property
@@ -55,7 +53,6 @@ class SharedPlan(Plan):
 
     @property
     def besides(self) -> str:
-        """What else the server's and readers' guarantees rest on."""
         return ""
 
     @property
@@ -65,7 +62,6 @@ class SharedPlan(Plan):
 
     @property
     def server_adds(self) -> bool:
-        """Whether a part of the noise that sentences count is the server's."""
         return self.group.server_deals
 
     @property
@@ -75,7 +71,6 @@ class SharedPlan(Plan):
 
     @cached_property
     def scheme(self) -> Scheme:
-        """How shares are dealt and opened."""
         return make_scheme(len(self.group.keepers), self.field)
 
     @abstractmethod
@@ -100,7 +95,6 @@ class SharedPlan(Plan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the run is to each observer. Whoever reads the model sees what the server opens."""
         group = self.group
         told = self.zeroed(group.tolerated)
         if_told = self._if_told()
@@ -151,7 +145,6 @@ class SharedPlan(Plan):
         return self.stated(partial(self.zeroed, group.tolerated + 1))
 
     def stated(self, event: Callable[[], Event]) -> str:
-        """What an event costs, in words."""
         try:
             cost = account(event(), self.delta)
         except PrivacyError:

@@ -51,14 +51,7 @@ async def turned(
 
 
 def complex_products(left: FieldArray, right: FieldArray, groups: int) -> FieldArray:
-    """Products of complex numbers: every group of columns holds real parts, then as many imaginary parts.
-
-    >>> import numpy as np
-    >>> from colonnade.numbers.field import FIELD63
-    >>> i, turned = (FIELD63.encode(np.array([pair])) for pair in ([0, 1], [3, 4]))
-    >>> complex_products(i, turned, 1).decode().tolist()
-    [[-4, 3]]
-    """
+    """Products of complex numbers: every group of columns holds real parts, then as many imaginary parts."""
     half = left.shape[1] // (2 * groups)
     parts = []
     for start in range(0, left.shape[1], 2 * half):
@@ -93,6 +86,5 @@ def _product(left: Shared, right: Shared, groups: int) -> Shared:
 
 
 def taken(value: Shared, start: int, stop: int) -> Shared:
-    """Some columns beside each other."""
     share = None if value.share is None else value.share.columns(start, stop)
     return Shared(share, (value.shape[0], stop - start), value.degree)

@@ -27,11 +27,7 @@ Integers = NDArray[np.int64]
 
 
 def can_verify(group: Group) -> bool:
-    """Whether two keepers can check a dealer: with t = 1 at most one of the three deviates, with t = 2 two might.
-
-    >>> can_verify(Group.of(("bank", "insurer"))), can_verify(Group.of(("a", "b", "c", "d", "e")))
-    (True, False)
-    """
+    """Whether two keepers can check a dealer: with t = 1 at most one of the three deviates, with t = 2 two might."""
     return group.threshold == 1 and len(group.keepers) == 3
 
 
@@ -40,12 +36,6 @@ def chosen_verify(asked: Verify | None, group: Group, claims: Claims, *, rows: i
 
     Without a word from the user, what cannot be checked is not, and the sentences of the plan say less. Three or more
     owners have to ask: a party's ε is larger where it has to do without another part of the noise.
-
-    >>> from colonnade.crypto.row_claims import Claim
-    >>> chosen_verify(None, Group.of(("bank", "insurer")), {"bank": (Claim(2, 100),)}, rows=50)
-    'rows'
-    >>> chosen_verify(None, Group.of(("a", "b", "c", "d")), {"a": (Claim(2, 100),)}, rows=50)
-    'none'
     """
     if asked == "none" or (asked is None and len(group.owners) > 2):
         return "none"
@@ -70,10 +60,6 @@ def checked_block(claims: Claims, block: int) -> int:
     """Rows dealt at a time where they are checked: up to three times as many as else, where the field has room.
 
     A proof costs much the same for few rows as for many.
-
-    >>> from colonnade.crypto.row_claims import Claim
-    >>> checked_block({"bank": (Claim(21, 2**29),)}, 16384), checked_block({"bank": (Claim(2000, 2**29),)}, 16384)
-    (49152, 16384)
     """
     for times in (3, 2):
         try:
@@ -95,14 +81,10 @@ class VerifiedPlan(Protocol):
     """What a plan says about the rows that its owners deal."""
 
     @property
-    def verify(self) -> Verify:
-        """What is checked."""
-        ...
+    def verify(self) -> Verify: ...
 
     @property
-    def dealt(self) -> Mapping[str, int]:
-        """How many integers of a row each owner deals."""
-        ...
+    def dealt(self) -> Mapping[str, int]: ...
 
     @property
     def claims(self) -> Claims:
@@ -110,23 +92,17 @@ class VerifiedPlan(Protocol):
         ...
 
     @property
-    def scheme(self) -> Scheme:
-        """How shares are dealt."""
-        ...
+    def scheme(self) -> Scheme: ...
 
 
 class SummedPlan(VerifiedPlan, Protocol):
     """What a plan says about rows of which only products, summed over all of them, are needed."""
 
     @property
-    def rows(self) -> int:
-        """How many there are."""
-        ...
+    def rows(self) -> int: ...
 
     @property
-    def block(self) -> int:
-        """How many are dealt at a time."""
-        ...
+    def block(self) -> int: ...
 
     @property
     def field(self) -> Field:

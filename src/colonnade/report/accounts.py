@@ -9,13 +9,7 @@ Facts = dict[str, Any]
 
 
 def merged(totals: Iterable[Facts], *, apart: Sequence[str] = ()) -> list[Facts]:
-    """Accounts that differ in their observer alone, as one with all `observers`; `apart` are further keys that count.
-
-    >>> rows = [{"dataset": "d", "unit": "record", "observer": who, "epsilon": 1.0, "delta": 1e-5, "budget": 4.0,
-    ...          "left": 3.0, "private": True} for who in ("reader", "server")]
-    >>> [row["observers"] for row in merged(rows)]
-    [['reader', 'server']]
-    """
+    """Accounts that differ in their observer alone, as one with all `observers`; `apart`: further keys that count."""
     keys = ("dataset", "unit", "epsilon", "delta", "budget", "left", "private", "epsilon_before", *apart)
     accounts: dict[tuple[Any, ...], Facts] = {}
     for total in totals:

@@ -18,7 +18,6 @@ DEFENCES = {"none": "without a defence", "sound": "with noise before encryption"
 def attack_facts(
     findings: Iterable[Finding], *, name: str, people: int, epsilon: float, delta: float
 ) -> Facts:
-    """Everything that was found, as plain values."""
     return {
         "name": name,
         "people": people,
@@ -29,11 +28,7 @@ def attack_facts(
 
 
 def attack_text(facts: Facts, *, width: int | None = None) -> str:
-    """One line an attack, undefended first, with what chance would give and a 95 % interval.
-
-    >>> print(attack_text({"name": "risk", "people": 9, "epsilon": 0.5, "delta": 1e-5, "findings": []}))
-    risk: attacks on 9 people's records, declared public
-    """
+    """One line an attack, undefended first, with what chance would give and a 95 % interval."""
     lines = [f"{facts['name']}: attacks on {facts['people']} people's records, declared public"]
     for defence, title in DEFENCES.items():
         findings = [finding for finding in facts["findings"] if finding["defence"] == defence]
@@ -53,13 +48,6 @@ def attack_text(facts: Facts, *, width: int | None = None) -> str:
 
 
 def success_text(finding: dict[str, Any]) -> str:
-    """How one attack ended.
-
-    >>> success_text({"success": None, "refused": "a at step 'x', from b: no", "run": "recorded", "attacker": "b"})
-    "refused: a at step 'x', from b: no"
-    >>> success_text({"success": None, "refused": None, "note": "not run: three parties"})
-    'not run: three parties'
-    """
     if finding["success"] is None:
         return f"refused: {finding['refused']}" if finding["refused"] else str(finding["note"])
     success = finding["success"]

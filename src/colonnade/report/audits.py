@@ -66,11 +66,6 @@ def papers_text(formulas: Sequence[Facts], *, width: int | None = None) -> str:
 
 
 def told(item: Facts) -> str:
-    """Both bounds of one observer in words.
-
-    >>> told({"lower": 0.349, "upper": 1.0, "delta": 1e-5, "proved": True, "exceeded": False, "most": 5.0})
-    'shown: ε ≥ 0.34; proved: ε ≤ 1.00 at δ = 1e-05; so many trials could have shown at most 5.0'
-    """
     kind = "proved" if item["proved"] else "the paper claims"
     loud = (" DEFECT" if item["proved"] else " CAUGHT") if item["exceeded"] else ""
     lower = int(item["lower"] * 100) / 100
@@ -83,7 +78,6 @@ def told(item: Facts) -> str:
 
 
 def experiments(item: Facts) -> list[str]:
-    """How an observer looked, experiment by experiment."""
     return [
         f"{NAMES[each['kind']]}: {each['what']}; ε ≥ {int(each['epsilon'] * 100) / 100:.2f} "
         f"({each['hits']} right, {each['misses']} wrong of {each['trials']} trials judged)"
@@ -92,7 +86,6 @@ def experiments(item: Facts) -> list[str]:
 
 
 def verdict(facts: Facts) -> str:
-    """What to make of it."""
     exceeded = [item for item in facts["findings"] if item["exceeded"]]
     if any(item["proved"] for item in exceeded):
         return DEFECT
@@ -115,13 +108,7 @@ def _scale(findings: Sequence[Facts]) -> float:
 
 
 def bar_text(lower: float, upper: float | None, scale: float, most: float) -> str:
-    """A bar of characters: the lower bound filled, what could have been shown dotted, the upper bound a line.
-
-    >>> bar_text(1.0, 4.0, 4.0, 2.0)
-    '██████████··········                    ┃'
-    >>> bar_text(2.0, 1.0, 2.0, 2.0)
-    '████████████████████┃████████████████████'
-    """
+    """A bar of characters: the lower bound filled, what could have been shown dotted, the upper bound a line."""
     filled, could = (round(_BAR * min(1.0, size / scale)) for size in (lower, most))
     marks = ["█"] * filled + ["·"] * max(0, could - filled)
     marks += [" "] * (_BAR - len(marks))
@@ -132,12 +119,7 @@ def bar_text(lower: float, upper: float | None, scale: float, most: float) -> st
 
 
 def audit_picture(findings: Sequence[Facts]) -> Markup:
-    """One bar an observer as SVG, in the colours of the page: shown filled, what could have been shown dashed.
-
-    >>> "the server" in audit_picture([{"observer": "server", "unit": "record", "lower": 0.3, "upper": 1.0,
-    ...     "proved": True, "exceeded": False, "most": 5.0}])
-    True
-    """
+    """One bar an observer as SVG, in the colours of the page: shown filled, what could have been shown dashed."""
     if not findings:
         return Markup("")
     width, row, left, right = 400.0, 40.0, 8.0, 8.0

@@ -18,11 +18,7 @@ PRIVATE = (
 
 
 def section_of(facts: Facts) -> Section | None:
-    """The section of an attack's or a comparison's facts; None if they are neither.
-
-    >>> section_of({"name": "something else"}) is None
-    True
-    """
+    """The section of an attack's or a comparison's facts; None if they are neither."""
     if {"findings", "people"} <= set(facts) and all("attack" in item for item in facts["findings"]):
         return attack_section(facts)
     if {"rows", "epsilons", "metric", "public"} <= set(facts):

@@ -50,11 +50,7 @@ _CORNERS: dict[Mark, tuple[tuple[float, float], ...]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """How a line looks: its colour, its dashes and gaps in points (none if it is whole), and the mark of its points.
-
-    >>> Style("#000000").dashes
-    ()
-    """
+    """How a line looks: its colour, its dashes and gaps in points (none if it is whole), and the mark of its points."""
 
     colour: str
     dashes: tuple[float, ...] = ()
@@ -75,11 +71,7 @@ _GREYS = (
 
 @dataclass(frozen=True)
 class Series:
-    """Points to be joined, and what they show; `spreads` are the halves of bars through them.
-
-    >>> Series("server", (1.0, 2.0), (0.5, 0.7)).label
-    'server'
-    """
+    """Points to be joined, and what they show; `spreads` are the halves of bars through them."""
 
     label: str
     xs: tuple[float, ...]
@@ -94,11 +86,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Level:
-    """A height that holds everywhere: in the legend by its label, or with a note at its right end.
-
-    >>> Level(0.5, Style("#999999"), note="chance").label
-    ''
-    """
+    """A height that holds everywhere: in the legend by its label, or with a note at its right end."""
 
     at: float
     style: Style
@@ -111,9 +99,6 @@ class Axes:
     """What the two directions mean, whether they are logarithmic, and whether only whole numbers make sense.
 
     Without `ticks` marks stand at round numbers; without `from_zero` the frame is as high as what it shows.
-
-    >>> Axes("δ", "ε", log_x=True).log_y
-    False
     """
 
     across: str
@@ -127,12 +112,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines and levels in one frame.
-
-    >>> chart = Chart("Example", Axes("x", "y"), (Series("one", (1.0, 2.0), (1 / 3, 4.0)),))
-    >>> chart.description
-    '{"one": [[1.0, 0.3333], [2.0, 4.0]]}'
-    """
+    """Lines and levels in one frame."""
 
     title: str
     axes: Axes
@@ -141,7 +121,6 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """The points of all lines to four digits, as text: what a drawing carries and a test can compare."""
         points = {
             line.label: [
                 [float(f"{x:.4g}"), float(f"{y:.4g}")] for x, y in zip(line.xs, line.ys, strict=True)
@@ -152,7 +131,6 @@ class Chart:
 
     @property
     def styled(self) -> Iterator[tuple[Series, Style]]:
-        """The lines, each with its own style or the next of the greys."""
         for place, line in enumerate(self.lines):
             yield line, line.style or _GREYS[place % len(_GREYS)]
 
@@ -215,12 +193,7 @@ def _decade(power: int) -> str:
 
 
 def svg(chart: Chart, *, narrow: bool = False) -> str:
-    """The chart as one SVG element that stands by itself in a file, or `narrow` for a page, the legend below.
-
-    >>> drawn = svg(Chart("A < B", Axes("x", "y"), (Series("one", (1.0, 2.0), (3.0, 4.0)),)))
-    >>> drawn.startswith("<svg") and "A &lt; B" in drawn
-    True
-    """
+    """The chart as one SVG element that stands by itself in a file, or `narrow` for a page, the legend below."""
     frame = NARROW if narrow else FRAME
     width, height = frame
     axes = chart.axes
@@ -327,7 +300,6 @@ def _entries(chart: Chart) -> list[tuple[str, Style]]:
 
 
 def _legend(chart: Chart) -> tuple[list[str], tuple[float, float]]:
-    """The legend to the right of the frame, and how much room it takes there and below."""
     entries = _entries(chart)
     start = _LEFT + FRAME[0] + _GAP
     drawn = [_text(_LEFT + FRAME[0] / 2, 18, chart.title, size=12)]

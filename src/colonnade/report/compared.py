@@ -8,14 +8,7 @@ from typing import Any
 
 
 def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: float | None = None) -> str:
-    """A figure of that name, with its spread over the splits if there are several.
-
-    >>> facts = {"held_out": 900, "seeds": 1}
-    >>> compared_text(0.84317, facts, "accuracy"), compared_text(51234.0, facts, "RMSE")
-    ('0.84', '51000')
-    >>> compared_text(0.84317, facts, "accuracy", spread=0.0312)
-    '0.84 ± 0.031'
-    """
+    """A figure of that name, with its spread over the splits if there are several."""
     from colonnade.scoring.figures import error_text, figure_text  # facts of ledgers have no figures
 
     text = figure_text(value, max(spread or 0.0, chance_of(value, facts, name)))
@@ -23,11 +16,7 @@ def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: flo
 
 
 def measured_text(value: float, facts: Mapping[str, Any], name: str) -> str:
-    """A figure of that name on public data; of facts that do not say on how many people, three digits.
-
-    >>> measured_text(0.9341, {"measured_on": 114}, "accuracy on people held out")
-    '0.93'
-    """
+    """A figure of that name on public data; of facts that do not say on how many people, three digits."""
     people = facts.get("measured_on")
     if not people:
         return f"{value:.3f}"
@@ -44,9 +33,6 @@ def chance_of(value: float, facts: dict[str, Any], name: str) -> float:
     """About how far chance alone moves a mean over the people held out, over all splits.
 
     Of errors it is as if they were normal, by the delta method; of shares of people about a third of 1/√n.
-
-    >>> chance_of(10.0, {"held_out": 50, "seeds": 1}, "RMSE")
-    1.0
     """
     people = facts.get("held_out", 0) * facts.get("seeds", 1)
     if not people:

@@ -95,13 +95,7 @@ def comparison_text(facts: Facts, *, width: int | None = None) -> str:
 
 
 def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
-    """A line for each method and a column for each ε, with means and spreads.
-
-    >>> comparison_table({"epsilons": [1.0], "public": True, "metric": "accuracy", "rows": [
-    ...     {"method": "moments", "epsilon": 1.0, "mean": 0.84, "spread": 0.002, "failures": [],
-    ...      "guarantees": [], "seconds": 0.5, "bytes": 1500.0}]})
-    [('method', 'ε = 1', 'seconds', 'sent'), ('moments', '0.840 ± 0.002', '0.50', '1.5 kB')]
-    """
+    """A line for each method and a column for each ε, with means and spreads."""
     head = ("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]), "seconds", "sent")
     lines = [head]
     for method, rows in _by_method(facts).items():
@@ -285,7 +279,6 @@ def _line(place: int, method: str, rows: list[Facts]) -> Series:
 
 
 def comparison_picture(facts: Facts) -> str:
-    """The chart as SVG."""
     return svg(comparison_chart(facts))
 
 

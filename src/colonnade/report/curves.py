@@ -14,11 +14,7 @@ FORMATS = ("svg", "png", "pdf")
 
 
 def check_plot_path(path: Path) -> str:
-    """The format that a file name asks for; refuses others, folders that do not exist, and what cannot be drawn.
-
-    >>> check_plot_path(Path("curve.svg"))
-    'svg'
-    """
+    """The format that a file name asks for; refuses others, folders that do not exist, and what cannot be drawn."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         raise InputError(f"{path}: a plot is saved as {', '.join(FORMATS)}. Let the name end in one of them.")
@@ -30,27 +26,14 @@ def check_plot_path(path: Path) -> str:
 
 
 def draw(path: Path, lines: Sequence[Series], axes: Axes, *, title: str) -> None:
-    """Draw the lines into a file, replaced in one step.
-
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> draw(Path(folder.name) / "a.svg", [Series("one", (1, 2), (3, 4))], Axes("x", "y"), title="Example")
-    >>> folder.cleanup()
-    """
+    """Draw the lines into a file, replaced in one step."""
     if not lines:
         raise ValueError("a plot needs a line")
     draw_chart(path, Chart(title, axes, tuple(lines)))
 
 
 def draw_chart(path: Path, chart: Chart) -> None:
-    """Draw a chart into a file, replaced in one step.
-
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> chart = Chart("Example", Axes("x", "y"), (Series("one", (1, 2), (3, 4)),))
-    >>> draw_chart(Path(folder.name) / "a.svg", chart)
-    >>> folder.cleanup()
-    """
+    """Draw a chart into a file, replaced in one step."""
     kind = check_plot_path(path)
     drawn = svg(chart).encode() if kind == "svg" else plot(chart, cast(Literal["png", "pdf"], kind))
     partial = path.with_name(f".{path.name}.partial")

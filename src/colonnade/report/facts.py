@@ -119,7 +119,6 @@ def _several_labels(schema: Facts) -> Facts:
 
 
 def guarantee_facts(item: Guarantee) -> Facts:
-    """One guarantee with its sentence."""
     return {
         "observer": item.observer.name,
         "unit": item.unit.name,
@@ -169,11 +168,6 @@ def totals_facts(ledger: Ledger, dataset: str) -> Facts:
     """What others may read of a ledger: where the accounts of one data set stand.
 
     Entries, their number and the ledger's head also speak of other data sets.
-
-    >>> ledger = Ledger.in_memory("bank")
-    >>> ledger.set_budget("loans", "record", "server", epsilon=2.0, delta=1e-5)
-    >>> totals_facts(ledger, "adult")
-    {'party': 'bank', 'totals': [], 'exact': []}
     """
     whole = ledger_facts(ledger)
     return {

@@ -160,12 +160,7 @@ def effects(model_facts: Facts) -> list[dict[str, Any]]:
 
 
 def charts(model_facts: Facts) -> list[dict[str, Any]]:
-    """For each row of coefficients, the largest of them as signed shares of the largest.
-
-    >>> charts({"features": ["age", "pay"], "owners": ["bank", "shop"], "rows": ["yes"],
-    ...         "coefficients": [[0.5, -2.0]]})[0]["bars"][0]
-    {'name': 'pay', 'owner': 'shop', 'value': -2.0, 'share': -50.0}
-    """
+    """For each row of coefficients, the largest of them as signed shares of the largest."""
     if not model_facts:
         return []
     made = []

@@ -57,7 +57,6 @@ def network_judged_facts(run: Run[ScoresPlan], judgement: Judgement | ClassesJud
 
 
 def judgement_facts(judgement: Judgement | ClassesJudged | NumbersJudged) -> Facts:
-    """A judgement as plain values."""
     facts: Facts = plain(judgement.to_data())
     return facts
 
@@ -66,9 +65,6 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     """What, how much, and what always answering with the commonest class, or with the mean, would have.
 
     Of several classes first all of them on average, then each.
-
-    >>> figure_rows({"figures": {"AUC": {"value": 0.8913, "noise": 0.003, "sampling": 0.004, "beside": 0.5}}})
-    [('AUC', '0.891 ± 0.005', '0.5')]
     """
     from colonnade.scoring.figures import figure_text
     from colonnade.scoring.judgement import Figure
@@ -84,7 +80,6 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
 
 
 def beside_text(judged: Facts) -> str:
-    """What figures stand beside."""
     return "always the mean" if "pairs" in judged else "the commonest class alone"
 
 
@@ -113,7 +108,6 @@ def confusion_rows(judged: Facts) -> list[tuple[str, ...]]:
 
 
 def judged_note(judged: Facts) -> str:
-    """On whom, and what ± is."""
     if "receiver" in judged:
         return NOISY.format(people=judged["people"], holder=judged["receiver"], noise=judged["deviation"])
     return (EXACT if judged["exact"] else PRIVATE).format(people=judged["people"])
@@ -181,11 +175,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 
 
 def score_text(facts: Facts) -> str | None:
-    """The score of a run in a word: its AUC, or R², or RMSE, where it was judged; None where it was not.
-
-    >>> score_text({"task": "pca"}) is None
-    True
-    """
+    """The score of a run in a word: its AUC, or R², or RMSE, where it was judged; None where it was not."""
     judged = facts.get("judged")
     figures = judged.get("figures", {}) if isinstance(judged, dict) else {}
     from colonnade.scoring.judgement import Figure

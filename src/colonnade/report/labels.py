@@ -16,12 +16,6 @@ def label_rows(facts: Facts) -> list[tuple[str, str, str, str]]:
     """A row for each label of a run with several: its name, what it is learnt as, how good its model is, and where.
 
     Heads come first; a run with one label has no rows.
-
-    >>> label_rows({"measured_on": 400, "labels": [
-    ...     {"label": "paid", "kind": "classes", "model": "model.json", "measured": {"accuracy": 0.8}, "failure": None},
-    ...     {"label": "loss", "kind": "real", "model": None, "measured": None, "failure": "noise"}]})
-    [('label', 'learnt as', 'how good it is', 'model'), ('paid', 'classification', 'accuracy 0.80', 'model.json'), \
-('loss', 'regression', 'no model: noise', '')]
     """
     rows = [
         (one["label"], _TASKS[one["kind"]], _quality(facts, one, first=place == 0), one["model"] or "")
@@ -44,11 +38,6 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
     """The facts of a run with the model of one of its labels in the first's place; a `LabelMismatch` names them all.
 
     What was foretold and judged is of the first, and left out for another.
-
-    >>> one = {"kind": "classes", "model": "model.json", "measured": None, "failure": None}
-    >>> facts = {"judged": {"people": 90}, "labels": [{"label": "paid", **one}, {"label": "late", **one}]}
-    >>> [row[2] for row in label_rows(facts_of_label(facts, "late"))]
-    ['how good it is', 'judged on the people held out', 'not measured']
     """
     if label is None:
         return facts
@@ -80,11 +69,6 @@ def _only(facts: Facts) -> list[str]:
 
 
 def brought_text(party: Facts) -> str:
-    """What a party brought.
-
-    >>> brought_text({"columns": ["age"], "holds_label": True})
-    '1 column and the label'
-    """
     count, labels = len(party["columns"]), f"{party['labels']} labels" if "labels" in party else "the label"
     columns = "1 column" if count == 1 else f"{count} columns"
     return f"{columns} and {labels}" if party["holds_label"] else columns

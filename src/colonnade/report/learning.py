@@ -30,11 +30,7 @@ PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 def covers_text(rate: float) -> str:
-    """What the intervals mean, and what they do not.
-
-    >>> covers_text(0.95)[:60]
-    'Intervals cover, 95 times in 100 on average over the columns'
-    """
+    """What the intervals mean, and what they do not."""
     return (
         f"Intervals cover, {100 * rate:g} times in 100 on average over the columns, what the same rule with the same "
         "floor would have found without the noise that protects people. They do not say how other people's rows "
@@ -131,7 +127,6 @@ def _effects(
 
 
 def _shown(column: Column, mode: Mode) -> tuple[list[str], Array]:
-    """The values shown of a column and their features, counted from their average."""
     if isinstance(column, NumericColumn | DateColumn):
         code = code_of_number(column, mode)
         at_knots = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else PLACES

@@ -59,15 +59,6 @@ def model_card(
 
     `facts` are those of the run (`facts.json`), for the number of rows, the notes and figures on public data. `license`
     is whoever publishes the model to declare; `onnx` says that the graph lies beside the card.
-
-    >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.models.input_spec import InputSpec
-    >>> import numpy as np
-    >>> from colonnade.models.privacy import Privacy
-    >>> spec = InputSpec((), LabelBlock(None))
-    >>> empty = ModelFile("PCA", spec, np.zeros((1, 0)), np.zeros(0), Privacy(()), "moments", "")
-    >>> model_card(empty, license="mit").splitlines()[:3]
-    ['---', 'license: "mit"', 'library_name: "colonnade"']
     """
     whole = exportable(model)
     told = dict(facts or {})
@@ -207,7 +198,6 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
 
 
 def _pictures(judged: Mapping[str, Any]) -> str:
-    """The pictures of a judgement within the card itself, which is one file."""
     pictures = []
     for picture in judged_pictures(dict(judged)):
         drawn = base64.b64encode(str(picture).encode()).decode()
@@ -276,7 +266,6 @@ def _prose(text: str) -> str:
 
 
 def _code(name: str) -> str:
-    """A name set apart, between more backticks than it has itself."""
     text = readable(name)
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
@@ -292,7 +281,6 @@ def _listed(names: list[str]) -> str:
 
 
 def _yaml(value: Mapping[str, Any], *, indent: str = "") -> list[str]:
-    """Mappings and lists as YAML; scalars as JSON, which is YAML."""
     lines = []
     for key, item in value.items():
         if isinstance(item, Mapping):

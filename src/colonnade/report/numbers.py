@@ -9,11 +9,7 @@ from colonnade.privacy.guarantee import epsilon_text
 
 
 def signed_text(value: float, half_width: float | None = None) -> str:
-    """A number with its sign, and how far noise may have moved it, rounded up.
-
-    >>> signed_text(1.234, 0.051), signed_text(-0.00031), signed_text(4321.0, 10.0)
-    ('+1.23 ± 0.06', '-3.1e-04', '+4321 ± 10')
-    """
+    """A number with its sign, and how far noise may have moved it, rounded up."""
     size = max(abs(value), half_width or 0.0)
     exact = Decimal(half_width or 0.0)
     if not size or 0.01 <= size < 1e6:
@@ -29,29 +25,17 @@ def _up(exact: Decimal, last: int) -> Decimal:
 
 
 def spent_text(epsilon: float | None) -> str:
-    """ε rounded up; a file of facts has null where no proof bounds it.
-
-    >>> spent_text(1.0001), spent_text(None)
-    ('1.01', '∞')
-    """
+    """ε rounded up; a file of facts has null where no proof bounds it."""
     return epsilon_text(math.inf if epsilon is None else epsilon)
 
 
 def budget_text(epsilon: float | None) -> str:
-    """A budget as it was granted; ∞ where a coalition was accepted by name.
-
-    >>> budget_text(4.0), budget_text(None)
-    ('4', '∞')
-    """
+    """A budget as it was granted; ∞ where a coalition was accepted by name."""
     return "∞" if epsilon is None or math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def left_text(epsilon: float | None) -> str:
-    """What is left of a budget, rounded down.
-
-    >>> left_text(2.5399), left_text(3.0), left_text(0.0159), left_text(None)
-    ('2.53', '3.00', '0.015', '∞')
-    """
+    """What is left of a budget, rounded down."""
     if epsilon is None or math.isinf(epsilon):
         return "∞"
     exact = Decimal(epsilon)
@@ -61,11 +45,7 @@ def left_text(epsilon: float | None) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes in a unit that people read.
-
-    >>> size_text(1500), size_text(12), size_text(2_340_000)
-    ('1.5 kB', '12 B', '2.3 MB')
-    """
+    """Bytes in a unit that people read."""
     value = float(size)
     for unit in ("B", "kB", "MB"):
         if value < 1000:
@@ -75,11 +55,7 @@ def size_text(size: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A time in a unit that people read.
-
-    >>> duration_text(0.034), duration_text(42), duration_text(600), duration_text(9000)
-    ('0.034 s', '42 s', '10 min', '2.5 h')
-    """
+    """A time in a unit that people read."""
     if seconds < 99.5:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

@@ -20,11 +20,7 @@ SHOWN_FLOWS = 5
 
 
 def effect_scale(columns: Iterable[Mapping[str, Any]]) -> float:
-    """The largest size that the pictures of these columns have room for.
-
-    >>> effect_scale([{"points": [{"effect": -2.0, "half_width": 1.0}, {"effect": 0.5, "half_width": 90.0}]}])
-    5.0
-    """
+    """The largest size that the pictures of these columns have room for."""
     points = [point for column in columns for point in column["points"]]
     largest = max((abs(point["effect"]) for point in points), default=0.0)
     reach = max((abs(point["effect"]) + (point["half_width"] or 0.0) for point in points), default=0.0)
@@ -32,12 +28,7 @@ def effect_scale(columns: Iterable[Mapping[str, Any]]) -> float:
 
 
 def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
-    """What one column adds to the score over its range, or at its levels, with the interval around it.
-
-    >>> "<svg" in effect_picture({"column": "age", "ordered": True, "points": [
-    ...     {"at": "0", "effect": -1.0, "half_width": 0.5}, {"at": "9", "effect": 1.0, "half_width": None}]}, 2.0)
-    True
-    """
+    """What one column adds to the score over its range, or at its levels, with the interval around it."""
     width, height = 220.0, 56.0
     points = column["points"]
     step = (width - 12.0) / max(len(points) - 1, 1)
@@ -76,9 +67,6 @@ def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
     """Eigenvalues from the largest down, against the edge of what noise alone shows and the floor of the rule.
 
     The scale is linear within the noise and logarithmic beyond it, on both sides.
-
-    >>> "noise edge" in eigenvalue_picture({"eigenvalues": [9.0, 1.0, -1.0], "edge": 2.0, "floor": 1.5})
-    True
     """
     values = list(spectrum["eigenvalues"][:SHOWN_EIGENVALUES])
     if not values:
@@ -123,11 +111,7 @@ def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
 
 
 def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
-    """Who sent how much to whom: parties on a ring, arrows as thick as the logarithm of the bytes.
-
-    >>> "1.5 kB" in flow_picture([("bank", "server", 1500), ("server", "bank", 20)])
-    True
-    """
+    """Who sent how much to whom: parties on a ring, arrows as thick as the logarithm of the bytes."""
     names = list(dict.fromkeys(name for sender, to, _ in flows for name in (sender, to)))
     if len(names) < 2:
         return Markup("")
@@ -200,11 +184,7 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def meter_picture(total: Mapping[str, Any]) -> Markup:
-    """How much of a budget was spent before a run, thin, and by it, full.
-
-    >>> "1.47 of 4, 0 before" in meter_picture({"epsilon": 1.4699, "epsilon_before": 0.0, "budget": 4.0})
-    True
-    """
+    """How much of a budget was spent before a run, thin, and by it, full."""
     budget, spent = total["budget"], total["epsilon"]
     before = total.get("epsilon_before") or 0.0
 
@@ -225,11 +205,7 @@ def meter_picture(total: Mapping[str, Any]) -> Markup:
 
 
 def bar_picture(share: float) -> Markup:
-    """A coefficient to the right of the middle, filled, or to the left of it, hollow; `share` is within ± 50.
-
-    >>> 'class="minus"' in bar_picture(-20.0)
-    True
-    """
+    """A coefficient to the right of the middle, filled, or to the left of it, hollow; `share` is within ± 50."""
     start, kind = (50.0, "plus") if share >= 0 else (50.0 + share, "minus")
     return Markup(
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
@@ -241,7 +217,6 @@ def bar_picture(share: float) -> Markup:
 def _svg(
     width: float, height: float, drawn: Iterable[str], title: str, kind: str = "small", *, values: str
 ) -> Markup:
-    """A picture with its values as text, for those who cannot see it."""
     place = "xMidYMid" if kind == "wide" else "xMinYMid"
     return Markup(
         f'<svg class="picture {kind}" preserveAspectRatio="{place}" viewBox="0 0 {width:g} {height:g}" role="img" '

@@ -13,30 +13,17 @@ _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def lines_text(lines: Iterable[str]) -> str:
-    """Lines as one text. A name in one of them that holds a line break makes no further line: it is escaped.
-
-    >>> print(lines_text(["risk" + chr(10) + "The server learns nothing.", "  pca on 400 people"]))
-    risk\\nThe server learns nothing.
-      pca on 400 people
-    """
+    """Lines as one text. A name in one of them that holds a line break makes no further line: it is escaped."""
     return "\n".join(one_line(line) for line in lines)
 
 
 def one_line(text: str) -> str:
-    """A text without its line breaks, which are escaped.
-
-    >>> one_line("no break")
-    'no break'
-    """
+    """A text without its line breaks, which are escaped."""
     return text if text.isprintable() else _BREAK.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def now() -> str:
-    """The time, in UTC and to the second.
-
-    >>> now()[-6:]
-    '+00:00'
-    """
+    """The time, in UTC and to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -44,15 +31,6 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
     """Rows in columns, indented; wider than `width`, long cells are wrapped, and where that is not enough rows stack.
 
     `heads` is whether the first row names the columns, whose names then stand before stacked cells.
-
-    >>> table_lines([("a", "bb"), ("ccc", "d")])
-    ['  a    bb', '  ccc  d']
-    >>> table_lines([("who", "what"), ("bank", "a long sentence of many words about something")], width=40)
-    ['  who   what', '  bank  a long sentence of many words', '        about something']
-    >>> table_lines([("one", "two", "three"), ("a" * 15, "b" * 15, "c" * 15)], width=40)
-    ['  aaaaaaaaaaaaaaa', '    two: bbbbbbbbbbbbbbb', '    three: ccccccccccccccc']
-    >>> table_lines([("a" * 25, "b" * 25)], width=40, heads=False)
-    ['  aaaaaaaaaaaaaaaaaaaaaaaaa', '    bbbbbbbbbbbbbbbbbbbbbbbbb']
     """
     if not rows:
         return []
@@ -96,11 +74,7 @@ def _stacked(rows: Sequence[Sequence[str]], width: int) -> list[str]:
 def wrapped(
     sentences: Iterable[str], width: int | None, *, bullet: str = "", indent: str = "  "
 ) -> list[str]:
-    """Sentences as indented lines, at most `width` wide; one line each without a width.
-
-    >>> wrapped(["One.", "Two."], None, bullet="- ")
-    ['  - One.', '  - Two.']
-    """
+    """Sentences as indented lines, at most `width` wide; one line each without a width."""
     indent += bullet
     sentences = map(one_line, sentences)
     if width is None:

@@ -207,13 +207,11 @@ def recover_run(folder: Path) -> Facts:
 
 
 def _options(facts: Facts) -> Any:
-    """What was chosen of the method, as the run noted it."""
     asked = facts["asked"]
     return checked_options(METHODS[asked["method"]], asked["options"])
 
 
 def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:
-    """In one process each party's outcome and log, as a site writes them while it takes part."""
     for party in run.aligned:
         if party not in run.outcome.log:
             continue

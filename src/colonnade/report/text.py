@@ -72,15 +72,7 @@ def _cost_lines(facts: Facts, width: int | None) -> list[str]:
 def guarantee_lines(
     guarantees: Sequence[Facts], owners: Sequence[str], width: int | None, *, verbose: bool
 ) -> list[str]:
-    """Who could learn how much about what, as a table; with `verbose` each as its exact sentence too.
-
-    >>> item = {"observer": "party:bank", "unit": "others-part", "epsilon": 1.0, "delta": 0.0, "sentence": "…"}
-    >>> for line in guarantee_lines([item], ["bank", "shop"], None, verbose=True):
-    ...     print(line)
-      ε     at δ  who   about what
-      1.00  0     bank  what shop's columns say of one person  (others-part)
-      - …
-    """
+    """Who could learn how much about what, as a table; with `verbose` each as its exact sentence too."""
     rows = [
         (
             spent_text(item["epsilon"]),
@@ -106,12 +98,7 @@ def judged_lines(judged: Facts, width: int | None = None) -> list[str]:
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
-    """What, planned, measured; nothing for a run whose facts hold no forecast.
-
-    >>> forecast_rows({"forecast": {"predicted": {"bytes": 1500, "rounds": 9, "seconds": 0.5, "error": None},
-    ...                             "measured": {"bytes": 1512, "rounds": 9, "seconds": None, "error": None}}})
-    [('sent', '1.5 kB', '1.5 kB'), ('rounds', '9', '9'), ('time', '0.5 s', 'not shown')]
-    """
+    """What, planned, measured; nothing for a run whose facts hold no forecast."""
     made = facts.get("forecast")
     if not made:
         return []
@@ -181,11 +168,7 @@ def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> li
 
 
 def rank_text(spectrum: Facts) -> str:
-    """How many directions stand out of the noise, in words.
-
-    >>> rank_text({"eigenvalues": [9.0, 1.0], "edge": 2.0, "floor": 1.0, "learnable_rank": 1})
-    'Learnable rank: 1 of 2 directions stands out of the noise (eigenvalue above 2).'
-    """
+    """How many directions stand out of the noise, in words."""
     rank = spectrum["learnable_rank"]
     verb = "stands" if rank == 1 else "stand"
     return (
@@ -195,25 +178,14 @@ def rank_text(spectrum: Facts) -> str:
 
 
 def effect_words(column: Facts) -> tuple[str, str, str, str]:
-    """A column, its owner, and its effect where it is least and where it is most.
-
-    >>> effect_words({"column": "age", "owner": "bank", "points": [
-    ...     {"at": "18", "effect": -1.0, "half_width": 0.25}, {"at": "90", "effect": 0.5, "half_width": None}]})
-    ('age', 'bank', '-1.00 ± 0.25 at 18', '+0.50 at 90')
-    """
+    """A column, its owner, and its effect where it is least and where it is most."""
     ends = [pick(column["points"], key=lambda point: point["effect"]) for pick in (min, max)]
     least, most = (f"{signed_text(end['effect'], end['half_width'])} at {end['at']}" for end in ends)
     return column["column"], column["owner"], least, most
 
 
 def clear(column: Facts) -> bool:
-    """Whether some effect of a column is farther from zero than the noise can have moved it.
-
-    >>> clear({"points": [{"effect": 0.1, "half_width": 0.5}, {"effect": 1.0, "half_width": 0.5}]})
-    True
-    >>> clear({"points": [{"effect": 1.0, "half_width": None}]})
-    False
-    """
+    """Whether some effect of a column is farther from zero than the noise can have moved it."""
     return any(
         point["half_width"] is not None and abs(point["effect"]) > point["half_width"]
         for point in column["points"]
@@ -221,21 +193,13 @@ def clear(column: Facts) -> bool:
 
 
 def none_stands_out(model_facts: Facts) -> bool:
-    """Whether there are intervals, and every effect of every column is within its own.
-
-    >>> none_stands_out({})
-    False
-    """
+    """Whether there are intervals, and every effect of every column is within its own."""
     columns = [column for row in model_facts.get("by_column", []) for column in row["columns"]]
     return "intervals" in model_facts and not any(clear(column) for column in columns)
 
 
 def declared_text(column: Facts) -> str:
-    """What a schema declares of a column, in words.
-
-    >>> declared_text({"name": "age", "kind": "numeric", "low": 0, "high": 90, "transform": "none", "log": False})
-    'numeric, low 0, high 90'
-    """
+    """What a schema declares of a column, in words."""
     told = [str(column["kind"])]
     for key, value in column.items():
         if key in ("name", "column", "kind") or value is False or value in (None, "none", "", []):
@@ -278,7 +242,6 @@ def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str
 
 
 def _otherwise(totals: Iterable[Facts]) -> list[tuple[str, int]]:
-    """By data set, how many releases cut it otherwise than the first."""
     counts: dict[str, int] = {}
     for total in totals:
         if total.get("otherwise"):
@@ -287,22 +250,14 @@ def _otherwise(totals: Iterable[Facts]) -> list[tuple[str, int]]:
 
 
 def otherwise_text(party: str, dataset: str, releases: int) -> str:
-    """That parts of a data set were not cut as before, and what that does to the totals.
-
-    >>> otherwise_text("shop", "visits", 1)
-    "1 release of 'visits' cut shop's people otherwise than the first, so it counts for everybody."
-    """
+    """That parts of a data set were not cut as before, and what that does to the totals."""
     many = "1 release" if releases == 1 else f"{releases} releases"
     verb = "it counts" if releases == 1 else "they count"
     return f"{many} of {dataset!r} cut {party}'s people otherwise than the first, so {verb} for everybody."
 
 
 def exact_text(party: str, item: Facts) -> str:
-    """What left without noise, and what that does to the totals.
-
-    >>> exact_text("shop", {"dataset": "visits", "receiver": "bank", "people": 3})
-    "Besides, shop's part of the exact scores of 3 people of 'visits' went to bank: no ε covers them."
-    """
+    """What left without noise, and what that does to the totals."""
     people = "1 person" if item["people"] == 1 else f"{item['people']} people"
     return (
         f"Besides, {party}'s part of the exact scores of {people} of {item['dataset']!r} went to {item['receiver']}: "

@@ -48,19 +48,11 @@ class Standing:
 
     @property
     def account(self) -> str:
-        """How the picture names it."""
         return f"{self.observer}, {self.unit} of {self.dataset}"
 
 
 def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
-    """Every account's standing after each charge and each budget that changed it, in order.
-
-    >>> from colonnade.ledger import Ledger
-    >>> ledger = Ledger.in_memory("bank")
-    >>> ledger.set_budget("adult", "record", "server", epsilon=2.0, delta=1e-5)
-    >>> [(item.observer, item.epsilon, item.budget) for item in history(ledger.entries())]
-    [('server', 0.0, 2.0)]
-    """
+    """Every account's standing after each charge and each budget that changed it, in order."""
     running_state, standings = LedgerState("the history"), []
     last: dict[tuple[str, str, str], tuple[float, float, float, int]] = {}
     for entry in entries:
@@ -88,12 +80,7 @@ def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
 
 
 def history_csv(entries: Sequence[Entry]) -> str:
-    """The history as a table for a spreadsheet: one line for each account that an entry changed.
-
-    >>> from colonnade.ledger import Ledger
-    >>> history_csv(Ledger.in_memory("bank").entries()).startswith("entry,time,kind,what")
-    True
-    """
+    """The history as a table for a spreadsheet: one line for each account that an entry changed."""
     rows: list[Sequence[object]] = [COLUMNS]
     for item in history(entries):
         entry = item.entry

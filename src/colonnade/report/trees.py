@@ -40,7 +40,6 @@ def tree_facts(model: GradientBoostedTrees, *, name: str) -> Facts:
 
 
 def tree_text(facts: Facts, *, width: int | None = None) -> str:
-    """The facts as text."""
     advice = [facts["advice"]] if facts["advice"] else []
     lines = [*wrapped([facts["told"], *advice], width), "", "Share of what the trees gained by asking about"]
     shares = [(name, f"{100 * share:.1f} %") for name, share in facts["importance"].items()]
@@ -49,7 +48,6 @@ def tree_text(facts: Facts, *, width: int | None = None) -> str:
 
 
 def tree_page(model: GradientBoostedTrees, facts: Facts) -> str:
-    """The facts as one page with pictures."""
     return render(
         "trees.html",
         facts,

@@ -18,14 +18,7 @@ _LEADING = ("accuracy", "AUC", "R²", "RMSE", "explained")
 
 
 def verdict(facts: Facts) -> Facts:
-    """The verdict of a run's facts: `kept` is whether every budget holds, the rest are words.
-
-    >>> total = {"dataset": "d", "unit": "record", "observer": "server", "epsilon": 1.0, "delta": 1e-5,
-    ...          "budget": 4.0, "left": 3.0, "private": True}
-    >>> found = verdict({"private": True, "ledgers": {"bank": {"totals": [total]}}, "run": "8c", "guarantees": []})
-    >>> found["headline"], found["left"]
-    ('Within every budget', '3.00 of 4')
-    """
+    """The verdict of a run's facts: `kept` is whether every budget holds, the rest are words."""
     accounts = [(party, total) for party, ledger in facts["ledgers"].items() for total in ledger["totals"]]
     over = [(party, total) for party, total in accounts if not _within(total)]
     said: Facts = {
@@ -62,11 +55,7 @@ def _within(total: Facts) -> bool:
 
 
 def account_text(party: str, total: Facts) -> str:
-    """One account of a party's ledger, as people say it.
-
-    >>> account_text("clinic", {"observer": "party:laboratory", "unit": "others-part"})
-    "laboratory, about what clinic's columns say of one person, in clinic's ledger"
-    """
+    """One account of a party's ledger, as people say it."""
     about = unit_text(total["unit"], owner=party)
     return f"{observer_text(total['observer'])}, about {about}, in {party}'s ledger"
 
@@ -87,11 +76,6 @@ def meaning(item: Facts) -> str:
     Whoever has to tell which of two neighbouring tables was used, and takes each for equally likely, is right with
     probability at most (e^ε + δ)/(1 + e^ε); and whatever it concludes has, with one table, at most e^ε times the
     probability that it has with the other, plus δ.
-
-    >>> print(meaning({"observer": "server", "unit": "record", "epsilon": 1.0, "delta": 1e-5}))
-    ε = 1.00 bounds every attack: whoever sees what the server saw, and knows all other rows, is right about which \
-of two records a person has at most 73.2 % of the time (50 % is chance), and concludes nothing that is more than 2.72 \
-times as likely, plus δ = 1e-05, with the one as with the other.
     """
     epsilon, delta = item["epsilon"], item["delta"]
     who = observer_text(item["observer"])
@@ -114,11 +98,7 @@ times as likely, plus δ = 1e-05, with the one as with the other.
 
 
 def quality(facts: Facts) -> list[tuple[str, str, str]]:
-    """What was measured, the figure, and what it is beside: the commonest class, and a model without privacy.
-
-    >>> quality({"measured": {"accuracy on people held out": 0.93, COMMONEST: 0.63, NON_PRIVATE: 0.94}})
-    [('accuracy on people held out', '0.930', 'always the commonest class 0.630 · without privacy 0.940')]
-    """
+    """What was measured, the figure, and what it is beside: the commonest class, and a model without privacy."""
     lines = []
     judged = facts.get("judged")
     if judged:
@@ -143,12 +123,7 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
 
 
 def verdict_line(facts: Facts) -> str:
-    """The verdict in one line, for a terminal.
-
-    >>> verdict_line({"private": True, "ledgers": {}, "run": "8c", "guarantees": [], "name": "Risk", "rows": 40,
-    ...               "task": "classification", "measured": None})
-    'Risk: classification on 40 people; no budget is known here.'
-    """
+    """The verdict in one line, for a terminal."""
     overall = verdict(facts)
     said = [f"{facts['task']} on {facts['rows']} people"]
     if overall["worst"]:

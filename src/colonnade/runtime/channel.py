@@ -33,9 +33,5 @@ class Channel(Protocol):
 
 
 def readable(reason: str) -> str:
-    """A peer's words without what could move a terminal's cursor.
-
-    >>> readable("no" + chr(27) + "budget")
-    'no budget'
-    """
+    """A peer's words without what could move a terminal's cursor."""
     return "".join(c if c.isprintable() else " " for c in reason)

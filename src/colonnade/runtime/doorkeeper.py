@@ -69,7 +69,6 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
                 self._roll.leave(name, copy)
 
     def _asked(self, message: Any, fl_ctx: FLContext) -> Any:
-        """Say whether a copy of a party's kit may come; whatever else is asked here is FLARE's to answer."""
         text = message.get_header(ASKS)
         if not isinstance(text, str):
             return fl_ctx.get_engine().server.client_challenge(message)

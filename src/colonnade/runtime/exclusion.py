@@ -36,11 +36,7 @@ def key_of(certificate: x509.Certificate) -> str:
 
 @dataclass(frozen=True)
 class Exclusions:
-    """The names and keys that are excluded, since when; `number` grows with every list.
-
-    >>> Exclusions(1, (("shop", "", "2030-01-01"),)).since("shop", "5f0c"), Exclusions().since("bank", "5f0c")
-    ('2030-01-01', None)
-    """
+    """The names and keys that are excluded, since when; `number` grows with every list."""
 
     number: int = 0
     entries: tuple[tuple[str, str, str], ...] = ()
@@ -65,7 +61,6 @@ class Exclusions:
 
     @property
     def statement(self) -> bytes:
-        """What the root signs."""
         return _PURPOSE + json.dumps(self._said(), sort_keys=True, separators=(",", ":")).encode()
 
     def _said(self) -> dict[str, Any]:
@@ -73,7 +68,6 @@ class Exclusions:
         return {"format": _FORMAT, "number": self.number, "excluded": entries}
 
     def save(self, path: Path, root: Identity) -> None:
-        """Write the list, signed by the root."""
         _replace(path, {**self._said(), "signature": root.sign(self.statement).hex()})
 
     @classmethod

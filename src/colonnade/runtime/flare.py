@@ -200,11 +200,9 @@ class FlareChannel:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _left(self, peer: str) -> bool:
-        """Whether nothing more is owed to a peer: it has left, or this member is to leave."""
         return self._mailbox.ended(peer) or self._mailbox.interrupted is not None
 
     async def _room(self, to: str, number: int, step: str) -> None:
-        """Wait while the receiver is far behind; the caller's own timeout bounds it."""
         pause, longest = _PAUSE_SECONDS
         while number - self._taken[to] >= AHEAD:
             code = await self._ask(to, _ROOM, {}, None, _PING_PATIENCE)
@@ -222,7 +220,6 @@ class FlareChannel:
             raise RemoteProtocolError(f"{self.name} at step {step!r}: {self._mailbox.interrupted}")
 
     async def _lose(self, peer: str, why: str = "its process cannot be reached any more") -> None:
-        """Note that a peer cannot be reached, and who else cannot: whoever relays may be the one that is gone."""
         others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
         codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _SURE_SECONDS) for other in others))
         answered = {other for other, code in zip(others, codes, strict=True) if code == ReturnCode.OK}
@@ -239,7 +236,6 @@ class FlareChannel:
         self._mailbox.end(peer, why + more)
 
     async def _watch(self, peer: str) -> None:
-        """Notice that a peer's process is gone while this member waits for it, and send again what was lost."""
         while not self._mailbox.ended(peer):
             await asyncio.sleep(_PING_SECONDS)
             code = await self._ask(peer, _ROOM, {}, None, self._patience(peer))
@@ -251,7 +247,6 @@ class FlareChannel:
                 await self._lose(peer, f"it has not answered for {SILENCE_SECONDS:g} s")
 
     async def _again(self, peer: str) -> str:
-        """Send again, and have acknowledged, what has been underway for too long; returns FLARE's code."""
         for number, frame in list(self._underway[peer].items()):
             if number in self._underway[peer] and time.monotonic() - frame.since > _LOST_SECONDS:
                 for headers, piece in self._pieces(peer, number, frame.step, frame.frame):
@@ -278,7 +273,6 @@ class FlareChannel:
         return {"taken": taken, "arrived": arrived, "moves": sum(self._sent.values())}
 
     def _learn(self, peer: str, message: Any) -> None:
-        """What a peer says: how many of this member's frames it has taken, how many have arrived, how many it sent."""
         taken, arrived, moves = (message.get_header(key) for key in ("taken", "arrived", "moves"))
         if type(moves) is int:
             self._heard_at[peer] = time.monotonic()
@@ -302,8 +296,6 @@ class FlareChannel:
     async def _ask(
         self, peer: str, topic: str, headers: Mapping[str, Any], payload: bytes | None, timeout: float
     ) -> str:
-        """Send one request and return FLARE's code for what became of it."""
-
         def ask() -> str:
             message = new_cell_message(dict(headers), payload)
             try:

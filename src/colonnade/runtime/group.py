@@ -20,14 +20,6 @@ class Group:
     """The nodes of one run and what each of them does.
 
     `disclosed_noise` is of how many dealers the noise may become known without touching what was promised; None: of t.
-
-    >>> group = Group.of(("bank", "insurer"), active="bank")
-    >>> group.keepers, group.threshold
-    (('server', 'bank', 'insurer'), 1)
-    >>> group.dealers, group.whole
-    (('bank', 'insurer', 'server'), 2)
-    >>> Group.of(("a", "b", "c", "d", "e"), active="a").threshold
-    2
     """
 
     owners: tuple[str, ...]
@@ -62,11 +54,7 @@ class Group:
 
     @classmethod
     def pair(cls, first: str, second: str, *, active: str | None = None) -> Group:
-        """Two owners and nobody else: no server, no keepers. The active one opens what is opened.
-
-        >>> Group.pair("bank", "insurer", active="insurer").members
-        ('bank', 'insurer')
-        """
+        """Two owners and nobody else: no server, no keepers. The active one opens what is opened."""
         return cls((first, second), server=active or first, keepers=(), threshold=1, active=active)
 
     def __post_init__(self) -> None:
@@ -129,12 +117,10 @@ class Group:
 
     @property
     def honest_owners(self) -> int:
-        """How many owners' noise is certainly unknown to t colluding owners: K − t."""
         return len(self.owners) - self.threshold
 
     @property
     def tolerated(self) -> int:
-        """Of how many dealers the noise may be known to an observer, itself included, who still faces a whole."""
         return self.threshold if self.disclosed_noise is None else self.disclosed_noise
 
     @property
@@ -147,7 +133,6 @@ class Group:
 
     @property
     def server_deals(self) -> bool:
-        """Whether one part of the noise is the server's."""
         return self.server in self.dealers and self.server not in self.owners
 
     @property
@@ -157,7 +142,6 @@ class Group:
 
     @property
     def server_keeps(self) -> bool:
-        """Whether the server keeps shares: then the server and t further keepers recover everything."""
         return self.server in self.keepers
 
     def others(self, name: str) -> tuple[str, ...]:

@@ -57,7 +57,6 @@ class Identity:
 
     @classmethod
     def load(cls, certificate: Path, key: Path) -> Identity:
-        """The identity in two PEM files."""
         try:
             loaded = load_pem_private_key(key.read_bytes(), password=None)
             issued = x509.load_pem_x509_certificate(certificate.read_bytes())
@@ -72,7 +71,6 @@ class Identity:
 
     @property
     def name(self) -> str:
-        """The name that the certificate proves."""
         return common_name(self.certificate)
 
     def sign(self, statement: bytes) -> bytes:
@@ -162,11 +160,7 @@ class Trust:
 
 
 def plain_fingerprint(text: str) -> str:
-    """A fingerprint without colons, spaces and capitals, as people write them.
-
-    >>> plain_fingerprint("AB:" * 31 + "cd")[-6:]
-    'ababcd'
-    """
+    """A fingerprint without colons, spaces and capitals, as people write them."""
     plain = text.lower().replace(":", "").replace(" ", "").removeprefix("sha256")
     if len(plain) != 64 or any(digit not in "0123456789abcdef" for digit in plain):
         raise KitError(

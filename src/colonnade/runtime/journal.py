@@ -120,7 +120,6 @@ class Journal:
         return journal
 
     def frame(self, kept: Kept) -> bytes:
-        """What was kept."""
         self._file.flush()
         with (self._folder / _FRAMES).open("rb") as content:
             content.seek(kept.start)
@@ -141,7 +140,6 @@ class Journal:
             self._file.close()
 
     def forget(self) -> None:
-        """Delete the record: the run has ended."""
         self.close()
         destroy(self._folder)
 
@@ -211,7 +209,6 @@ class ResumedLedger(AskingAccountant):
 
 
 def _alone(folder: Path) -> BinaryIO:
-    """The frames of a record, for this process alone; the kernel lets go of them when it ends."""
     file = os.fdopen(_own(str(folder / _FRAMES), os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -241,7 +238,6 @@ class JournalChannel:
 
     @property
     def resumed(self) -> bool:
-        """Whether this goes on with a run that stopped."""
         return self._journal.resumed
 
     async def compare(self, peers: tuple[str, ...], *, timeout: float) -> None:
@@ -298,7 +294,6 @@ class JournalChannel:
 
 
 def _entries(content: BinaryIO) -> Iterator[tuple[int, str, Kept]]:
-    """The whole entries at the beginning of a record."""
     at = 0
     while len(head := content.read(_HEAD.size)) == _HEAD.size:
         kind, peer_size, step_size, size, check = _HEAD.unpack(head)

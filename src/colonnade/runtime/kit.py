@@ -82,7 +82,6 @@ class Kit:
 
     @classmethod
     def load(cls, path: str | Path) -> Kit:
-        """The kit in this folder."""
         path = Path(path).resolve()
         for file, kind in _FILES.items():
             file_of_kind = path / "startup" / file
@@ -117,7 +116,6 @@ class Kit:
 
     @property
     def server(self) -> str:
-        """The name in the server's certificate."""
         if self.kind == "server":
             return self.identity().name
         if self.kind == "admin":
@@ -126,7 +124,6 @@ class Kit:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the federation's server."""
         if self.kind == "admin":
             return str(self.startup["admin"]["host"]), int(self.startup["admin"]["port"])
         host, _, port = str(self.startup["servers"][0]["service"]["target"]).rpartition(":")
@@ -144,7 +141,6 @@ class Kit:
         return facts if isinstance(facts, dict) else {}
 
     def tell_site(self, facts: Mapping[str, Any]) -> None:
-        """Write the site file."""
         text = json.dumps(dict(facts), indent=1, ensure_ascii=False)
         (self.path / "local" / SITE_FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -181,7 +177,6 @@ class Kit:
             (local / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     def _add_own(self, components: list[dict[str, Any]]) -> None:
-        """Put what is ours among what FLARE loads with a member's process."""
         own = {_PRESENCE: COMPONENTS[self.kind], _LAUNCHER: LAUNCHERS[self.kind]}
         components[:] = [item for item in components if item.get("id") not in own]
         components += [{"id": name, "path": path, "args": {}} for name, path in own.items()]

@@ -84,7 +84,6 @@ class ServerLauncher(_Launcher):
     kind = "server"
 
     def get_command(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> str:
-        """FLARE's own command, whose arguments are used."""
         return str(generate_server_command(fl_ctx))
 
 
@@ -94,7 +93,6 @@ class PartyLauncher(_Launcher):
     kind = "party"
 
     def get_command(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> str:
-        """FLARE's own command, whose arguments are used."""
         return str(generate_client_command(fl_ctx))
 
 

@@ -13,11 +13,7 @@ from colonnade.runtime.channel import Channel, Frame
 
 @dataclass(frozen=True)
 class StepFacts:
-    """One step of one member: bytes sent and received, sealed or not as the channel inside has them, and seconds.
-
-    >>> StepFacts("columns 0", sent=10, received=0, seconds=0.5).sent
-    10
-    """
+    """One step of one member: bytes sent and received, sealed or not as the channel inside has them, and seconds."""
 
     step: str
     sent: int
@@ -26,11 +22,7 @@ class StepFacts:
 
 
 def step_line(member: str, job: str, facts: StepFacts) -> str:
-    """The line of a member's log for a step that has just ended.
-
-    >>> json.loads(step_line("bank", "j1", StepFacts("columns 0", sent=10, received=0, seconds=0.5)))["step"]
-    'columns 0'
-    """
+    """The line of a member's log for a step that has just ended."""
     line = {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "member": member,

@@ -92,15 +92,7 @@ class MemoryChannel:
 
 
 def memory_network(names: tuple[str, ...]) -> dict[str, MemoryChannel]:
-    """A channel for each name, all connected. Call it inside a running event loop.
-
-    >>> async def talk():
-    ...     network = memory_network(("bank", "insurer"))
-    ...     await network["bank"].send("insurer", "greeting", b"hello")
-    ...     return await network["insurer"].receive("bank", "greeting", timeout=1)
-    >>> asyncio.run(talk())
-    b'hello'
-    """
+    """A channel for each name, all connected. Call it inside a running event loop."""
     lines = {(a, b): _Line() for a in names for b in names if a != b}
     return {
         name: MemoryChannel(

@@ -23,7 +23,6 @@ _ANSWER_SECONDS = 30.0
 
 
 def answers(address: tuple[str, int], *, timeout: float = 1.0) -> bool:
-    """Whether something listens there."""
     try:
         socket.create_connection(address, timeout).close()
     except OSError:
@@ -32,7 +31,6 @@ def answers(address: tuple[str, int], *, timeout: float = 1.0) -> bool:
 
 
 def wait_for_server(kit: Kit, *, timeout: float = 60.0) -> None:
-    """Return when the federation's server takes connections."""
     deadline = time.monotonic() + timeout
     while not answers(kit.address):
         if time.monotonic() > deadline:
@@ -95,7 +93,6 @@ class Administration:
         self.close()
 
     def close(self) -> None:
-        """Log out."""
         with contextlib.suppress(Exception), _quietly("closing the session"):
             self._session.close()
 
@@ -123,7 +120,6 @@ class Administration:
             return [dict(job) for job in self._session.list_jobs(detailed=True, reverse=True)]
 
     def parties(self) -> list[str]:
-        """The parties that are connected."""
         with _quietly("the parties cannot be listed"):
             return [client.name for client in self._session.get_system_info().client_info]
 

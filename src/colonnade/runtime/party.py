@@ -48,15 +48,12 @@ class AskingAccountant:
     ledger: Accountant
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
-        """Charge the other one."""
         return self.ledger.charge(release, dataset, fresh=fresh)
 
     def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
-        """Remember the head of a peer's ledger."""
         self.ledger.keep_receipt(receipt, after=after)
 
     def opening(self) -> Any:
-        """Which ledger this is."""
         return self.ledger.opening()
 
     def recognise(self, opening: Any) -> Any:
@@ -125,7 +122,6 @@ class Party:
 
     @property
     def owns_columns(self) -> bool:
-        """Whether this node holds data."""
         return self.name in self.group.owners
 
     @property
@@ -135,7 +131,6 @@ class Party:
 
     @property
     def is_server(self) -> bool:
-        """Whether this node coordinates and receives what is opened."""
         return self.name == self.group.server
 
     def next_number(self, direction: str, peer: str) -> int:

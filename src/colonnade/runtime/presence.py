@@ -27,11 +27,7 @@ _MOST_OTHERS = 20
 
 
 def copy_of(kit: Path) -> str:
-    """Which copy of a kit this is: the same after a restart here, another one in any other place or on another machine.
-
-    >>> copy_of(Path("/a")) == copy_of(Path("/a")), copy_of(Path("/a")) == copy_of(Path("/b"))
-    (True, False)
-    """
+    """Which copy of a kit this is: the same after a restart, another in another folder or on another machine."""
     traits = [str(kit), socket.gethostname()]
     for path in (_BOOT, _MACHINE):
         with suppress(OSError):
@@ -41,11 +37,7 @@ def copy_of(kit: Path) -> str:
 
 @dataclass(frozen=True)
 class Presence:
-    """What a party's process was told: when the server last heard it, why it is refused, when another copy was.
-
-    >>> Presence("5f0c", since="2030-01-01T00:00:00+00:00").seconds_since_heard() is None
-    True
-    """
+    """What a party's process was told: when the server last heard it, why it is refused, when another copy was."""
 
     copy: str
     since: str
@@ -61,14 +53,7 @@ class Presence:
         return max(0.0, (now - datetime.datetime.fromisoformat(self.heard)).total_seconds())
 
     def told(self, notice: Mapping[str, Any]) -> Presence:
-        """What is known after a notice of the server.
-
-        >>> before = Presence("5f0c", since="2030-01-01T00:00:00+00:00")
-        >>> before.told({"refused": "5f0c", "why": "bank runs elsewhere"}).refused
-        'bank runs elsewhere'
-        >>> before.told({"refused": "ab12", "why": "", "time": "09:12"}).others
-        ('09:12',)
-        """
+        """What is known after a notice of the server."""
         if notice.get("heard") == self.copy:
             return Presence(self.copy, self.since, now(), "", self.others)
         if notice.get("refused") == self.copy:
@@ -98,16 +83,7 @@ class Presence:
 
 @dataclass
 class Roll:
-    """Who is there, at the server: by party the copy of its kit that was heard, since when and when last.
-
-    >>> roll = Roll()
-    >>> roll.arrive("bank", "5f0c", at=0.0), roll.arrive("bank", "5f0c", at=1.0)
-    (None, None)
-    >>> roll.arrive("bank", "ab12", at=9.0)
-    '5f0c'
-    >>> roll.arrive("bank", "ab12", at=99.0) is None, roll.hear("bank", "5f0c", at=100.0)
-    (True, False)
-    """
+    """Who is there, at the server: by party the copy of its kit that was heard, since when and when last."""
 
     known: dict[str, tuple[str, float]] = field(default_factory=dict)
 
@@ -133,11 +109,9 @@ class Roll:
         return True
 
     def leave(self, party: str, copy: str) -> None:
-        """Forget a party that said goodbye."""
         if self.known.get(party, ("", 0.0))[0] == copy:
             del self.known[party]
 
 
 def now() -> str:
-    """This moment, UTC, to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

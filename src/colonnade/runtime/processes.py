@@ -147,7 +147,6 @@ def end(kits: Sequence[Kit], processes: Sequence[subprocess.Popen[bytes]]) -> No
 
 
 def _signal(kits: Sequence[Kit], how: signal.Signals) -> int:
-    """Signal everything that runs for these kits, and return how many processes that were."""
     numbers = {process.pid for kit in kits for process in kit_processes(kit)}
     for number in numbers:
         with contextlib.suppress(ProcessLookupError):

@@ -83,7 +83,6 @@ class Invitation:
 
     @classmethod
     def load(cls, path: Path) -> Invitation:
-        """The invitation in a file."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             # Federations of version 0.1 have servers that speak FLARE's "tcp", and do not say so.
@@ -98,7 +97,6 @@ class Invitation:
             raise KitError(f"{path} is no invitation to a federation. Ask for it again.") from None
 
     def save(self, path: Path) -> None:
-        """Write the invitation."""
         facts = {
             "federation": self.federation,
             "host": self.host,
@@ -135,11 +133,6 @@ def found_federation(
 
 
 def administrator_name(name: str) -> str:
-    """The name in an administrator's certificate.
-
-    >>> administrator_name("eve"), administrator_name("admin") == ADMIN
-    ('eve@colonnade.local', True)
-    """
     return f"{name}@{ADMIN.partition('@')[2]}"
 
 
@@ -346,7 +339,6 @@ def _fingerprint(root: Path) -> str:
 
 
 def _flare(folder: Path, *arguments: object) -> None:
-    """Run one of FLARE's own commands; what it complains about is told."""
     # FLARE writes an audit trail to the home of whoever runs it; it belongs to the federation.
     audit = folder / "audit"
     audit.mkdir(parents=True, exist_ok=True)

@@ -42,12 +42,10 @@ class Outcome:
 
     @property
     def bytes_sent(self) -> int:
-        """Everything that went over the wire."""
         return sum(traffic.bytes_sent for traffic in self.traffic.values())
 
     @property
     def bytes_by_step(self) -> dict[str, int]:
-        """What all parties sent, by kind of step."""
         steps: dict[str, int] = {}
         for traffic in self.traffic.values():
             for (_, step), size in traffic.sent.items():
@@ -113,14 +111,6 @@ def _keep_freed_memory() -> None:
 
 
 def reason_for_peers(error: BaseException) -> str:
-    """What peers may know of an error.
-
-    >>> from colonnade.errors import DataError, PlanError
-    >>> reason_for_peers(PlanError("epsilon = 0"))
-    'epsilon = 0'
-    >>> reason_for_peers(DataError("column 'age': 2 values are missing"))
-    'it cannot take part (DataError); its own operator can see why'
-    """
     if isinstance(error, ColonnadeError) and error.for_peers:
         return str(error)
     kind = error.family if isinstance(error, ColonnadeError) else type(error).__name__

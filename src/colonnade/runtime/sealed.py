@@ -113,7 +113,6 @@ def _check_own(name: str, identity: Identity, certified: Mapping[str, str]) -> N
 
 
 def _statement(job: str, member: str, members: tuple[str, ...], public: bytes, certificate: bytes) -> bytes:
-    """What a hello's signature is about."""
     bound = (job, member, *members, public.hex(), hashlib.sha256(certificate).hexdigest())
     return unambiguous(("colonnade sealed hello 1", *bound))
 

@@ -35,13 +35,11 @@ class Traffic:
     _last: float = field(default_factory=time.perf_counter)
 
     def note_sent(self, to: str, step: str, size: int) -> None:
-        """Count an outgoing frame."""
         self.sent[to, step_kind(step)] += size
         self.messages += 1
         self._stretch(step)
 
     def note_received(self, step: str) -> None:
-        """Count the round of an incoming frame."""
         if step not in self._steps:
             self._steps.add(step)
             self.rounds += 1
@@ -56,34 +54,20 @@ class Traffic:
 
     @property
     def rounds_by_step(self) -> dict[str, int]:
-        """How many rounds this party waited for, by kind of step."""
         return dict(Counter(step_kind(step) for step in sorted(self._steps)))
 
     @property
     def bytes_sent(self) -> int:
-        """Everything this party sent."""
         return sum(self.sent.values())
 
     @property
     def shared(self) -> Traffic:
-        """What everybody may read of it: bytes and rounds of all but this party's own steps, and no seconds.
-
-        >>> traffic = Traffic(aligning=True)
-        >>> traffic.note_sent("shop", "blinded ids", 32_000)
-        >>> traffic.aligning = False
-        >>> traffic.note_sent("shop", "columns 0", 500)
-        >>> traffic.bytes_sent, traffic.shared.bytes_sent
-        (32500, 500)
-        """
+        """What everybody may read of it: bytes and rounds of all but this party's own steps, and no seconds."""
         steps = {step for step in self._steps if step_kind(step) not in self.own}
         sent = {(to, kind): size for (to, kind), size in self.sent.items() if kind not in self.own}
         return Traffic(sent=sent, rounds=len(steps), _steps=steps)
 
 
 def step_kind(step: str) -> str:
-    """What steps are counted under: their name without what numbers them.
-
-    >>> step_kind("columns 17")
-    'columns'
-    """
+    """What steps are counted under: their name without what numbers them."""
     return step.split(" ")[0]

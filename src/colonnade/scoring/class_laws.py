@@ -48,12 +48,10 @@ class ClassLaws:
 
     @property
     def counts(self) -> Array:
-        """How many people each class has."""
         return np.array([people.sum() for people in self.people])
 
     @property
     def confusion(self) -> Array:
-        """People by what they are, and by the score that is largest."""
         return np.stack([people @ said for people, said in zip(self.people, self.said, strict=True)])
 
     def means(self) -> dict[str, tuple[float, float]]:
@@ -75,11 +73,7 @@ class ClassLaws:
 
 
 def class_losses(scores: Array, classes: NDArray[np.int64]) -> dict[str, Array]:
-    """Of each person whether the largest score is right, and what the probabilities of the classes cost.
-
-    >>> {name: loss.round(3).tolist() for name, loss in class_losses(np.zeros((1, 4)), np.array([0])).items()}
-    {'accuracy': [1.0], 'log-loss': [1.386], 'Brier score': [0.75]}
-    """
+    """Of each person whether the largest score is right, and what the probabilities of the classes cost."""
     chances = probabilities(scores)
     own = chances[np.arange(len(classes)), classes]
     return {
@@ -90,11 +84,7 @@ def class_losses(scores: Array, classes: NDArray[np.int64]) -> dict[str, Array]:
 
 
 def commonest_class(counts: Array) -> dict[str, float]:
-    """What always answering with the commonest of several classes, or with their shares, would have.
-
-    >>> commonest_class(np.array([50.0, 25.0, 25.0]))["accuracy"]
-    0.5
-    """
+    """What always answering with the commonest of several classes, or with their shares, would have."""
     shares = counts / counts.sum()
     there = shares[shares > 0]
     return {

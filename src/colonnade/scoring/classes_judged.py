@@ -42,7 +42,6 @@ class ClassesJudged:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """Means over the classes, each of which counts alike; noises of classes are independent."""
         figures = dict(self.together)
         for name, called in AVERAGED.items():
             ones = [judged.figures[name] for judged in self.each]
@@ -78,11 +77,7 @@ class ClassesJudged:
 
 
 def contrasts(scores: Array) -> Array:
-    """How far the score of each class is above the mean of all, along the last axis: what is common says nothing.
-
-    >>> contrasts(np.array([[1.0, 2.0, 6.0]])).tolist()
-    [[-2.0, -1.0, 3.0]]
-    """
+    """How far the score of each class is above the mean of all, along the last axis: what is common says nothing."""
     return np.asarray(scores - scores.mean(axis=-1, keepdims=True))
 
 

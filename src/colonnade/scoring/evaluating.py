@@ -185,11 +185,7 @@ def shortened(epsilon: float) -> float:
 
 
 def _lengthened(reach: float) -> float:
-    """A little more, and the same at everybody whose floats differ in their last digits.
-
-    >>> _lengthened(1.23456)
-    1.235
-    """
+    """A little more, and the same at everybody whose floats differ in their last digits."""
     unit = 10.0 ** (math.floor(math.log10(reach)) - 3)
     return float(f"{math.ceil(reach / unit * (1 + 1e-9)) * unit:.6g}")
 
@@ -292,14 +288,7 @@ class ScoreRange:
 
 
 def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
-    """For each owner where its part of a linear score lies, whatever its people are like; from declarations alone.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.label import LabelBlock
-    >>> encoder = Encoder((NumericColumn("age", low=0, high=9),), "linear")
-    >>> score_ranges(InputSpec((("bank", encoder),), LabelBlock(None)), np.array([2.0]))["bank"].middle
-    0.0
-    """
+    """For each owner where its part of a linear score lies, whatever its people are like; from declarations alone."""
     scale = math.sqrt(frame.attributes)
     ranges, start = {}, 0
     for party, encoder in frame.encoders:

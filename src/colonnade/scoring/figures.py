@@ -24,19 +24,13 @@ _CLOSE_TO_ONE = 1e-15
 
 @dataclass(frozen=True, eq=False)
 class ScoreLaw:
-    """Scores in ascending order, each once, and how many people of the first and of the second class have them.
-
-    >>> law = ScoreLaw.of(np.array([0.5, -1.0, 0.5]), np.array([1, 0, 0]))
-    >>> law.scores.tolist(), law.people.tolist()
-    ([-1.0, 0.5], [[1.0, 1.0], [0.0, 1.0]])
-    """
+    """Scores in ascending order, each once, and how many people of the first and of the second class have them."""
 
     scores: Array
     people: Array
 
     @classmethod
     def of(cls, scores: Array, classes: NDArray[np.int64]) -> ScoreLaw:
-        """The law of these people."""
         points, places = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
         people = np.stack(
             [np.bincount(places, weights=classes == number, minlength=len(points)) for number in (0, 1)]
@@ -45,7 +39,6 @@ class ScoreLaw:
 
     @property
     def counts(self) -> Array:
-        """How many people each class has."""
         return np.asarray(self.people.sum(axis=1))
 
     @property
@@ -56,41 +49,24 @@ class ScoreLaw:
 
 
 def figure_text(value: float, error: float) -> str:
-    """A figure with no more digits than its error allows; four behind the point where there is none.
-
-    >>> figure_text(0.84317, 0.0052), figure_text(0.84317, 0.0), figure_text(1234.5, 31.0)
-    ('0.843', '0.8432', '1230')
-    """
+    """A figure with no more digits than its error allows; four behind the point where there is none."""
     digits = 4 if error <= 0 else min(12, -math.floor(math.log10(error)))
     return f"{round(value, digits):.{max(0, digits)}f}"
 
 
 def error_text(error: float) -> str:
-    """An error with two digits.
-
-    >>> error_text(0.00523), error_text(0.05), error_text(312.0)
-    ('0.0052', '0.05', '310')
-    """
     rounded = float(f"{error:.2g}")
     return f"{rounded:.0f}" if rounded >= 10 else f"{rounded:.2g}"
 
 
 def auc(law: ScoreLaw) -> float:
-    """The probability that somebody of the second class scores above somebody of the first; ties count half.
-
-    >>> auc(ScoreLaw.of(np.array([0.0, 1.0, 1.0, 2.0]), np.array([0, 0, 1, 1])))
-    0.875
-    """
+    """The probability that somebody of the second class scores above somebody of the first; ties count half."""
     below = np.cumsum(law.people[0]) - law.people[0] / 2.0
     return float(law.people[1] @ below / law.counts.prod())
 
 
 def average_precision(law: ScoreLaw) -> float:
-    """The precision at every threshold, weighed by the recall that it adds.
-
-    >>> round(average_precision(ScoreLaw.of(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1]))), 4)
-    0.8333
-    """
+    """The precision at every threshold, weighed by the recall that it adds."""
     recall, precision = recall_and_precision(law)
     return float(np.diff(recall) @ precision[1:])
 
@@ -103,11 +79,7 @@ def recall_and_precision(law: ScoreLaw) -> tuple[Array, Array]:
 
 
 def confusion(law: ScoreLaw, threshold: float) -> Array:
-    """People by class and by what is said of them above and below a score: [[TN, FP], [FN, TP]].
-
-    >>> confusion(ScoreLaw.of(np.array([-1.0, 1.0, 2.0]), np.array([0, 0, 1])), 0.0).tolist()
-    [[1.0, 1.0], [0.0, 1.0]]
-    """
+    """People by class and by what is said of them above and below a score: [[TN, FP], [FN, TP]]."""
     above = law.people[:, law.scores > threshold].sum(axis=1)
     return np.stack([law.counts - above, above], axis=1)
 
@@ -119,11 +91,7 @@ def losses(scores: Array) -> dict[str, Array]:
 
 
 def commonest(counts: Array) -> dict[str, float]:
-    """What always answering with the commonest class, or with its share, would have.
-
-    >>> commonest(np.array([75.0, 25.0]))["accuracy"]
-    0.75
-    """
+    """What always answering with the commonest class, or with its share, would have."""
     share = float(counts[1] / counts.sum())
     entropy = -sum(part * math.log(part) for part in (share, 1.0 - share) if part > 0)
     return {
@@ -136,12 +104,7 @@ def commonest(counts: Array) -> dict[str, float]:
 
 
 def recalibration(law: ScoreLaw, steps: int = 50) -> tuple[float, float]:
-    """a and b of the probability 1/(1 + e^-(as + b)) with the least log-loss over these people; a is never negative.
-
-    >>> a, b = recalibration(ScoreLaw.of(np.array([-1.0, 1.0, -1.0, 1.0]), np.array([0, 1, 1, 0])))
-    >>> abs(a) < 1e-6, abs(b) < 1e-6
-    (True, True)
-    """
+    """a and b of the probability 1/(1 + e^-(as + b)) with the least log-loss over these people; a is never negative."""
     # A grain of doubt in each class, so that classes that never mix leave a finite slope.
     weights = law.people + 0.5 * law.people.sum(axis=0) / law.people.sum()
     line = np.array([1.0, 0.0])
@@ -160,12 +123,7 @@ def recalibration(law: ScoreLaw, steps: int = 50) -> tuple[float, float]:
 
 
 def threshold_of(rule: str, law: ScoreLaw) -> float:
-    """The score above which the second class is predicted, by a rule or a probability.
-
-    >>> law = ScoreLaw.of(np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0, 0, 1, 1]))
-    >>> -1.0 <= threshold_of("balanced", law) < 1.0, threshold_of("0.5", law)
-    (True, 0.0)
-    """
+    """The score above which the second class is predicted, by a rule or a probability."""
     chance = _number(rule)
     if chance is not None:
         if not 0.0 < chance < 1.0:
@@ -196,7 +154,6 @@ def check_rule(rule: str) -> None:
 
 
 def _below(law: ScoreLaw, above: int) -> float:
-    """A score with so many of the law's scores above it: half way to the next one."""
     scores = law.scores[::-1]
     if above <= 0:
         return float(scores[0])

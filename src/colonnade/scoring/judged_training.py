@@ -38,16 +38,7 @@ AnyJudged = Judged | NetworkJudged | str | None
 
 
 def judging_text(job: Job) -> str:
-    """How those are used whom a job holds out, and who will know what comes of it, before it is run.
-
-    >>> judging_text(Job.parse('''name = "risk"
-    ... task = "classification"
-    ... parties = ["bank", "insurer"]
-    ... active = "bank"
-    ... epsilon = 1.0
-    ... held_out = 0.2'''))
-    'The model is judged on them. That adds to no total but about whole columns.'
-    """
+    """How those are used whom a job holds out, and who will know what comes of it, before it is run."""
     if job.held_out is None:
         return ""
     if protocol_of(job).scores == "released weights":

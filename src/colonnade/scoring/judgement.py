@@ -45,9 +45,6 @@ class Figure:
     """One figure; `noise` and `sampling` are standard deviations.
 
     `beside` is what always answering with the commonest class, or with the mean, would have.
-
-    >>> print(Figure(0.8913, 0.0031, 0.0042, 0.5))
-    0.891 ± 0.0052
     """
 
     value: float
@@ -57,7 +54,6 @@ class Figure:
 
     @property
     def error(self) -> float:
-        """Noise and sampling together."""
         return math.hypot(self.noise, self.sampling)
 
     def __str__(self) -> str:
@@ -192,11 +188,7 @@ def recalibrated(law: ScoreLaw) -> ScoreLaw:
 
 
 def two_names(classes: Sequence[str], head: int | None) -> tuple[str, str]:
-    """Two classes as they are declared, or one of several against the rest.
-
-    >>> two_names(("low", "mid", "high"), 1)
-    ('not mid', 'mid')
-    """
+    """Two classes as they are declared, or one of several against the rest."""
     return (classes[0], classes[1]) if head is None else (f"not {classes[head]}", classes[head])
 
 
@@ -250,7 +242,6 @@ def _of_phi(phi: Phi, law: ScoreLaw, threshold: float) -> dict[str, float]:
 
 
 def _resampled(law: ScoreLaw, randomness: Randomness) -> ScoreLaw:
-    """As many people of each class again, drawn from the law."""
     people = np.zeros_like(law.people)
     for number, count in enumerate(law.counts):
         ends = np.cumsum(law.people[number]) / count

@@ -100,15 +100,7 @@ def _lists(
 
 
 def linear_terms(frame: InputSpec, coefficients: Array) -> dict[str, Terms]:
-    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.models.input_spec import InputSpec
-    >>> encoders = tuple((name, Encoder((NumericColumn(name, low=0, high=9),), "linear")) for name in ("bank", "shop"))
-    >>> sorted(linear_terms(InputSpec(encoders, LabelBlock(None)), np.ones((1, 2))))
-    ['bank', 'shop']
-    """
+    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients."""
     scale = math.sqrt(frame.attributes)
     terms: dict[str, Terms] = {}
     start = 0

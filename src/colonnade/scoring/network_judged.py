@@ -60,7 +60,6 @@ class NetworkJudged:
 
     @property
     def note(self) -> str:
-        """What everybody may know of it."""
         plan = self.run.plan
         return (
             f"The network was judged on {plan.rows} people, by scores with noise that {plan.receiver} alone sees. The "
@@ -181,7 +180,6 @@ def judged_scores(
 
 
 def _held_to(values: Array, aligned: AlignedTable) -> AnyJudgement:
-    """What is expected of each person, against the labels; of classes by the logarithms of their probabilities."""
     label = aligned.schema.label
     truth = np.concatenate([block.label for block in aligned.blocks() if block.label is not None])
     if not isinstance(label, ClassLabel):

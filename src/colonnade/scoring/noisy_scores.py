@@ -24,12 +24,7 @@ DRAWS = 64
 def expected(
     read: Callable[[Array], Array], sums: Array, *, deviation: float, most: float
 ) -> tuple[Array, Array]:
-    """Mean and deviation of what is read of sums whose noise has this deviation; no sum is past `most`.
-
-    >>> mean, spread = expected(lambda sums: 2.0 * sums, np.array([[1.0]]), deviation=0.5, most=100.0)
-    >>> mean.round(6).tolist(), spread.round(1).tolist()
-    ([[2.0]], [[1.0]])
-    """
+    """Mean and deviation of what is read of sums whose noise has this deviation; no sum is past `most`."""
     levels = ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
     steps = np.stack([levels[public_permutation(DRAWS, seed)] for seed in range(sums.shape[1])], axis=1)
     within = np.clip(sums, -most, most)
@@ -38,13 +33,7 @@ def expected(
 
 
 def noisy_text(value: float, noise: float, *, probability: bool) -> str:
-    """A number with no more digits than its noise leaves; a probability is never said to be 0 or 1.
-
-    >>> noisy_text(0.9997, 0.004, probability=True), noisy_text(7e-79, 0.02, probability=True)
-    ('0.999', '0.01')
-    >>> noisy_text(1234.5, 31.0, probability=False)
-    '1230'
-    """
+    """A number with no more digits than its noise leaves; a probability is never said to be 0 or 1."""
     if probability and noise > 0:
         least = 10.0 ** math.floor(math.log10(noise))
         value = min(max(value, least), 1.0 - least) if least < 0.5 else 0.5
@@ -52,9 +41,4 @@ def noisy_text(value: float, noise: float, *, probability: bool) -> str:
 
 
 def noise_text(noise: float) -> str:
-    """How noisy a number is.
-
-    >>> noise_text(0.01234)
-    '0.012'
-    """
     return error_text(noise)

@@ -46,11 +46,9 @@ class NumberLaw:
     shares: Array
 
     def mean(self, of: Array) -> float:
-        """The mean of something over people."""
         return float(self.shares @ of)
 
     def deviation(self, of: Array) -> float:
-        """Its standard deviation from person to person."""
         return math.sqrt(max(self.mean(of**2) - self.mean(of) ** 2, 0.0))
 
 
@@ -97,7 +95,6 @@ def law_of(plan: JudgePlan, place: int, coefficients: Array) -> NumberLaw:
 
 
 def _law(plan: JudgePlan, head: Head, row: Array, noise: Array) -> NumberLaw:
-    """The law whose characteristic function, real parts first, was opened as so many people's."""
     m, sizes = plan.harmonics, _sizes(head, plan) * plan.scale * plan.rows
     values = np.asarray((row[:m] + 1j * row[m:]) / sizes, dtype=np.complex128)
     omegas = np.array(head.frequencies, dtype=np.float64) * head.omega
@@ -157,7 +154,6 @@ def _errors(residual: NumberLaw, truth: NumberLaw, shift: float) -> dict[str, fl
 def _beside(
     residual: NumberLaw, truth: NumberLaw, shift: float, people: int
 ) -> list[tuple[str, float, float]]:
-    """Of each figure the error of sampling, by the delta method, and what always answering with the mean would have."""
     wrong = residual.values + shift
     square, root = residual.mean(wrong**2), math.sqrt(people)
     apart = truth.values - truth.mean(truth.values)

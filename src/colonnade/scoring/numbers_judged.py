@@ -31,7 +31,6 @@ class NumbersJudged:
     exact: bool = True
 
     def to_data(self) -> dict[str, Any]:
-        """All of it as plain values."""
         return {
             "people": self.people,
             "exact": self.exact,
@@ -42,12 +41,7 @@ class NumbersJudged:
 
 
 def judge_numbers(predicted: Array, truth: Array, *, label: str) -> NumbersJudged:
-    """The judgement of people who may be looked at: exact, with the error of sampling alone.
-
-    >>> judged = judge_numbers(np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.0, 2.0, 4.0, 5.0]), label="cost")
-    >>> judged.figures["RMSE"].value, judged.figures["MAE"].value, round(judged.figures["R²"].value, 2)
-    (0.5, 0.25, 0.9)
-    """
+    """The judgement of people who may be looked at: exact, with the error of sampling alone."""
     wrong, apart = predicted - truth, truth - truth.mean()
     variance = float((apart**2).mean())
     if not variance > 0:

@@ -17,11 +17,7 @@ Answer = Literal["probabilities", "margin", "prediction", "components"]
 
 @dataclass(frozen=True)
 class Reading:
-    """How a person reads the scores of a kind of model, said on its class.
-
-    >>> Reading("a count", "prediction", link="log").values(np.array([[0.0]])).tolist()
-    [[1.0]]
-    """
+    """How a person reads the scores of a kind of model, said on its class."""
 
     title: str
     """What the model is, in a sentence."""
@@ -30,7 +26,6 @@ class Reading:
 
     @property
     def classifies(self) -> bool:
-        """Whether scores speak for classes."""
         return self.answer in ("probabilities", "margin")
 
     def offsets(self, weights: Array, offsets: Array) -> Array:

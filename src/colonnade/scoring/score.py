@@ -247,7 +247,6 @@ def _scores(
     plan: ScoresPlan,
     privacy: Privacy,
 ) -> Scores:
-    """Scores from sums; of noisy ones what is expected under the noise, which makes nobody certain."""
     values, predicted = _read(model, scores_of(sums))
     noise = None
     if plan.deviation:
@@ -307,7 +306,6 @@ def _score_by_network(
     delta: float | None,
     accepted_delta: float | None,
 ) -> Scores:
-    """Each party embeds its own people with its own part; the label holder reads the sums with the fusion model."""
     network = network_of(stored, first)
     known = stored.people if stored.people or is_remembered(first.run, federation) else None
     scored = network.score_people(
@@ -343,7 +341,6 @@ def features_of(block: Block, frame: InputSpec) -> Array:
 
 
 def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
-    """Scores as a person reads them: probabilities and classes, margins and classes, or numbers."""
     values = model.reading.values(scores)
     if not model.reading.classifies:
         return values, None

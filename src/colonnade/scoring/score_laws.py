@@ -70,7 +70,6 @@ class Phi:
 
     @property
     def head(self) -> Head:
-        """What was opened of scores."""
         return self.plan.heads[self.place]
 
     @property
@@ -80,14 +79,12 @@ class Phi:
 
     @property
     def variances(self) -> Array:
-        """Of each coordinate of each value: from the noise alone, by class and frequency."""
         scale = np.array(self.head.amplitudes, dtype=np.float64) / self.plan.gamma
         # The rest of several classes are sums of all the others.
         sums = np.array([[self.head.sums - 1.0], [1.0]])
         return np.asarray(sums * (self.plan.deviation / scale / self.counts[:, None]) ** 2)
 
     def auc(self) -> float:
-        """The area under the ROC curve."""
         first, second = self.values
         odd = np.array(self.head.frequencies, dtype=np.float64)
         return float(0.5 + (2.0 / math.pi) * (np.imag(second * np.conj(first)) / odd).sum())
@@ -141,7 +138,6 @@ class Phi:
         return grid, np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
     def _normal(self, number: int, grid: Array, wider: float) -> Array:
-        """The logarithm of a normal law with the angle and the length of the first value."""
         first = self.values[number, 0]
         middle = float(np.angle(first)) / self.head.omega
         length = min(max(abs(first), 1e-6), 0.9995)

@@ -75,11 +75,7 @@ PARTIES: Mapping[str, Mapping[str, Counts]] = {"bank": BANK, "registry": REGISTR
 
 
 def people() -> dict[str, np.ndarray[Any, Any]]:
-    """Everybody's columns, each with the counts that are published.
-
-    >>> len(people()["income"]), int((people()["sex"] == "female").sum())
-    (32561, 10771)
-    """
+    """Everybody's columns, each with the counts that are published."""
     values: dict[str, np.ndarray[Any, Any]] = {
         LABEL: np.repeat(np.array(INCOMES, dtype=object), [PEOPLE - RICH, RICH])
     }

@@ -125,7 +125,6 @@ def _facts(files: Demo, *, quiet: bool) -> dict[str, Any]:
 
 
 def _non_private(release: Any, files: Demo) -> float:
-    """scikit-learn's logistic regression with everybody's rows in one place: what privacy is compared with."""
     from sklearn.linear_model import LogisticRegression as Central
 
     from colonnade.federation.job import Job

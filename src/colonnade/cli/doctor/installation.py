@@ -43,11 +43,7 @@ _LIMIT = re.compile(r"(?P<sign>>=|<)\s*(?P<version>[\d.]+)")
 
 @dataclass(frozen=True)
 class Need:
-    """A package that this installation says that it needs, at least of one version and below another.
-
-    >>> Need.parse("nvflare<2.10,>=2.9.0; extra == 'flare'")
-    Need(name='nvflare', least='2.9.0', below='2.10', extra='flare')
-    """
+    """A package that this installation says that it needs, at least of one version and below another."""
 
     name: str
     least: str = ""
@@ -56,7 +52,6 @@ class Need:
 
     @classmethod
     def parse(cls, text: str) -> Need:
-        """From a line of a package's metadata."""
         match = _REQUIREMENT.match(text)
         if match is None:
             raise ValueError(f"{text!r} is no requirement")
@@ -68,21 +63,11 @@ class Need:
         return self.name + ",".join(limits)
 
     def fits(self, version: str) -> bool:
-        """Whether a version is within the limits.
-
-        >>> Need("nvflare", "2.9", "2.10").fits("2.9.4"), Need("nvflare", "2.9", "2.10").fits("2.10.0")
-        (True, False)
-        """
         release = _release(version)
         return _release(self.least) <= release and not (self.below and release >= _release(self.below))
 
     @property
     def problem(self) -> str:
-        """What is wrong with the package that is installed, or nothing.
-
-        >>> Need("numpy", "1.0").problem, Need("numpy", "99.0").problem[:18]
-        ('', 'numpy 99.0 or late')
-        """
         try:
             installed = importlib.metadata.version(self.name)
         except importlib.metadata.PackageNotFoundError:
@@ -252,7 +237,6 @@ def _randomness(what: str) -> Finding:
 
 
 def _noise(what: str) -> Finding:
-    """Mean and variance of Skellam noise, as drawn for releases."""
     from colonnade.noise.skellam import SkellamNoise
     from colonnade.randomness import SystemRandomness
 
@@ -272,7 +256,6 @@ def _noise(what: str) -> Finding:
 
 
 def _ledger(what: str) -> Finding:
-    """A ledger is made, charged by nobody and verified, on the disk for temporary files."""
     import sqlite3
 
     from colonnade.ledger import Ledger

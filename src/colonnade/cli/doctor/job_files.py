@@ -48,7 +48,6 @@ def _in_order(path: Path, _: object) -> str:
 
 
 def _ledgers(folder: Path, parties: Iterable[str]) -> dict[str, Ledger]:
-    """The ledgers that lie here, of which each holds receipts of the others; what is wrong with one is told of it."""
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 

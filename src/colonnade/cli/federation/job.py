@@ -262,11 +262,7 @@ def _submit(
 
 
 def exit_code_of(kind: str) -> int:
-    """The exit code of an error by the name of its class, as an outcome has it.
-
-    >>> exit_code_of("BudgetExceeded"), exit_code_of("ZeroDivisionError")
-    (5, 1)
-    """
+    """The exit code of an error by the name of its class, as an outcome has it."""
     from colonnade import errors
 
     known = getattr(errors, kind, None)

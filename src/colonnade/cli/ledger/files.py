@@ -80,11 +80,7 @@ def signing_key(path: Path) -> SigningKey:
 
 
 def parse_key(text: str) -> SigningKey:
-    """The key that a file of it holds, on two lines or on one; else a `ValueError`.
-
-    >>> len(parse_key(f"{_HEADER}\\n{'00' * 32}\\n").public)
-    32
-    """
+    """The key that a file of it holds, on two lines or on one; else a `ValueError`."""
     from colonnade.crypto.signatures import SigningKey
 
     words = text.split()

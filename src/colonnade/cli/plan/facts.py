@@ -232,7 +232,6 @@ def _method_facts(
 
 
 def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
-    """The noise of the job's own method; of one release, also how many people could move it as far."""
     noise = None if own.forecast is None else own.forecast.noise
     if noise is None:
         return {}

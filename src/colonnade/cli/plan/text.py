@@ -38,7 +38,6 @@ _SAID = {True: "yes", False: "no", None: "not known"}
 
 
 def _checked(plan: dict[str, Any]) -> str:
-    """What is checked of what is dealt, and what could be."""
     verify = plan.get("verify", "none")
     if verify != "none" or "verify" not in plan or plan["threshold"] > 1:
         return _CHECKED[verify]
@@ -126,7 +125,6 @@ def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
 
 
 def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
-    """What noise will cost in accuracy, as far as public tables say."""
     from colonnade.forecast.expected import HALF_A_POINT, PAST_THE_LAW
 
     expected = facts["expected"]

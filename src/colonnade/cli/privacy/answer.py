@@ -77,7 +77,6 @@ class Answer:
 
 
 def answer(family: Family, question: Question, wanted: Wanted) -> None:
-    """Work the question out and print it."""
     if wanted.plot is not None:
         check_plot_path(wanted.plot)
     try:
@@ -159,7 +158,6 @@ def curve(solution: Answer, against: Against) -> tuple[Series, ...]:
 
 
 def as_data(solution: Answer, wanted: Wanted, lines: tuple[Series, ...]) -> dict[str, Any]:
-    """The answer as one object."""
     family, question = solution.family, solution.question
     figures = family.paper(solution.parameter, question.times, question.delta) if family.paper else ()
     return {
@@ -214,7 +212,6 @@ def as_data(solution: Answer, wanted: Wanted, lines: tuple[Series, ...]) -> dict
 
 
 def as_text(data: dict[str, Any]) -> list[str]:
-    """The answer for people, from its data."""
     noise = data["noise"]
     how = ""
     if noise["calibrated"]:
@@ -237,11 +234,7 @@ def as_text(data: dict[str, Any]) -> list[str]:
 
 
 def number_text(value: Fraction) -> str:
-    """A parameter for people: six digits, or the fraction itself where it is short.
-
-    >>> number_text(Fraction(373064, 100000)), number_text(Fraction(1, 3)), number_text(Fraction(10**16))
-    ('3.73064', '1/3', '1e+16')
-    """
+    """A parameter for people: six digits, or the fraction itself where it is short."""
     text = f"{float(value):.6g}"
     return text if Fraction(text) == value or len(str(value)) > 12 else str(value)
 

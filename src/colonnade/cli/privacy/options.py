@@ -49,11 +49,7 @@ class Side(StrEnum):
 
 
 def exact(text: str) -> Fraction:
-    """The number that a user wrote, exactly.
-
-    >>> exact("1/3"), exact("2.5e-1")
-    (Fraction(1, 3), Fraction(1, 4))
-    """
+    """The number that a user wrote, exactly."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -66,7 +62,6 @@ def number_option(flag: str, text: str) -> Any:
 
 
 def noise_option(flag: str, text: str) -> Any:
-    """The noise, which --epsilon may stand for."""
     return number_option(flag, f"{text} Or give --epsilon.")
 
 

@@ -57,7 +57,6 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
 
 
 def _kind(error: BaseException) -> str:
-    """The class of an error that peers may read, the family alone of one about a party's own affairs."""
     if isinstance(error, ColonnadeError) and not error.for_peers:
         return error.family
     return type(error).__name__
@@ -77,11 +76,7 @@ def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
 
 
 def where_text(facts: dict[str, Any]) -> str:
-    """Where a run stopped, in one sentence.
-
-    >>> where_text({"stopped": {"party": "bank", "reached": {"bank": "columns"}, "reason": "it timed out"}})
-    "bank stopped it after step 'columns': it timed out."
-    """
+    """Where a run stopped, in one sentence."""
     stopped = facts["stopped"]
     if stopped.get("kind") == "Killed":
         return "Its process was killed after it was charged, before anything that it opened was kept."
@@ -95,17 +90,12 @@ def where_text(facts: dict[str, Any]) -> str:
 
 
 def charged_text(facts: dict[str, Any]) -> str:
-    """What each ledger had been charged by then, in one sentence.
-
-    >>> charged_text({"run": "5f0c1e2d3c4b5a69", "charged": {"bank": {}, "insurer": {}}})
-    'Charged by then: bank, insurer, for run 5f0c1e2d3c4b.'
-    """
+    """What each ledger had been charged by then, in one sentence."""
     charged = ", ".join(facts["charged"])
     return f"Charged by then: {charged}, for run {facts['run'][:12]}." if charged else "Nothing was charged."
 
 
 def failure_text(facts: dict[str, Any], *, width: int | None = None) -> str:
-    """The record, for people."""
     from colonnade.report.text import budget_lines
 
     lines = [

@@ -94,20 +94,12 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
 
 
 def draft_of(name: Path) -> Path:
-    """Where the files of a folder in the making lie.
-
-    >>> draft_of(Path("runs/first"))
-    PosixPath('runs/.first.draft')
-    """
+    """Where the files of a folder in the making lie."""
     return name.with_name(f".{name.name}.draft")
 
 
 def holds_paid(folder: Path) -> bool:
-    """Whether a folder holds what a run was charged for.
-
-    >>> holds_paid(Path("no such folder"))
-    False
-    """
+    """Whether a folder holds what a run was charged for."""
     return any(next(folder.glob(name), None) is not None for name in PAID)
 
 
@@ -136,11 +128,7 @@ def only_one(opened: int) -> Iterator[bool]:
 
 
 def being_written(draft: Path) -> bool:
-    """Whether a run is writing this draft now, found without taking its lock, which a run could want meanwhile.
-
-    >>> being_written(Path("no such folder"))
-    False
-    """
+    """Whether a run is writing this draft now, found without taking its lock, which a run could want meanwhile."""
     try:
         number = draft.stat().st_ino
         locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
@@ -175,11 +163,7 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def free_name(name: Path) -> Path:
-    """The name itself, or with the first number that makes it free.
-
-    >>> free_name(Path("no such folder"))
-    PosixPath('no such folder')
-    """
+    """The name itself, or with the first number that makes it free."""
     path, number = name, 1
     while _exists(path):
         number += 1
@@ -279,7 +263,6 @@ def _exists(path: Path) -> bool:
 
 
 def _same(path: Path, opened: int) -> bool:
-    """Whether a path still leads to the folder that was opened: its run may have finished or removed it since."""
     try:
         return os.path.samestat(path.stat(), os.fstat(opened))
     except FileNotFoundError:
@@ -295,7 +278,6 @@ def _empty(folder: Path) -> None:
 
 
 def _make_parents(name: Path) -> list[Path]:
-    """Make the folders above, and say which were made, the deepest first."""
     missing = [parent for parent in name.parents if not parent.exists()]
     made: list[Path] = []
     try:

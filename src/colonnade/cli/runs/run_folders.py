@@ -42,7 +42,6 @@ class RunFolder:
 
     @property
     def state(self) -> str:
-        """In a word or two, how it ended."""
         if self.facts.get("state") in (UNFINISHED, GOES_ON):
             return str(self.facts["state"])
         if self.failed:
@@ -58,7 +57,6 @@ class RunFolder:
 
     @property
     def record(self) -> Path:
-        """The file that its facts were read from."""
         return next(self.path / name for name in RECORDS if name == OUTCOME or (self.path / name).is_file())
 
     @property
@@ -103,7 +101,6 @@ def is_run(folder: Path) -> bool:
 
 
 def read_run(folder: Path) -> RunFolder:
-    """The run in a folder."""
     path = next(folder / name for name in RECORDS if (folder / name).is_file())
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))

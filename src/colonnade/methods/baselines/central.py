@@ -42,11 +42,7 @@ def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease
 
 
 def gaussian_event(sensitivity: Fraction, variance: Fraction, entries: int) -> Approximated:
-    """The release to a reader, as one discrete Gaussian.
-
-    >>> gaussian_event(Fraction(3), Fraction(100), 10).draws
-    10
-    """
+    """The release to a reader, as one discrete Gaussian."""
     return Approximated(DiscreteGaussian(sensitivity, variance), draws=entries)
 
 

@@ -17,11 +17,6 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
     """Weights and constants with the least summed log-loss plus penalty/2·‖weights‖²; constants are free.
 
     `classes` are numbered from 0 and all occur: of two there is one row of weights, of more one for each.
-
-    >>> rows = np.array([[-1.0], [-0.5], [0.5], [1.0]])
-    >>> weights, constants = exact_classes(rows, np.array([0, 1, 0, 1]), penalty=0.001)
-    >>> weights.round(2).tolist(), bool(abs(constants[0]) < 1e-6)
-    ([[0.84]], True)
     """
     # Loading it takes longer than most runs wait for anything, and few are compared with no privacy.
     from scipy.optimize import minimize
@@ -52,12 +47,7 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
 
 
 def exact_numbers(features: Array, labels: Array) -> tuple[Array, Array]:
-    """The weights, the shortest where several do, and the constant with the least squares.
-
-    >>> weights, constants = exact_numbers(np.array([[-1.0], [0.0], [1.0]]), np.array([1.0, 2.0, 3.0]))
-    >>> weights.round(6).tolist(), constants.round(6).tolist()
-    ([[1.0]], [2.0])
-    """
+    """The weights, the shortest where several do, and the constant with the least squares."""
     centre, middle = features.mean(axis=0), labels.mean()
     weights = np.linalg.lstsq(features - centre, labels - middle, rcond=None)[0]
     return weights[None, :], np.atleast_1d(middle - centre @ weights)

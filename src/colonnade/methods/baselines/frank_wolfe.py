@@ -37,11 +37,7 @@ _MARGIN = 2.0**-48
 
 @dataclass(frozen=True)
 class Walk:
-    """So many steps toward corners of the ball ‖w‖₁ ≤ radius, chosen with Laplace noise of this scale.
-
-    >>> walk(10, radius=1.0, epsilon=1.0, delta=1e-5).steps
-    10
-    """
+    """So many steps toward corners of the ball ‖w‖₁ ≤ radius, chosen with Laplace noise of this scale."""
 
     steps: int
     radius: float
@@ -55,11 +51,7 @@ class Walk:
 
 @lru_cache(maxsize=256)
 def walk(steps: int, *, radius: float, epsilon: float, delta: float) -> Walk:
-    """The walk with the least noise within (ε, δ).
-
-    >>> float(walk(1, radius=1.0, epsilon=1.0, delta=0.0).scale / GRID) >= 2.0
-    True
-    """
+    """The walk with the least noise within (ε, δ)."""
     if steps < 1 or not (math.isfinite(radius) and radius > 0):
         raise PlanError(
             f"Frank-Wolfe needs at least one step and a radius above 0, not {steps} and {radius}."
@@ -74,11 +66,7 @@ def walk(steps: int, *, radius: float, epsilon: float, delta: float) -> Walk:
 
 
 def choice_epsilon(scale: Fraction) -> Fraction:
-    """ε of one choice: each score moves by at most `GRID` in either direction.
-
-    >>> choice_epsilon(Fraction(4 * GRID))
-    Fraction(1, 2)
-    """
+    """ε of one choice: each score moves by at most `GRID` in either direction."""
     return 2 * GRID / Fraction(scale)
 
 

@@ -44,7 +44,6 @@ class Gathered:
 
     @property
     def frame(self) -> InputSpec:
-        """How raw rows become features."""
         return InputSpec(tuple(self.plan.encoders.items()), self.plan.label)
 
     @property
@@ -64,7 +63,6 @@ class Gathered:
 
     @cached_property
     def labels(self) -> NDArray[Any]:
-        """Class numbers, or numbers in the label's own units."""
         return label_values(self.tables)
 
     @cached_property

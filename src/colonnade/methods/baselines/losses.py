@@ -14,12 +14,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """Logistic loss for classes 0 and 1, softmax for more, squares for numbers in [−1, 1].
-
-    >>> loss = Loss("classes", np.array([0, 1]), outputs=1)
-    >>> loss.residuals(np.zeros((2, 1)), np.array([0, 1])).ravel().tolist()
-    [0.5, -0.5]
-    """
+    """Logistic loss for classes 0 and 1, softmax for more, squares for numbers in [−1, 1]."""
 
     kind: Literal["classes", "numbers"]
     targets: NDArray[np.int64] | Array

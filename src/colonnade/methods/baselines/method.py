@@ -80,7 +80,6 @@ def central_moments(federation: Federation, asked: TrainingSpec) -> MomentReleas
 
 
 def gradient_descent(federation: Federation, asked: TrainingSpec) -> TrainedModel:
-    """DP-SGD with Gaussian noise."""
     return _descended(federation, asked, "gaussian")
 
 
@@ -141,7 +140,6 @@ def _descended(federation: Federation, asked: TrainingSpec, law: Law) -> Trained
 
 
 def _linear_model(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:
-    """Weights with the constant's last, back in the label's own units."""
     label = rows.plan.label
     coefficients, intercepts = weights[:, :-1], weights[:, -1]
     if not label.one_hot:

@@ -53,7 +53,6 @@ class AgreedQuestion:
         self._width, self._most = plan.width(receiver), plan.largest_sum(receiver)
 
     def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
-        """The products, so many to a ciphertext."""
         return packed(times_matrix(numbers, integers, bits=self._bits), self._fields)
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
@@ -98,7 +97,6 @@ class Exchange:
         return np.frombuffer(key.modulus.to_bytes(-(-key.bits // 8), "little"), dtype=np.uint8)
 
     def _adds_under(self, holder: str) -> bool:
-        """Whether this owner ever encrypts for that key's owner."""
         plan, name = self._plan, self._party.name
         if not plan.splits:
             return True
@@ -190,7 +188,6 @@ class Exchange:
             raise said.wrong(error) from None
 
     def _holder(self, receiver: str) -> str:
-        """Under whose key a receiver's numbers are."""
         return self._plan.relay(receiver)[0] if self._plan.splits else self._plan.active
 
     def _answer_bytes(self, receiver: str, key: PublicKey) -> int:

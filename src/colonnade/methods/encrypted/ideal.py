@@ -36,7 +36,6 @@ class IdealDescent:
 def ideal_descent(
     plan: EncryptedPlan, tables: Mapping[str, RowSource], randomness: Mapping[str, Randomness]
 ) -> IdealDescent:
-    """The whole run in one place."""
     holdings = {
         owner: OwnerState(owner, tables[owner], plan, randomness[owner]) for owner in plan.group.owners
     }

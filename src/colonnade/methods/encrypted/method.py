@@ -110,13 +110,11 @@ def model(_asked: TrainingSpec, results: Mapping[str, Descended]) -> TrainedMode
 
 
 def frame_of(plan: EncryptedPlan, owners: Iterable[str]) -> InputSpec:
-    """What these owners' weights read people with."""
     here = tuple((owner, plan.encoders[owner]) for owner in owners)
     return InputSpec(here, plan.label, plan.attributes)
 
 
 def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
-    """Fewer epochs of fewer batches."""
     batch, epochs = plan.schedule.batch, plan.request.epochs
     batches, rest = divmod(plan.rows, batch)
 

@@ -59,7 +59,6 @@ class OwnerState:
         self.weights = self._projected(initial_weights(plan, owner, randomness))
 
     def scores(self, rows: Integers) -> Array:
-        """This owner's part of θᵀx."""
         scores: Array = self.features[rows] @ self.weights
         return scores
 
@@ -109,7 +108,6 @@ class OwnerState:
         return total
 
     def real(self, received: Sequence[int]) -> Array:
-        """Decrypted sums as numbers."""
         return from_fixed(received, self.plan.fraction_bits) / self.plan.request.gamma
 
     def _step(self, total: Array) -> None:

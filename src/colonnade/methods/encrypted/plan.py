@@ -62,11 +62,7 @@ _ASSUMPTION = (
 
 @dataclass(frozen=True)
 class EncryptedTerms(Terms):
-    """What the owners want. `declared_public` names those whose data is declared public: without a sound defence, all.
-
-    >>> EncryptedTerms(epsilon=1.0).to_data()["approximation"]
-    'taylor'
-    """
+    """What the owners want. `declared_public`: whose data is declared public; without a sound defence, everybody's."""
 
     epsilon: float
     approximation: Approximation = "taylor"
@@ -100,21 +96,17 @@ class EncryptedPlan(Plan, Layout):
 
     @property
     def mode(self) -> Mode:
-        """As it was asked for."""
         return self.request.encoding
 
     @property
     def gamma(self) -> int:  # type: ignore[override] # of a layout it is only read
-        """As it was asked for."""
         return self.request.gamma
 
     @property
     def active(self) -> str:
-        """Who holds the label."""
         return self.group.active or self.group.owners[0]
 
     def width(self, owner: str) -> int:
-        """How many features an owner has."""
         return self.encoders[owner].width
 
     def cap(self, owner: str) -> float:
@@ -124,7 +116,6 @@ class EncryptedPlan(Plan, Layout):
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The public batches."""
         return Schedule(self.rows, self.request.batch or min(DEFAULT_BATCH, self.rows), self.request.epochs)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
@@ -221,7 +212,6 @@ class EncryptedPlan(Plan, Layout):
         return BoundedMask(self.packing(receiver).bits)
 
     def entry_bits(self, receiver: str) -> int:
-        """A receiver's integers in two's complement."""
         return math.isqrt(self.quantizers[receiver].norm_squared_bound).bit_length() + 1
 
     def sensitivities(self, owner: str) -> StepSensitivities:
@@ -241,7 +231,6 @@ class EncryptedPlan(Plan, Layout):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What each owner gets to see of the others: all their noisy messages, whatever it asks or breaks."""
         if self.request.defence != "sound":
             return ()
         return tuple(
@@ -288,7 +277,6 @@ class EncryptedPlan(Plan, Layout):
 
     @property
     def what(self) -> str:
-        """What leaves."""
         return f"scores of {self.schedule.steps} batches, with noise"
 
     @property

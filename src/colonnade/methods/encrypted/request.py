@@ -18,11 +18,7 @@ from colonnade.runtime.group import Group
 
 @dataclass(frozen=True)
 class EncryptedRequest(EncryptedTerms, Request[EncryptedPlan]):
-    """What the owners want, before anybody has said how many rows or which columns there are.
-
-    >>> EncryptedRequest(epsilon=1.0).defence
-    'sound'
-    """
+    """What the owners want, before anybody has said how many rows or which columns there are."""
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EncryptedPlan:
         """The plan with the least noise that keeps ε for every owner about the others' part of a record."""

@@ -28,17 +28,14 @@ class Block:
 
     @property
     def name(self) -> str:
-        """How a job names it: a party, or two parties joined by +."""
         return "+".join(self.owners)
 
     @property
     def kind(self) -> str:
-        """Whether it takes one party's columns or two parties'."""
         return "single-party" if len(self.owners) == 1 else "cross-party"
 
     @property
     def size(self) -> int:
-        """How many coefficients it has."""
         return len(self.left)
 
 
@@ -47,10 +44,6 @@ class Dissection:
     """Who owns how many features, who holds the label, and whether there is an intercept.
 
     Columns are dealt owner by owner: features, and after the label holder's the constant and the label.
-
-    >>> dissection = Dissection(("bank", "shop"), (2, 1), holder="bank", intercept=True)
-    >>> [(block.name, block.kind, block.size) for block in dissection.blocks]
-    [('bank', 'single-party', 8), ('shop', 'single-party', 2), ('bank+shop', 'cross-party', 3)]
     """
 
     owners: tuple[str, ...]
@@ -60,7 +53,6 @@ class Dissection:
 
     @cached_property
     def dealt(self) -> dict[str, int]:
-        """How many columns each owner deals."""
         extra = {self.holder: 1 + self.intercept}
         return {
             owner: width + extra.get(owner, 0) for owner, width in zip(self.owners, self.widths, strict=True)
@@ -68,7 +60,6 @@ class Dissection:
 
     @property
     def columns(self) -> int:
-        """How many columns are dealt in all."""
         return sum(self.dealt.values())
 
     @cached_property
@@ -112,7 +103,6 @@ class Dissection:
 
     @property
     def coefficients(self) -> int:
-        """How many numbers are opened."""
         return sum(block.size for block in self.blocks)
 
     def matrix(self, coefficients: NDArray[np.int64]) -> NDArray[np.int64]:

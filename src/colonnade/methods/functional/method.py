@@ -135,12 +135,10 @@ def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str,
 
 
 def pilots(plan: FunctionalPlan) -> tuple[Pilot, ...]:
-    """Fewer blocks of rows."""
     return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
 
 
 def noise(plan: FunctionalPlan) -> Noise:
-    """What the blocks' coefficients carry."""
     return Noise(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
 
 

@@ -61,12 +61,6 @@ def minimise(objective: Objective, *, ridge: float | None = None) -> Minimum:
     The intercept is taken out first: for given w it is b = −(λ₀/2 + aᵀw)/m, where a is its row of M and m its square.
     a is in λ − aλ₀/m and in aᵀw, so noise of standard deviation s shifts aᵀw by λ₀ s² tr(T⁻¹)/2m on average, which is
     taken off again.
-
-    >>> x, v = np.array([[-1.0], [0.0], [0.5]]), np.array([-0.4, 0.1, 0.35])
-    >>> rows = np.column_stack([x, np.ones(3)])
-    >>> found = minimise(Objective(rows.T @ rows, -2 * rows.T @ v, noise=0.0, intercept=True))
-    >>> found.weights.round(9), round(found.intercept, 9)
-    (array([0.5]), 0.1)
     """
     matrix, linear = objective.quadratic, objective.linear
     if not objective.intercept:

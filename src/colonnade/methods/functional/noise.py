@@ -70,11 +70,9 @@ class BlockNoise:
         return DiscreteLaplaceNoise(self.parameter) if self.is_laplace else self.dealt.vector
 
     def part(self, group: Group) -> DiscreteLaplaceNoise | PolyaNoise | DiscreteGaussianNoise | SkellamNoise:
-        """What one dealer draws."""
         return self.whole.part(group.honest_owners if self.is_laplace else group.whole)
 
     def dealers(self, group: Group) -> tuple[str, ...]:
-        """Who deals a part of it."""
         return group.owners if self.is_laplace else group.dealers
 
     def reach(self, group: Group) -> int:
@@ -113,7 +111,6 @@ class BlockNoise:
         return f"{named[self.law]} {float(self.parameter):.6g}"
 
     def to_data(self) -> dict[str, Any]:
-        """The noise as plain values."""
         fine = {"bits": self.bits} if self.law == "gaussian" else {}
         return {"law": self.law, "parameter": str(self.parameter), **fine}
 

@@ -90,7 +90,6 @@ class FunctionalPlan(SharedPlan, Layout):
 
     @property
     def mode(self) -> Mode:
-        """A box holds the columns themselves; in the ball a classifier's numbers go on a circle, as in a release."""
         return "circle" if self.domain == "ball" and self.task == "classification" else "linear"
 
     @property
@@ -114,7 +113,6 @@ class FunctionalPlan(SharedPlan, Layout):
 
     @cached_property
     def row(self) -> CoefficientRow:
-        """The bounds of one integer row."""
         parts = tuple(
             FeatureBounds.box(encoder.width, side=self.gamma)
             if self.domain == "box"
@@ -131,13 +129,11 @@ class FunctionalPlan(SharedPlan, Layout):
 
     @cached_property
     def dissection(self) -> Dissection:
-        """Which coefficients there are, and whose."""
         widths = tuple(encoder.width for encoder in self.encoders.values())
         return Dissection(self.group.owners, widths, self.label_holder, self.intercept)
 
     @property
     def dealt(self) -> dict[str, int]:
-        """How many integers of a row each owner deals."""
         return self.dissection.dealt
 
     @property
@@ -164,7 +160,6 @@ class FunctionalPlan(SharedPlan, Layout):
 
     @property
     def block(self) -> int:
-        """Rows dealt at a time."""
         usual = block_rows(self.dissection.columns)
         return usual if self.verify == "none" else checked_block(self.claims, usual)
 
@@ -224,11 +219,9 @@ class FunctionalPlan(SharedPlan, Layout):
 
     @property
     def server_adds(self) -> bool:
-        """Discrete Laplace noise is the owners' alone."""
         return super().server_adds and not all(noise.is_laplace for noise in self.noises)
 
     def zeroed(self, known: int) -> Event:
-        """For a record zeroed out."""
         return self.event(known=known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
@@ -238,7 +231,6 @@ class FunctionalPlan(SharedPlan, Layout):
         return self.event(others, known=known)
 
     def all_replaced(self, known: int) -> Event | None:
-        """For a record replaced."""
         # A fraction of a whole discrete Laplace is another law, of which nothing is proved here.
         if known > self.group.threshold and any(noise.is_laplace for noise in self.noises):
             return None
@@ -246,7 +238,6 @@ class FunctionalPlan(SharedPlan, Layout):
 
     @property
     def what(self) -> str:
-        """What is opened."""
         return f"a quadratic objective of {self.dissection.coefficients} coefficients"
 
     @cached_property

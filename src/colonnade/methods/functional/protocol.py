@@ -46,7 +46,6 @@ class OpenedObjective(SessionResult[FunctionalPlan]):
 async def functional_session(
     party: Party, table: Table | None, request: FunctionalRequest
 ) -> OpenedObjective:
-    """Prepare, then open the objective."""
     aligned, plan = await prepare(party, table, request)
     return await open_objective(party, aligned, plan)
 

@@ -30,9 +30,6 @@ class FunctionalRequest(Request[FunctionalPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     `epsilons` are the blocks' own, bottom-up, as pairs of a name and an ε; without them `epsilon` is for the record.
-
-    >>> FunctionalRequest(task="regression", epsilon=1.0).to_data()["domain"]
-    'ball'
     """
 
     task: Task

@@ -55,18 +55,13 @@ def _range(label: Label, loss: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Logistic:
-    """ln(1 + e^(−yθ)), y = ±1 for the second and the first class; h = −y·s(−yθ).
-
-    >>> Logistic().residual(np.array([0.0]), np.array([1.0])).tolist()
-    [-0.5]
-    """
+    """ln(1 + e^(−yθ)), y = ±1 for the second and the first class; h = −y·s(−yθ)."""
 
     name = "logistic"
     task: Task = "classification"
     radius: float = 3.0
 
     def check(self, label: Label) -> None:
-        """Two classes."""
         _check_two_classes(label, self.name)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
@@ -74,15 +69,12 @@ class Logistic:
         return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """ℓ for each row."""
         return np.asarray(np.logaddexp(0.0, -targets * scores))
 
     def residual(self, scores: Array, targets: Array) -> Array:
-        """h for each row."""
         return np.asarray(-targets * _logistic(-targets * scores))
 
     def mean(self, scores: Array, label: Label) -> Array:
-        """The probability of the second class."""
         return _logistic(scores)
 
     def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
@@ -96,18 +88,13 @@ class Logistic:
 
 @dataclass(frozen=True)
 class SquaredHinge:
-    """max(0, 1 − yθ)², y = ±1: the l2-SVM; h = −2y·max(0, 1 − yθ).
-
-    >>> SquaredHinge().residual(np.array([0.5, 2.0]), np.array([1.0, 1.0])).tolist()
-    [-1.0, -0.0]
-    """
+    """max(0, 1 − yθ)², y = ±1: the l2-SVM; h = −2y·max(0, 1 − yθ)."""
 
     name = "svm"
     task: Task = "classification"
     radius: float = 2.0
 
     def check(self, label: Label) -> None:
-        """Two classes."""
         _check_two_classes(label, self.name)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
@@ -115,11 +102,9 @@ class SquaredHinge:
         return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """ℓ for each row."""
         return np.asarray(np.maximum(0.0, 1.0 - targets * scores) ** 2)
 
     def residual(self, scores: Array, targets: Array) -> Array:
-        """h for each row."""
         return np.asarray(-2.0 * targets * np.maximum(0.0, 1.0 - targets * scores))
 
     def mean(self, scores: Array, label: Label) -> Array:
@@ -137,18 +122,13 @@ class SquaredHinge:
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """(y − θ)² for a label scaled to [−1, 1]; h = 2(θ − y).
-
-    >>> LeastSquares().residual(np.array([0.5]), np.array([1.0])).tolist()
-    [-1.0]
-    """
+    """(y − θ)² for a label scaled to [−1, 1]; h = 2(θ − y)."""
 
     name = "least_squares"
     task: Task = "regression"
     radius: float = 2.0
 
     def check(self, label: Label) -> None:
-        """A number between bounds."""
         _range(label, self.name)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
@@ -156,15 +136,12 @@ class LeastSquares:
         return LabelBlock(label).to_unit(values)
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """ℓ for each row."""
         return np.asarray((scores - targets) ** 2)
 
     def residual(self, scores: Array, targets: Array) -> Array:
-        """h for each row."""
         return np.asarray(2.0 * (scores - targets))
 
     def mean(self, scores: Array, label: Label) -> Array:
-        """The prediction in the label's own units."""
         return LabelBlock(label).from_unit(scores)
 
     def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
@@ -180,11 +157,7 @@ class LeastSquares:
 
 @dataclass(frozen=True)
 class Poisson:
-    """e^θ − yθ for a count, or another number from 0 up, in its own units; h = e^θ − y.
-
-    >>> Poisson().residual(np.array([0.0]), np.array([3.0])).tolist()
-    [-2.0]
-    """
+    """e^θ − yθ for a count, or another number from 0 up, in its own units; h = e^θ − y."""
 
     name = "poisson"
     task: Task = "regression"
@@ -200,23 +173,19 @@ class Poisson:
             )
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
-        """The label, clipped to its range."""
         low, high = _range(label, self.name)
         return np.clip(np.asarray(values, dtype=np.float64), low, high)
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """ℓ for each row."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(scores) - targets * scores)
 
     def residual(self, scores: Array, targets: Array) -> Array:
-        """h for each row."""
         # Only scores that nobody clipped, in paper mode, are this large; the protocol then stops by itself.
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(scores) - targets)
 
     def mean(self, scores: Array, label: Label) -> Array:
-        """The expected count."""
         return np.asarray(np.exp(scores))
 
     def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
@@ -238,9 +207,6 @@ class Gamma:
     """θ + (y/s)·e^(−θ) for a label above 0, with log link; h = 1 − (y/s)e^(−θ).
 
     s = √(low·high) of the declared range, so that θ = 0 is its middle on the logarithmic scale.
-
-    >>> Gamma().unit(RealLabel("cost", low=1, high=100))
-    10.0
     """
 
     name = "gamma"
@@ -262,17 +228,14 @@ class Gamma:
         return math.sqrt(low) * math.sqrt(high)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
-        """y/s, clipped to the label's range."""
         low, high = _range(label, self.name)
         return np.asarray(np.clip(np.asarray(values, dtype=np.float64), low, high) / self.unit(label))
 
     def value(self, scores: Array, targets: Array) -> Array:
-        """ℓ for each row."""
         with np.errstate(over="ignore"):
             return np.asarray(scores + targets * np.exp(-scores))
 
     def residual(self, scores: Array, targets: Array) -> Array:
-        """h for each row."""
         with np.errstate(over="ignore"):
             return np.asarray(1.0 - targets * np.exp(-scores))
 

@@ -35,7 +35,6 @@ class GlmOptions(Form):
     mix: Positive = 1.0
 
     def penalties(self) -> Penalty:
-        """The penalty as the protocol takes it."""
         return Penalty.named(self.penalty, self.strength, mix=self.mix)
 
 

@@ -22,9 +22,6 @@ class Penalty:
     Guarantee: `step` does not expand distances, coordinate by coordinate. Soft thresholding at ηl₁ and division by
     1 + ηl₂ are both 1-Lipschitz, and a coordinate that is left alone keeps its distance
     (docs/proofs/message-sensitivity.md).
-
-    >>> Penalty(l1=1.0, l2=2.0).step(np.array([3.0, -0.25, 1.0]), 0.5, free=1).tolist()
-    [1.25, -0.0, 1.0]
     """
 
     l1: float = 0.0
@@ -38,11 +35,7 @@ class Penalty:
 
     @classmethod
     def named(cls, name: PenaltyName, strength: float, *, mix: float = 1.0) -> Penalty:
-        """λ‖w‖²/2, λ‖w‖₁ or λ(‖w‖₁ + (μ/2)‖w‖²) with λ the strength and μ the mix.
-
-        >>> Penalty.named("elastic_net", 0.5, mix=2.0)
-        Penalty(l1=0.5, l2=1.0)
-        """
+        """λ‖w‖²/2, λ‖w‖₁ or λ(‖w‖₁ + (μ/2)‖w‖²) with λ the strength and μ the mix."""
         match name:
             case "none":
                 return cls()
@@ -64,11 +57,6 @@ class Penalty:
         return np.concatenate((held, weights[len(weights) - free :]))
 
     def value(self, weights: Array) -> float:
-        """What the penalty adds to the objective.
-
-        >>> Penalty(l1=1.0, l2=2.0).value(np.array([3.0]))
-        12.0
-        """
         return float(self.l1 * np.abs(weights).sum() + self.l2 / 2 * (weights @ weights))
 
     def to_data(self) -> dict[str, float]:

@@ -33,13 +33,6 @@ class ClippedRows:
 
     Linear features of columns with honest bounds fill a third to a half of them: stretched by 3 they use the norm
     that noise is computed for, and the few rows that become too long are shortened.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> schema = PublicSchema("bank", (NumericColumn("age", low=20, high=60),), None)
-    >>> rows = ClippedRows((schema,), active="shop", stretch=2.0)
-    >>> block = Block({"age": np.array([40.0, 45.0, 60.0])}, None, rows=3)
-    >>> rows.of("bank", block).ravel().round(3).tolist()
-    [0.0, 0.354, 0.707]
     """
 
     schemas: tuple[PublicSchema, ...]
@@ -48,12 +41,10 @@ class ClippedRows:
 
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
-        """How each owner's columns become features."""
         return {schema.party: schema.encoder("linear") for schema in self.schemas}
 
     @property
     def attributes(self) -> int:
-        """m: how many attributes there are over all parties."""
         return sum(encoder.attributes for encoder in self.encoders.values())
 
     @property
@@ -94,7 +85,6 @@ class ClippedPlan(Plan):
 
     @property
     def active(self) -> str:
-        """Who holds the label."""
         return self.group.active or self.group.owners[0]
 
     @property
@@ -104,5 +94,4 @@ class ClippedPlan(Plan):
 
     @cached_property
     def clipped(self) -> ClippedRows:
-        """How each owner's columns become rows of bounded norm."""
         return ClippedRows(self.schemas, self.active, self.stretch)

@@ -16,11 +16,6 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
     """The weights that minimise the mean loss plus the penalty; the last weight is not penalised.
 
     Weights are split into positive and negative parts, so that ‖w‖₁ is smooth between bounds (L-BFGS-B).
-
-    >>> from colonnade.methods.glm.losses import LeastSquares
-    >>> rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> solve(rows, np.array([-0.5, 0.0, 0.5]), loss=LeastSquares(), penalty=Penalty()).round(4).tolist()
-    [0.5, 0.0]
     """
     rows, width = features.shape
     held = width - 1

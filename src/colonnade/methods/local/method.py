@@ -28,7 +28,6 @@ from colonnade.protocols.alignment import Alignment
 
 
 def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> LocalRequest:
-    """What the parties compare."""
     return LocalRequest(asked.task, gamma=asked.gamma, **asked.target(alignment))
 
 
@@ -43,7 +42,6 @@ def model(
 
 
 def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
-    """Fewer blocks of rows."""
     return in_blocks(plan, plan.columns.block, lambda rows: kept(plan, replace(plan, rows=rows)))
 
 

@@ -67,7 +67,6 @@ class LocalPlan(Plan):
 
     @property
     def size(self) -> int:
-        """How many integers a perturbed row has."""
         return sum(self.dealt.values())
 
     def bound_of_all_but(self, party: str | None) -> int:
@@ -77,7 +76,6 @@ class LocalPlan(Plan):
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise:
-        """The noise of one entry, drawn by the owner of its column alone."""
         return DiscreteGaussianNoise(self.sigma_squared, self.bits)
 
     def event(self, norm_squared: int) -> Event:
@@ -101,7 +99,6 @@ class LocalPlan(Plan):
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """The server, which alone sees the rows."""
         return (self.group.server,)
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
@@ -115,11 +112,9 @@ class LocalPlan(Plan):
 
     @property
     def what(self) -> str:
-        """What leaves."""
         return f"{self.rows} perturbed rows of {self.size} columns"
 
     def own_data(self) -> dict[str, Any]:
-        """The grid and the noise."""
         return {
             "task": self.task,
             "epsilon": self.epsilon,
@@ -131,11 +126,7 @@ class LocalPlan(Plan):
 
 @dataclass(frozen=True)
 class LocalRequest(Request[LocalPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> LocalRequest(task="pca", epsilon=1.0).to_data()["method"]
-    'local'
-    """
+    """What the parties want, before anybody has said how many rows or which columns there are."""
 
     task: Task
     epsilon: float

@@ -36,7 +36,6 @@ class PerturbedMoments(SessionResult[LocalPlan]):
 
 
 async def local_session(party: Party, table: Table | None, request: LocalRequest) -> PerturbedMoments:
-    """Prepare, send perturbed rows, publish their moments."""
     aligned, plan = await prepare(party, table, request)
     summed = await perturbed_moments(party, aligned, plan)
 

@@ -158,7 +158,6 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
 
 
 def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, randomness: Randomness) -> Array:
-    """So many draws of an entry on the diagonal."""
     side = 64
     drawn = [np.diag(noise.draw_symmetric(side, randomness)) for _ in range(-(-count // side))]
     return np.concatenate(drawn)[:count].astype(np.float64)

@@ -81,12 +81,7 @@ HARMONICS = tuple(_COEFFICIENTS)
 
 @cache
 def circle() -> tuple[Integers, Integers]:
-    """cos and sin of every angle times 2⁴⁰, rounded to nearest.
-
-    >>> cosines, sines = circle()
-    >>> int(cosines[0]) == 1 << 40, int(sines[0]), int(cosines[ANGLES // 4])
-    (True, 0, 0)
-    """
+    """cos and sin of every angle times 2⁴⁰, rounded to nearest."""
     quarter = ANGLES // 4
     with working(96) as context:
         first = [
@@ -100,17 +95,12 @@ def circle() -> tuple[Integers, Integers]:
 
 @dataclass(frozen=True)
 class Curve:
-    """h with its coefficients in millionths, (a₀, a₁ … a_M, b₁ … b_M).
-
-    >>> Curve.of(6).harmonics
-    6
-    """
+    """h with its coefficients in millionths, (a₀, a₁ … a_M, b₁ … b_M)."""
 
     coefficients: tuple[int, ...]
 
     @classmethod
     def of(cls, harmonics: int) -> Curve:
-        """The fitted curve with so many harmonics."""
         if harmonics not in _COEFFICIENTS:
             raise PlanError(
                 f"harmonics = {harmonics}: the curve is fitted with {HARMONICS[0]} to {HARMONICS[-1]} of them. "
@@ -120,22 +110,18 @@ class Curve:
 
     @property
     def harmonics(self) -> int:
-        """M."""
         return len(self.coefficients) // 2
 
     @property
     def constant(self) -> Fraction:
-        """a₀."""
         return Fraction(self.coefficients[0], MILLION)
 
     @property
     def cosines(self) -> tuple[int, ...]:
-        """a₁ … a_M in millionths."""
         return self.coefficients[1 : 1 + self.harmonics]
 
     @property
     def sines(self) -> tuple[int, ...]:
-        """b₁ … b_M in millionths."""
         return self.coefficients[1 + self.harmonics :]
 
     @cached_property
@@ -150,10 +136,6 @@ class Curve:
         Guarantee: proved, not sampled. Where h is largest its derivative is zero, so the nearest of the angles, at most
         π/N away, falls short by at most (π/N)²/2 · Σ j²√(a_j² + b_j²); at the angles h is computed in integers
         (docs/proofs/margin.md).
-
-        >>> low, high = Curve.of(6).bounds
-        >>> -0.00001 < low < 0 < 0.5 < high < 0.50002
-        True
         """
         values = self.at_angles
         scale = MILLION << _BITS

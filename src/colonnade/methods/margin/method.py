@@ -59,7 +59,6 @@ class MarginOptions(ClassOptions):
 
 
 def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MarginRequest:
-    """What the parties compare."""
     options = options_of(asked, MarginOptions)
     if asked.gamma != JOB_GAMMA:
         raise PlanError(
@@ -79,7 +78,6 @@ def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] 
 
 
 def model(_asked: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:
-    """The published weights, as everybody has them."""
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
@@ -127,7 +125,6 @@ def as_scores(weights: Array, plan: MarginPlan) -> tuple[Array, Array]:
 
 
 def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
-    """Fewer steps, over fewer blocks of rows."""
     blocks, rest = divmod(plan.rows, plan.block)
 
     def at(steps: int, count: int) -> MarginPlan:

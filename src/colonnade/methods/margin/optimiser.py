@@ -20,11 +20,7 @@ BEND = 0.15
 
 
 def floor_factor(deviation: float, columns: int, rows: int) -> float:
-    """How many times the noise's own eigenvalues are raised to: clip(10·σ·D^1.5/n, ½, 2).
-
-    >>> floor_factor(4.0, 100, 40_000)
-    1.0
-    """
+    """How many times the noise's own eigenvalues are raised to: clip(10·σ·D^1.5/n, ½, 2)."""
     return float(np.clip(10 * deviation * columns**1.5 / rows, 0.5, 2.0))
 
 
@@ -68,7 +64,6 @@ class MarginDescent:
 
     @property
     def model(self) -> Array:
-        """The mean of the weights that the second half of the steps led to, as log-odds."""
         mean: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
         return mean * log_odds_slope(self._root_mean_square(mean))
 
@@ -112,9 +107,6 @@ def log_odds_slope(size: Array) -> Array:
     Where p·h(s) = (1 − p)·h(−s) for h = min(1/(1 + e^m), ½), the loss is least: a score s stands for log-odds of
     ±log((1 + e^|s|)/2), half as steep as s near 0 and as steep far out. One slope for all keeps the model linear, and
     what is predicted does not depend on it: that of a score of typical size.
-
-    >>> log_odds_slope(np.array([0.0, 4.0])).round(3).tolist()
-    [0.5, 0.831]
     """
     least = np.maximum(size, 1e-6)
     slope: Array = (np.logaddexp(0.0, least) - math.log(2.0)) / least

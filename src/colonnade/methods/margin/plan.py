@@ -49,11 +49,7 @@ MOST_STEPS = 1000
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many gradients, of how fine a curve, and which share of the budget the moments take.
-
-    >>> Schedule().steps
-    20
-    """
+    """How many gradients, of how fine a curve, and which share of the budget the moments take."""
 
     steps: int = 20
     harmonics: int = 6
@@ -72,7 +68,6 @@ class Schedule:
         Curve.of(self.harmonics)
 
     def to_data(self) -> dict[str, Any]:
-        """The schedule as plain values."""
         return {
             "steps": self.steps,
             "harmonics": self.harmonics,
@@ -105,12 +100,10 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def rows_rounded(self) -> Rounding:
-        """At random, with the norm kept: grids are coarse here."""
         return "retry"
 
     @property
     def size(self) -> int:
-        """D: how many columns a row has."""
         return sum(self.widths.values())
 
     @property
@@ -121,7 +114,6 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def heads(self) -> int:
-        """How many weight vectors are trained: one for two classes, else one for each class against the rest."""
         return 1 if len(self.label.classes) == 2 else len(self.label.classes)
 
     @property
@@ -140,7 +132,6 @@ class MarginPlan(SharedPlan, Layout):
 
     @cached_property
     def waves(self) -> Waves:
-        """The tables that scores become integers by."""
         curve = Curve.of(self.schedule.harmonics)
         if self.verify == "none":
             return Waves(curve, self.wave_grid, self.label_grid)
@@ -148,7 +139,6 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def wave_width(self) -> int:
-        """How many integers of a row an owner deals in a step."""
         return 2 * self.schedule.harmonics * self.heads
 
     @property
@@ -179,7 +169,6 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def scale(self) -> int:
-        """G: what the integer r̃ is to r."""
         return int(self.label_grid * self.wave_grid ** len(self.others))
 
     @cached_property
@@ -218,7 +207,6 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def gradient_zeroed(self) -> VectorChange:
-        """How far one record, zeroed out, moves one gradient, whatever the weights are."""
         return margin_zero_out(
             self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
         )
@@ -241,17 +229,14 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def moments_variance(self) -> Fraction:
-        """Of the whole noise on a diagonal entry of the moments."""
         return self._dealt[0].variance
 
     @cached_property
     def moments_noise(self) -> MatrixGaussianNoise | MatrixSkellamNoise:
-        """The whole noise of the moments, of which each dealer draws one part."""
         return self._dealt[0].matrix
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
-        """The whole noise of a gradient, of which each dealer draws one part."""
         return self._dealt[1].vector
 
     @property
@@ -266,7 +251,6 @@ class MarginPlan(SharedPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        """The field of the shares, in which nothing that is opened can wrap around, whatever rows and noise are."""
         parts, whole = len(self.group.dealers), self.group.whole
         most = max(abs(self.slopes.least), self.slopes.most)
         of_gradients = math.isqrt(most**2 * self.row.norm_squared) + 1
@@ -329,7 +313,6 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def what(self) -> str:
-        """What is opened."""
         return f"second moments of {self.size} columns and {self.schedule.steps} gradients of a margin loss"
 
     def own_data(self) -> dict[str, Any]:

@@ -87,7 +87,6 @@ class Kept:
 async def _moments(
     party: Party, rows: OwnRows | None, plan: MarginPlan, release: Release
 ) -> tuple[list[Kept], Integers | None]:
-    """The keepers' shares of all rows; at the server also the noisy moments."""
     kept = []
     moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
     for number, block in enumerate(_blocks(plan)):

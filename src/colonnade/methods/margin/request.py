@@ -34,11 +34,7 @@ _USUAL = Schedule()
 
 @dataclass(frozen=True)
 class MarginRequest(Request[MarginPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> MarginRequest(epsilon=1.0).to_data()["schedule"]["steps"]
-    20
-    """
+    """What the parties want, before anybody has said how many rows or which columns there are."""
 
     epsilon: float
     schedule: Schedule = _USUAL
@@ -112,11 +108,7 @@ def _drawable(plan: MarginPlan) -> MarginPlan:
 
 
 def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
-    """Why no run is planned between these owners at this ε, whatever their columns are; empty where one is.
-
-    >>> refusal(Group.of(("bank", "shop")), epsilon=1.0)
-    ''
-    """
+    """Why no run is planned between these owners at this ε, whatever their columns are; empty where one is."""
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
         return ""  # whoever plans refuses it by name
     blank = MarginPlan(

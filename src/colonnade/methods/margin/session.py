@@ -34,7 +34,6 @@ class MarginTrained(SessionResult[MarginPlan]):
 
 
 async def margin_session(party: Party, table: Table | None, request: MarginRequest) -> MarginTrained:
-    """Prepare, train, publish."""
     aligned, plan = await prepare(party, table, request)
     descent = await noisy_margin(party, aligned, plan)
 

@@ -33,7 +33,6 @@ async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan
 
 
 def held(value: Shared) -> FieldArray:
-    """A keeper's share of what was dealt."""
     if value.share is None:
         raise LocalProtocolError("a keeper lacks a share of what was dealt")
     return value.share

@@ -26,11 +26,7 @@ _BITS = 40
 
 
 def angle_of(scores: Array) -> Integers:
-    """The nearest angle to every score, as a number from 0 to 2¹⁴ − 1.
-
-    >>> angle_of(np.array([0.0, 5.5, -5.5, 22.0])).tolist()
-    [0, 4096, 12288, 0]
-    """
+    """The nearest angle to every score, as a number from 0 to 2¹⁴ − 1."""
     turned = np.remainder(scores, PERIOD) * (ANGLES / PERIOD)
     index: Integers = np.rint(turned).astype(np.int64) & (ANGLES - 1)
     return index
@@ -41,9 +37,6 @@ class Waves:
     """The tables of a plan: γ_w·e^{ijθ} for owners without the label, γ_l·(±a_j − i·b_j)·e^{ijθ} for its holder.
 
     A row of a table has 2M integers, each within half a unit of the value it stands for, up to 2⁻²⁰.
-
-    >>> Waves(Curve.of(3), wave_grid=64, label_grid=256).plain[0].tolist()
-    [64, 64, 64, 0, 0, 0]
     """
 
     curve: Curve
@@ -55,11 +48,7 @@ class Waves:
 
     @classmethod
     def levelled(cls, curve: Curve, wave_grid: int, label_grid: int, others: int) -> Waves:
-        """With κ_j near the K-th root of the amplitude of harmonic j, for K − 1 owners without the label.
-
-        >>> Waves.levelled(Curve.of(3), 64, 64, others=1).levels
-        (477165, 319743, 152316)
-        """
+        """With κ_j near the K-th root of the amplitude of harmonic j, for K − 1 owners without the label."""
         levels = tuple(round(MILLION * float(size) ** (1 / (others + 1))) for size in curve.amplitudes)
         return cls(curve, wave_grid, label_grid, levels, others)
 

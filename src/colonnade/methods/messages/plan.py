@@ -80,7 +80,6 @@ class IntermediatePlan(ClippedPlan):
 
     @property
     def schedule(self) -> Schedule:
-        """The public batches."""
         return Schedule(self.rows, self.batch, self.epochs)
 
     def batches(self) -> Iterator[tuple[int, slice]]:
@@ -92,7 +91,6 @@ class IntermediatePlan(ClippedPlan):
 
     @cached_property
     def label(self) -> Label:
-        """The declared label."""
         return next(schema.label for schema in self.schemas if schema.label is not None)
 
     @cached_property
@@ -106,12 +104,10 @@ class IntermediatePlan(ClippedPlan):
 
     @property
     def passive_cap(self) -> float:
-        """The sum of the passive parties' caps: how far their scores together can reach, over the radius."""
         return math.fsum(self.cap(owner) for owner in self.passive)
 
     @cached_property
     def bounds(self) -> LossBounds:
-        """What the loss allows a residual to do."""
         return self.loss.bounds(
             self.label, radius=self.radius, active_cap=self.cap(self.active), passive_cap=self.passive_cap
         )
@@ -184,7 +180,6 @@ class IntermediatePlan(ClippedPlan):
         )
 
     def in_grid_units(self, owner: str) -> tuple[float, ...]:
-        """Its sensitivities in grid units."""
         # The grid is a power of two: the quotient is exact.
         return tuple(step * (1 << GRID_BITS) for step in self.sensitivity(owner).per_step)
 
@@ -221,7 +216,6 @@ class IntermediatePlan(ClippedPlan):
 
     @property
     def what(self) -> str:
-        """What leaves."""
         return f"{self.schedule.steps} noisy messages of {self.loss.name} regression"
 
     @property

@@ -118,7 +118,6 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
 async def _ask(
     party: Party, plan: IntermediatePlan, state: Descent, noise: NoiseStream | None, *, batch: Array
 ) -> Array:
-    """A passive party's step: send noisy scores, receive the residuals that all others receive, clip them."""
     scores = batch @ state.weights
     message = _noisy(
         party,

@@ -27,7 +27,6 @@ class MomentsOptions(ClassOptions):
 
 
 def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
-    """What the parties compare."""
     return MomentsRequest(
         asked.task,
         gamma=asked.gamma,
@@ -44,7 +43,6 @@ def model(_asked: TrainingSpec, results: Mapping[str, OpenedMoments]) -> MomentR
 
 
 def pilots(plan: MomentsPlan) -> tuple[Pilot, ...]:
-    """Fewer blocks of rows."""
     return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
 
 
@@ -57,7 +55,6 @@ def noise_of(plan: MomentsPlan) -> float:
 
 
 def noise(plan: MomentsPlan) -> Noise:
-    """What a release carries."""
     return Noise(noise_of(plan), "a sum of products of two columns", people_for(plan))
 
 

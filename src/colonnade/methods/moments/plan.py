@@ -72,7 +72,6 @@ class MomentsPlan(SharedPlan, Layout):
 
     @property
     def rows_rounded(self) -> Rounding:
-        """As the plan says."""
         return self.rounding
 
     @cached_property
@@ -83,17 +82,14 @@ class MomentsPlan(SharedPlan, Layout):
 
     @property
     def label(self) -> LabelBlock:
-        """The block of the first label, which says how features are coded."""
         return self.labels.first
 
     @property
     def several(self) -> bool:
-        """Whether there is more than one label."""
         return len(self.labels.blocks) > 1
 
     @property
     def label_holder(self) -> str:
-        """Who deals the label block: the active party, or for a constant the first owner."""
         return self.group.active if self.group.active is not None else self.group.owners[0]
 
     def shape_of(self, party: str) -> RowShape:
@@ -153,14 +149,12 @@ class MomentsPlan(SharedPlan, Layout):
 
     @property
     def size(self) -> int:
-        """How many columns the moment matrix has."""
         if self.conditional:
             return self.label.width * self.class_size
         return sum(self.widths.values()) + self.labels.width
 
     @property
     def class_size(self) -> int:
-        """How many columns the matrix of one class has: all features and the constant."""
         return sum(self.widths.values()) + 1
 
     def class_span(self, kind: int) -> slice:
@@ -186,12 +180,10 @@ class MomentsPlan(SharedPlan, Layout):
 
     @property
     def dealt_noise(self) -> DealtNoise:
-        """The law and the whole variance of the noise, and how fine it is drawn."""
         return DealtNoise(self.law, 2 * self.mu, self.bits)
 
     @cached_property
     def noise(self) -> MatrixGaussianNoise | MatrixSkellamNoise:
-        """The whole noise, of which each dealer draws one part."""
         return self.dealt_noise.matrix
 
     @property
@@ -201,7 +193,6 @@ class MomentsPlan(SharedPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
         reach = self.noise.part(self.group.whole).support
         check_fits(
             FIELD63,
@@ -230,14 +221,12 @@ class MomentsPlan(SharedPlan, Layout):
         return self._event(change, known)
 
     def all_replaced(self, known: int) -> Event:
-        """What it is for a record replaced."""
         whole = self.shape_of_all_but(None)
         change = conditional_change_replace(whole) if self.conditional else matrix_change_replace(whole)
         return self._event(change, known)
 
     @cached_property
     def zeroed_change(self) -> MatrixChange:
-        """How far a record zeroed out moves the matrix."""
         whole = self.shape_of_all_but(None)
         return conditional_change_zero_out(whole) if self.conditional else matrix_change_zero_out(whole)
 
@@ -246,7 +235,6 @@ class MomentsPlan(SharedPlan, Layout):
 
     @property
     def what(self) -> str:
-        """What is opened."""
         if self.conditional:
             return f"second moments of {self.class_size} columns for each of {self.label.width} classes"
         several = f", {len(self.labels.blocks)} labels in them" if self.several else ""

@@ -41,11 +41,7 @@ async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan
 
 
 def symmetric(upper: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """The symmetric matrix of an upper triangle, row by row.
-
-    >>> symmetric(np.array([1, 2, 3]), 2).tolist()
-    [[1, 2], [2, 3]]
-    """
+    """The symmetric matrix of an upper triangle, row by row."""
     matrix = np.zeros((size, size), dtype=np.int64)
     matrix[np.triu_indices(size)] = upper
     return matrix + np.triu(matrix, 1).T

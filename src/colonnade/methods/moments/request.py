@@ -27,11 +27,7 @@ from colonnade.runtime.group import Group
 
 @dataclass(frozen=True)
 class MomentsRequest(Request[MomentsPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> MomentsRequest(task="classification", epsilon=1.0).to_data()["gamma"]
-    4096
-    """
+    """What the parties want, before anybody has said how many rows or which columns there are."""
 
     task: Task
     epsilon: float

@@ -20,10 +20,6 @@ class Design:
 
     `networks` is a kind of `colonnade.methods.network.modules` or "own", `fusion` is "linear" or "own". Sums of
     embeddings, each coordinate of each party within ±`bound`, are divided by `scale` before the fusion model.
-
-    >>> design = Design("classification", "frozen", "bank", networks="random", embedding=4, classes=2)
-    >>> Design.from_data(design.to_data()) == design
-    True
     """
 
     task: Task
@@ -39,11 +35,9 @@ class Design:
 
     @property
     def outputs(self) -> int:
-        """How many numbers the fusion model gives: one for two classes or a number, else one for each class."""
         return self.classes if self.classes > 2 else 1
 
     def to_data(self) -> dict[str, Any]:
-        """The design as plain values."""
         return asdict(self) | {"image": None if self.image is None else list(self.image)}
 
     @classmethod

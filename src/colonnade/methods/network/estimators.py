@@ -129,7 +129,6 @@ class _Neural(Estimator):
         return train(federation, spec.request(federation.alignment, parameters), settings)
 
     def _take(self, network: Network, privacy: Privacy, statement: str) -> None:
-        """Forget the last fit and be this network."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
         self.network_, self.privacy_, self.statement_ = network, privacy, statement

@@ -112,7 +112,6 @@ class FusionModel:
         return len(held_out) - 1 - int(np.argmin(held_out)) < self._patience
 
     def close_epoch(self, epoch: int) -> None:
-        """Add a point to the learning curve."""
         loss, right = self._mean(held_out=False)
         held_out_loss, held_out_right = self._mean(held_out=True)
         if loss is not None:
@@ -207,11 +206,7 @@ def solve_on_sums(
 
 
 def targets_of(codes: NDArray[Any], classes: int) -> Floats:
-    """±1 targets of class numbers: one for two classes, one per class for more.
-
-    >>> targets_of(np.array([0, 1]), 2).tolist(), targets_of(np.array([2]), 3).tolist()
-    ([[-1.0], [1.0]], [[-1.0, -1.0, 1.0]])
-    """
+    """±1 targets of class numbers: one for two classes, one per class for more."""
     if classes == 2:
         return np.where(np.asarray(codes) == 1, 1.0, -1.0)[:, None]
     targets = np.full((len(codes), classes), -1.0)

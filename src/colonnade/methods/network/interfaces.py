@@ -23,14 +23,10 @@ class Contributor(Protocol):
     """An owner's network over its own rows, seen from outside: rows are positions in the aligned order."""
 
     @property
-    def embedding(self) -> int:
-        """P: how many numbers an embedding has."""
-        ...
+    def embedding(self) -> int: ...
 
     @property
-    def parameters(self) -> int:
-        """How many numbers the network learns."""
-        ...
+    def parameters(self) -> int: ...
 
     def embed(self, rows: Indices) -> Floats:
         """One embedding per row, in [−C, C]^P, each a function of its own row and the network only."""
@@ -44,9 +40,7 @@ class Contributor(Protocol):
         """Σ over rows of the gradient by the network's parameters, as it is."""
         ...
 
-    def step(self, direction: Floats) -> None:
-        """Learn: move against this mean gradient."""
-        ...
+    def step(self, direction: Floats) -> None: ...
 
 
 class Fusion(Protocol):
@@ -64,9 +58,7 @@ class Fusion(Protocol):
         """Note how good the model is on rows it does not learn from."""
         ...
 
-    def goes_on(self, epoch: int) -> bool:
-        """Whether another epoch is worth it."""
-        ...
+    def goes_on(self, epoch: int) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)

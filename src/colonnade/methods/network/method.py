@@ -103,12 +103,10 @@ def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: EmbeddingsPlan) -> Noise:
-    """What the sums carry."""
     return Noise(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
 
 
 def spec_of(asked: TrainingSpec) -> NetworkSpec:
-    """What was asked, as estimators ask it."""
     if asked.gamma != DEFAULT_GAMMA:
         raise PlanError(
             f"gamma = {asked.gamma} is the grid of a moment release, and networks have none. Leave it out."

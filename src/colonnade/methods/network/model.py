@@ -62,5 +62,4 @@ class NetworkModel(TrainedModel):
         return Communication.of(self.run.outcome, self.run.plan, self.epochs)
 
     def scores(self, features: Array) -> Array:
-        """Log-odds of classes, predictions of numbers."""
         return self.network.scores(features)

@@ -21,11 +21,7 @@ KINDS = get_args(Kind)
 
 
 class DenseNet(nn.Module):
-    """Three dense layers: numbers → width → width → embedding.
-
-    >>> DenseNet(6, 16)(torch.zeros(2, 6)).shape
-    torch.Size([2, 16])
-    """
+    """Three dense layers: numbers → width → width → embedding."""
 
     def __init__(self, numbers: int, embedding: int, *, width: int = 32) -> None:
         super().__init__()
@@ -38,7 +34,6 @@ class DenseNet(nn.Module):
         )
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """One unbounded embedding per row."""
         out: torch.Tensor = self.layers(rows)
         return out
 
@@ -48,9 +43,6 @@ class RandomFeatures(nn.Module):
 
     The noise on an embedding does not shrink with it, so that a map whose values stay small is lost in it. `attributes`
     columns of norm at most 1 each make a row of norm at most √attributes.
-
-    >>> RandomFeatures(6, 16, attributes=3)(torch.zeros(2, 6)).shape
-    torch.Size([2, 16])
     """
 
     def __init__(self, numbers: int, embedding: int, *, attributes: int, gain: float = 1.5) -> None:
@@ -60,17 +52,12 @@ class RandomFeatures(nn.Module):
         nn.init.zeros_(self.layer.bias)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """One unbounded embedding per row."""
         out: torch.Tensor = self.layer(rows)
         return out
 
 
 class ConvolutionalNet(nn.Module):
-    """Two convolutions and a dense layer over a part of an image, given as its pixels in one row.
-
-    >>> ConvolutionalNet((1, 14, 14), 16)(torch.zeros(2, 196)).shape
-    torch.Size([2, 16])
-    """
+    """Two convolutions and a dense layer over a part of an image, given as its pixels in one row."""
 
     def __init__(self, image: ImageShape, embedding: int, *, channels: int = 8) -> None:
         super().__init__()
@@ -88,17 +75,12 @@ class ConvolutionalNet(nn.Module):
         )
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """One unbounded embedding per row."""
         out: torch.Tensor = self.layers(rows.reshape(-1, *self.image))
         return out
 
 
 class ResNet18(nn.Module):
-    """ResNet-18 for small images, with group normalisation, which looks at one row at a time.
-
-    >>> ResNet18((3, 16, 16), 16, width=8)(torch.zeros(1, 768)).shape
-    torch.Size([1, 16])
-    """
+    """ResNet-18 for small images, with group normalisation, which looks at one row at a time."""
 
     def __init__(self, image: ImageShape, embedding: int, *, width: int = 64) -> None:
         super().__init__()
@@ -114,7 +96,6 @@ class ResNet18(nn.Module):
         )
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """One unbounded embedding per row."""
         out: torch.Tensor = self.layers(rows.reshape(-1, *self.image))
         return out
 
@@ -155,12 +136,7 @@ def local_network(
     image: ImageShape | None,
     seed: int,
 ) -> nn.Module:
-    """The default network of a kind for one party, from a public seed.
-
-    >>> sum(each.numel() for each in local_network(
-    ...     "dense", party="bank", numbers=6, attributes=3, embedding=16, image=None, seed=0).parameters())
-    1808
-    """
+    """The default network of a kind for one party, from a public seed."""
     if kind not in KINDS:
         raise InputError(
             f"networks = {kind!r} is not one of {', '.join(KINDS)}, nor a mapping from parties to modules."

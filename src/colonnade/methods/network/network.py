@@ -111,7 +111,6 @@ class Network:
         return replace(scored, sums=self.read(scored.sums))
 
     def tensors(self) -> Tensors:
-        """The weights of all parts by name."""
         tensors: Tensors = {}
         for name, local in self.locals.items():
             tensors |= {f"network/{name}/{key}": value for key, value in _arrays(local.weights).items()}
@@ -120,7 +119,6 @@ class Network:
         return tensors
 
     def part(self, party: str) -> Network:
-        """One party's own part."""
         mine = tuple(pair for pair in self.frame.encoders if pair[0] == party)
         return Network(
             self.design,

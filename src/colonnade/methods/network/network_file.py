@@ -61,7 +61,6 @@ class NetworkFile:
 
     @property
     def reading(self) -> Reading:
-        """How its scores are read."""
         return KINDS[self.kind]
 
     def save(self, path: Path) -> None:

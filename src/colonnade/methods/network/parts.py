@@ -33,11 +33,9 @@ class Weights:
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
         return sum(value.numel() for value in self.parameters.values())
 
     def step(self, direction: torch.Tensor) -> None:
-        """Move against a mean gradient."""
         start = 0
         for key, value in self.parameters.items():
             piece = direction[start : start + value.numel()].reshape(value.shape)
@@ -95,7 +93,6 @@ class LocalNetwork:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the network learns."""
         return self.weights.count
 
     def embed(self, rows: Indices) -> Floats:
@@ -152,7 +149,6 @@ class LocalNetwork:
         return torch.cat([each.reshape(-1) for each in gradients]).numpy()
 
     def step(self, direction: Floats) -> None:
-        """Learn: move against this mean gradient."""
         self.weights.step(torch.from_numpy(np.ascontiguousarray(direction, dtype=np.float32)))
 
 
@@ -164,9 +160,6 @@ def loss_of(classes: int) -> Loss:
 
     Targets are ±1: one for two classes, one per class for more; without classes, numbers in [−1, 1]. A randomised
     target may lie outside.
-
-    >>> loss_of(2)(torch.zeros(1, 1), torch.ones(1, 1)).tolist() == [float(torch.tensor(2.0).log())]
-    True
     """
 
     def logistic(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -46,7 +46,6 @@ class EmbeddingsPlan(EmbeddingsTerms):
 
     @property
     def statement(self) -> str:
-        """What the regime means for what is claimed."""
         labels = (
             "gradients are computed from randomised labels"
             if self.label_noise is not None
@@ -64,7 +63,6 @@ class EmbeddingsPlan(EmbeddingsTerms):
 
     @property
     def what(self) -> str:
-        """What leaves."""
         return (
             f"sums of {self.embedding} embedding coordinates, {self.passes} time(s) a record ({self.regime})"
         )
@@ -80,7 +78,6 @@ class EmbeddingsPlan(EmbeddingsTerms):
         return self.learns_locally and self.held_out > 0
 
     def receiver_for(self, party: str) -> str:
-        """The label holder."""
         return self.receiver
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
@@ -88,7 +85,6 @@ class EmbeddingsPlan(EmbeddingsTerms):
         return lines_of(self, party) if self.regime != "paper" else ()
 
     def own_data(self) -> dict[str, Any]:
-        """The regime, the schedule and the noise."""
         first = next(self.batches(0)).rows
         return {
             "task": self.task,

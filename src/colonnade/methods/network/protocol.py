@@ -80,7 +80,6 @@ async def _train(
 
 
 async def _another(party: Party, run: Training, epoch: int) -> bool:
-    """Whether another epoch follows: the label holder decides, and everybody hears it."""
     step, fusion = f"epoch {epoch}", run.brought.fusion
     if fusion is None:
         said = (await hear(party, run.plan.receiver, step)).integer("goes on") == 1

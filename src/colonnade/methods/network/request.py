@@ -51,7 +51,6 @@ class NetworkChoices:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """All of them by name."""
         return {item.name: getattr(self, item.name) for item in fields(NetworkChoices)}
 
 
@@ -61,9 +60,6 @@ class EmbeddingsRequest(NetworkChoices, Request[EmbeddingsPlan]):
 
     ε and δ are for what the label holder learns about one party's part of one record. `parameters` bounds the size of a
     local network.
-
-    >>> EmbeddingsRequest(task="classification", epsilon=4.0).to_data()["regime"]
-    'frozen'
     """
 
     task: Task
@@ -263,10 +259,7 @@ def _check_noise(request: EmbeddingsRequest) -> None:
 
 
 def check_batch(batch: int, embedding: int) -> None:
-    """Refuse a step whose arrays would not fit; the error says what does.
-
-    >>> check_batch(100, 16)
-    """
+    """Refuse a step whose arrays would not fit; the error says what does."""
     if batch * embedding > MOST_VALUES:
         raise PlanError(
             f"batches of {batch} records with {embedding} coordinates are {batch * embedding} values a step; "

@@ -113,7 +113,6 @@ async def _sent_one_by_one(
 
 
 def _alone(party: Party, plan: EmbeddingsPlan, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
-    """One party's embeddings as they travel in a baseline."""
     if plan.mechanism == "none":
         return np.ascontiguousarray(embedded, "<f4").view("<u4")
     values = np.rint(embedded * (EMBEDDING_GRID / plan.bound)).astype(np.int64)

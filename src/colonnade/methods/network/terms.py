@@ -72,7 +72,6 @@ class EmbeddingsTerms(Plan):
 
     @property
     def receiver(self) -> str:
-        """The label holder, which receives the sums and runs the fusion model: PBM-VFL's server."""
         return self.group.active or ""
 
     @cached_property
@@ -103,22 +102,18 @@ class EmbeddingsTerms(Plan):
 
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
-        """How each contributor's columns become the numbers that its network reads."""
         return {schema.party: schema.encoder("linear") for schema in self.schemas if schema.columns}
 
     @cached_property
     def label(self) -> LabelBlock:
-        """What is learnt."""
         return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
 
     @property
     def learns_locally(self) -> bool:
-        """Whether gradients go back and local networks learn."""
         return self.regime != "frozen"
 
     @property
     def passes(self) -> int:
-        """How often each record's embedding is released."""
         return self.epochs if self.learns_locally else 1
 
     @cached_property
@@ -130,7 +125,6 @@ class EmbeddingsTerms(Plan):
 
     @cached_property
     def local_noise(self) -> DiscreteGaussianNoise | None:
-        """What the local baseline adds to each embedding."""
         return (
             DiscreteGaussianNoise(self.local_variance)
             if self.mechanism == "local-gaussian" and self.local_variance
@@ -151,27 +145,22 @@ class EmbeddingsTerms(Plan):
 
     @property
     def label_coordinates(self) -> int:
-        """How many coins of a randomised label one label decides: one number, or two entries of a one-hot row."""
         return 2 if len(self.label.classes) > 2 else 1
 
     @cached_property
     def ring(self) -> SumRing:
-        """The integers that sums of counts are made in."""
         return SumRing(parties=len(self.contributors), largest=self.trials)
 
     @property
     def train_rows(self) -> int:
-        """How many records are learnt from."""
         return self.rows - self.held_out
 
     @property
     def steps_in_epoch(self) -> int:
-        """Batches in one epoch, held-out ones included."""
         return -(-self.train_rows // self.batch) + -(-self.held_out // self.batch)
 
     @property
     def steps(self) -> int:
-        """All sums of the run."""
         return self.passes * self.steps_in_epoch
 
     def batches(self, epoch: int) -> Iterator[Batch]:

@@ -94,7 +94,6 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
 
 
 def labels_of(aligned: AlignedTable, plan: EmbeddingsPlan) -> NDArray[np.float64]:
-    """The label holder's targets."""
     values = np.concatenate([np.asarray(block.label) for block in aligned.blocks()])
     classes = len(plan.label.classes)
     return targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None]

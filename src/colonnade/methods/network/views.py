@@ -56,7 +56,6 @@ def views_of(plan: EmbeddingsTerms) -> tuple[View, ...]:
 def _about_all(
     plan: EmbeddingsTerms, observer: Observer, known: Collection[str], assumption: str
 ) -> Iterator[View]:
-    """What one observer learns about each other party's part of a record, about all of them, about whole columns."""
     hidden = [party for party in plan.contributors if party not in known]
     subjects = hidden + ([] if plan.receiver in known or plan.receiver in hidden else [plan.receiver])
     told = "" if plan.mechanism == "poisson-binomial" else "; embeddings are sent one by one"
@@ -75,7 +74,6 @@ def _about_all(
 def _event(
     plan: EmbeddingsTerms, known: Collection[str], changed: tuple[str, ...], *, rows: int = 1
 ) -> Event | None:
-    """What changes of these parties' parts, in one record or in all, are to an observer who knows these counts."""
     moving = [party for party in changed if party in plan.contributors]
     parts: list[Event] = []
     if moving:

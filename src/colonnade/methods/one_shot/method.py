@@ -61,14 +61,12 @@ class OneShotOptions(GlmOptions):
 
 
 def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
-    """What the parties compare."""
     options = options_of(asked, OneShotOptions)
     loss = chosen_loss(asked, options)
     return NoisyColumnsRequest(asked.task, loss=loss, stretch=options.stretch, **asked.target(alignment))
 
 
 def session(_asked: TrainingSpec) -> Program:
-    """What each party runs."""
     return noisy_columns_session
 
 
@@ -141,11 +139,6 @@ def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -
 
     In directions whose variance the noise hides, below the edge of what noise alone shows in so many rows, the
     guess takes the `typical` variance of an entry, which is public.
-
-    >>> rows = np.linspace(-2, 2, 4000).reshape(-1, 1)
-    >>> guess = calibrated(np.zeros((4000, 1)), rows, np.array([1e-9]), typical=np.ones(1))
-    >>> bool(np.abs(guess - rows).max() < 1e-3)
-    True
     """
     seen = np.concatenate((own, noisy), axis=1)
     centre = seen.mean(axis=0)
@@ -174,7 +167,6 @@ def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: NoisyColumnsPlan) -> Noise:
-    """What passive parties' columns carry."""
     return Noise(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
 
 

@@ -78,7 +78,6 @@ class NoisyColumnsPlan(ClippedPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the active party sees of the others; beside it nobody sees anything."""
         events = tuple(self.event(owner) for owner in self.passive)
         seen = events[0] if len(events) == 1 else Composed(events)
         views = [View(PartyView(self.active), OthersPart(self.active), seen, "the others run the protocol")]
@@ -90,16 +89,13 @@ class NoisyColumnsPlan(ClippedPlan):
 
     @property
     def what(self) -> str:
-        """What leaves."""
         return "noisy columns, once"
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """The active party alone."""
         return (self.active,)
 
     def receiver_for(self, party: str) -> str:
-        """The active party."""
         return self.active
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:

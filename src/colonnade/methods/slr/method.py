@@ -59,7 +59,6 @@ class SlrOptions(Form):
     calibration: Literal["sound", "paper"] = "sound"
 
     def request(self, asked: TrainingSpec, alignment: Alignment) -> GradientRequest:
-        """What the parties are asked to run."""
         return GradientRequest(
             schedule=schedule(
                 epochs=self.epochs,
@@ -100,7 +99,6 @@ def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel
 
 
 def model(_asked: TrainingSpec, results: Mapping[str, TrainedWeights]) -> TrainedModel | None:
-    """The published weights, as everybody has them."""
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
@@ -121,8 +119,6 @@ def model(_asked: TrainingSpec, results: Mapping[str, TrainedWeights]) -> Traine
 
 
 def pilots(plan: GradientPlan) -> tuple[Pilot, ...]:
-    """Fewer steps, and batches of fewer rows."""
-
     def at(steps: int, rows: int) -> GradientPlan:
         fewer = replace(plan, rows=rows)
         shorter = replace(fewer, schedule=replace(plan.schedule, steps=steps))

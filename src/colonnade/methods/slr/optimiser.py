@@ -24,9 +24,6 @@ class Optimiser:
     Features have norm at most 1 and the loss bends by less than ¼ of that, so learning rates are larger than usual.
     With `average` = ½ the model is the mean of the second half of the weights visited, which takes out most of the
     noise of the last steps; 0 takes the last weights as they are.
-
-    >>> Optimiser("momentum", learning_rate=2.0).to_data()
-    {'name': 'momentum', 'learning_rate': 2.0, 'average': 0.5}
     """
 
     name: OptimiserName = "momentum"
@@ -42,18 +39,11 @@ class Optimiser:
             raise PlanError(f"average = {self.average!r} is not a share between 0 and 1. Try 0.5.")
 
     def to_data(self) -> dict[str, object]:
-        """The choice as plain values."""
         return {"name": self.name, "learning_rate": self.learning_rate, "average": self.average}
 
 
 class Descent:
-    """Weights inside a ball, moved by gradients as they come.
-
-    >>> descent = Descent(2, Optimiser("sgd", learning_rate=0.5, average=0.0), cap=1.0, steps=1)
-    >>> descent.step(np.array([-1.0, 0.0]))
-    >>> descent.model.tolist(), descent.on_grid(16, 256).tolist()
-    ([0.5, 0.0], [8, 0])
-    """
+    """Weights inside a ball, moved by gradients as they come."""
 
     def __init__(self, size: int, optimiser: Optimiser, *, cap: float, steps: int) -> None:
         self.weights = np.zeros(size)
@@ -88,7 +78,6 @@ class Descent:
 
     @property
     def model(self) -> Array:
-        """What is published in the end."""
         return self._sum / max(1, self._taken - self._from)
 
     def on_grid(self, gamma: int, norm_squared: int) -> NDArray[np.int64]:

@@ -44,9 +44,6 @@ class Schedule:
 
     `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
     over, which is taken out of δ; None: as much as takes a hundredth of δ. Made by `schedule`.
-
-    >>> schedule(epochs=10, rate=0.1).steps
-    100
     """
 
     steps: int
@@ -56,7 +53,6 @@ class Schedule:
     optimiser: Optimiser
 
     def to_data(self) -> dict[str, Any]:
-        """The schedule as plain values."""
         return {
             "steps": self.steps,
             "rate": str(self.rate),
@@ -74,11 +70,7 @@ def schedule(
     overflow: float | None = None,
     optimiser: Optimiser | None = None,
 ) -> Schedule:
-    """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap.
-
-    >>> schedule(epochs=1, rate=0.5).rate
-    Fraction(1, 2)
-    """
+    """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap."""
     for name, value in (("epochs", epochs), ("rate", rate), ("weight_cap", weight_cap)):
         if not (math.isfinite(value) and value > 0):
             raise PlanError(f"{name} = {value!r} is not a positive number.")
@@ -121,12 +113,10 @@ class GradientPlan(SharedPlan, Layout):
 
     @property
     def rows_rounded(self) -> Rounding:
-        """As the plan says."""
         return self.rounding
 
     @property
     def dealt(self) -> dict[str, int]:
-        """How many integers of a row each owner deals: its part, and at the label holder the label last."""
         return {party: width + int(party == self.label_holder) for party, width in self.widths.items()}
 
     @property
@@ -142,7 +132,6 @@ class GradientPlan(SharedPlan, Layout):
 
     @property
     def size(self) -> int:
-        """How many weights there are."""
         return sum(self.widths.values())
 
     @property
@@ -152,7 +141,6 @@ class GradientPlan(SharedPlan, Layout):
 
     @cached_property
     def shape(self) -> GradientShape:
-        """The bounds on rows and weights that sensitivities come from."""
         features = sum(self.bounds.values())
         return GradientShape(
             gamma=self.gamma,
@@ -176,7 +164,6 @@ class GradientPlan(SharedPlan, Layout):
 
     @cached_property
     def uses(self) -> int:
-        """In how many batches one record can be; drawn more often, it is passed over."""
         return max(1, most_uses(self.schedule.steps, self.schedule.rate, overflow=self.overflow / 2))
 
     @property
@@ -187,22 +174,18 @@ class GradientPlan(SharedPlan, Layout):
 
     @property
     def block(self) -> int:
-        """Rows dealt at a time."""
         return min(self.capacity, block_rows(self.size))
 
     @property
     def dealt_noise(self) -> DealtNoise:
-        """The law and the whole variance of the noise of a step, and how fine it is drawn."""
         return DealtNoise(self.law, 2 * self.mu, self.bits)
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
-        """The whole noise of a step, of which each dealer draws one part."""
         return self.dealt_noise.vector
 
     @cached_property
     def field(self) -> Field:
-        """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
         reach = self.noise.part(self.group.whole).support
         return smallest_field(
             rows=self.capacity,
@@ -241,7 +224,6 @@ class GradientPlan(SharedPlan, Layout):
 
     @property
     def what(self) -> str:
-        """What is opened."""
         return f"{self.schedule.steps} gradients of {self.size} weights"
 
     def own_data(self) -> dict[str, Any]:

@@ -29,12 +29,7 @@ _FINE = 1 << 20
 
 @dataclass(frozen=True)
 class GradientRequest(Request[GradientPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> from colonnade.methods.slr.plan import schedule
-    >>> GradientRequest(epsilon=1.0, schedule=schedule(epochs=2, rate=0.5)).to_data()["schedule"]["steps"]
-    4
-    """
+    """What the parties want, before anybody has said how many rows or which columns there are."""
 
     epsilon: float
     schedule: Schedule
@@ -111,7 +106,6 @@ def _drawable(plan: GradientPlan) -> GradientPlan:
 
 
 def _least_noise(plan: GradientPlan) -> DealtNoise:
-    """On a fine grid what rounding takes of the variance is nothing, and the noise grows with the sensitivity alone."""
     change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, plan.bits)
     fine = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta, plan.bits)
     scaled = fine.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]

@@ -32,7 +32,6 @@ class TrainedWeights(SessionResult[GradientPlan]):
 
 
 async def gradient_session(party: Party, table: Table | None, request: GradientRequest) -> TrainedWeights:
-    """Prepare, train, publish."""
     aligned, plan = await prepare(party, table, request)
     trained = await noisy_gradient(party, aligned, plan)
 

@@ -62,7 +62,6 @@ class ModelContent:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], path: Path) -> Self:
-        """The model that a document describes."""
         try:
             return cls._of(data)
         except IMPOSSIBLE as error:

@@ -71,7 +71,6 @@ def frame_in(data: Mapping[str, Any]) -> InputSpec:
 
 
 def privacy_in(data: Mapping[str, Any]) -> Privacy:
-    """What the model of a document cost."""
     return Privacy(guarantees_from_data(data["privacy"]), reproducible=bool(data["reproducible"]))
 
 

@@ -15,13 +15,7 @@ SPLIT = (
 
 
 def exportable(model: Any) -> ModelFile:
-    """A fitted linear model, or its file, as a file; a model in parts is refused, and why.
-
-    >>> exportable("a network")
-    Traceback (most recent call last):
-    colonnade.errors.ModelError: linear models can be exported: LogisticRegression, LinearRegression, PCA, \
-SupportVectorClassifier, PoissonRegression, GammaRegression. This is a str.
-    """
+    """A fitted linear model, or its file, as a file; a model in parts is refused, and why."""
     if isinstance(model, ModelFile):
         if model.party is not None:
             raise ModelError(f"this is {model.party}'s part of a model. {SPLIT}")

@@ -46,7 +46,6 @@ class ModelFile(ModelContent):
 
     @property
     def reading(self) -> Reading:
-        """How its scores are read."""
         reading: Reading = KINDS[self.kind].reading
         return reading
 
@@ -55,14 +54,12 @@ class ModelFile(ModelContent):
         return products + self.reading.offsets(self.weights, self.offsets)
 
     def estimator(self) -> Model:
-        """The model as scikit-learn knows it, fitted."""
         model: Model = KINDS[self.kind]()
         self.fill(model)
         return model
 
 
 def model_file(model: Model, *, method: str, run: str) -> ModelFile:
-    """A fitted model, ready to be saved."""
     return ModelFile(**content_of(model, method=method, run=run))
 
 

@@ -40,18 +40,13 @@ NOISY = "give an ε (--epsilon): scores then carry noise and are charged"
 
 @dataclass(frozen=True)
 class IdRules:
-    """By which column and which spelling people are told apart.
-
-    >>> print(IdRules("customer", Spelling(case="fold")))
-    column 'customer' with trim = true, case = "fold", unicode = "exact"
-    """
+    """By which column and which spelling people are told apart."""
 
     column: str
     spelling: Spelling
 
     @classmethod
     def of(cls, schema: Schema) -> IdRules:
-        """Those that a schema declares."""
         return cls(schema.id_name, schema.id_spelling)
 
     def __str__(self) -> str:
@@ -64,12 +59,7 @@ class IdRules:
 
 @dataclass(frozen=True, eq=False)
 class TrainingMembership:
-    """A set of ids that can be asked, and not read; `rules` are None in a list of format 1, which did not keep them.
-
-    >>> people = TrainingMembership.of(["ann", "bob"], IdRules("name", Spelling()), SystemRandomness())
-    >>> "ann" in people, "eve" in people
-    (True, False)
-    """
+    """A set of ids that can be asked, and not read; `rules` are None in a list of format 1, which did not keep them."""
 
     key: bytes = field(repr=False)
     digests: NDArray[np.uint64] = field(repr=False)
@@ -165,11 +155,7 @@ class TrainingMembership:
 
 @dataclass(frozen=True)
 class Lists:
-    """Several lists of one party: somebody is on them who is on any.
-
-    >>> "ann" in Lists(())
-    False
-    """
+    """Several lists of one party: somebody is on them who is on any."""
 
     lists: Sequence[TrainingMembership]
 
@@ -208,7 +194,6 @@ def remembered(
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """One process at a time: a list is read, joined and written."""
     held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -37,19 +37,6 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
 
     `encoded` makes a graph that takes one input, "features", as `InputSpec.features` gives them: for columns that go
     through a map, and for callers that encode themselves.
-
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.data.targets import RealLabel
-    >>> from colonnade.models.input_spec import InputSpec
-    >>> from colonnade.models.privacy import Privacy
-    >>> size = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
-    >>> frame = InputSpec((("agency", size),), LabelBlock(RealLabel("price", low=0, high=1000)))
-    >>> whole = ModelFile("LinearRegression", frame, np.array([[200.0]]), np.array([300.0]), Privacy(()), "moments", "")
-    >>> made = onnx_model(whole)
-    >>> [given.name for given in made.graph.input], [found.name for found in made.graph.output]
-    (['size'], ['prediction'])
     """
     need_onnx()
     from onnx import checker, helper

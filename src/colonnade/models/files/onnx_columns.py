@@ -51,7 +51,6 @@ class Graph:
         self.inputs: list[Any] = []
 
     def constant(self, value: ArrayLike) -> str:
-        """The name of a constant array."""
         from onnx import numpy_helper
 
         name = f"constant {len(self.constants)}"
@@ -59,7 +58,6 @@ class Graph:
         return name
 
     def input(self, name: str, *, text: bool = False, width: int = 1) -> str:
-        """An input with one row a person."""
         from onnx import TensorProto, helper
 
         kind = TensorProto.STRING if text else TensorProto.DOUBLE
@@ -217,7 +215,6 @@ def _level(
 
 
 def _spellings(level: str, column: BinaryColumn | CategoricalColumn) -> Iterator[str]:
-    """Usual spellings that the declared rule takes for this level: in capitals, in other forms, with a blank."""
     # Whole numbers become such where a cell beside them was empty.
     texts = [level, f"{level}.0"] if level.removeprefix("-").isdecimal() else [level]
     forms = [form for form in get_args(UnicodeForm) if form != "exact"]

@@ -106,7 +106,6 @@ def _evidence(margins: Margins, place: int) -> dict[str, Any]:
 
 
 def _pair(margins: Margins, first: int, second: int) -> dict[str, Any]:
-    """Counts of two columns' levels together, how far from unrelated they are, and their correlation."""
     a, b = margins.columns[first], margins.columns[second]
     counts, spread = margins.pair_counts(first, second)
     people = margins.people

@@ -47,15 +47,6 @@ def values_of_levels(column: Levelled, codes: Codes, randomness: Randomness) -> 
     """Values as the party that holds the column would write them: numbers within a bin, levels as declared.
 
     A level that only takes in missing values is written as a missing value.
-
-    >>> from colonnade.data.columns import BinaryColumn
-    >>> from colonnade.randomness import SeededRandomness
-    >>> sex = BinaryColumn("sex", values=("F", "M"))
-    >>> values_of_levels(sex, np.array([1, 0], dtype=np.int32), SeededRandomness(1)).tolist()
-    ['M', 'F']
-    >>> age = BinnedColumn("age", edges=(18, 65), low=0, high=100, whole=True)
-    >>> values_of_levels(age, np.array([1, 1], dtype=np.int32), SeededRandomness(1)).tolist()
-    [39, 63]
     """
     if isinstance(column, BinnedColumn):
         return _numbers(column, codes, randomness)
@@ -66,11 +57,7 @@ def values_of_levels(column: Levelled, codes: Codes, randomness: Randomness) -> 
 
 
 def bin_ends(column: BinnedColumn) -> tuple[float, ...]:
-    """Where bins begin, and where the last one ends; an outer bin without a declared end is as wide as its neighbour.
-
-    >>> bin_ends(BinnedColumn("age", edges=(18, 65), low=0))
-    (0.0, 18.0, 65.0, 112.0)
-    """
+    """Where bins begin, and where the last one ends; an outer bin without an end is as wide as its neighbour."""
     scale, back = _scales(column)
     inner = [scale(edge) for edge in column.edges]
     width = inner[1] - inner[0] if len(inner) > 1 else 1.0
@@ -81,7 +68,6 @@ def bin_ends(column: BinnedColumn) -> tuple[float, ...]:
 
 
 def _numbers(column: BinnedColumn, codes: Codes, randomness: Randomness) -> NDArray[Any]:
-    """Even within each bin on the declared scale; each number lies in the bin that it was drawn for."""
     ends = np.array(bin_ends(column))
     scale, _ = _scales(column)
     scaled = np.array([scale(end) for end in ends])

@@ -35,17 +35,14 @@ class LevelColumn:
 
     @cached_property
     def codes(self) -> Array:
-        """The features of each level, one row a level."""
         return codes_of(self.column)
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The declared levels."""
         return self.column.levels
 
     @cached_property
     def inverse(self) -> Array:
-        """From (the sum of features, the number of people) to the count of each level."""
         square = np.vstack([self.codes.T, np.ones(len(self.codes))])
         return np.asarray(np.linalg.inv(square))
 
@@ -78,12 +75,10 @@ class Margins:
 
     @property
     def people(self) -> float:
-        """The noisy number of people."""
         return float(self.counts.sum())
 
     @property
     def conditional(self) -> bool:
-        """Whether Gram matrices are told apart by class."""
         return len(self.grams) > 1
 
     def level_counts(self, place: int) -> tuple[Array, Array]:

@@ -63,7 +63,6 @@ class Matched:
 
 @one_thread()
 def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
-    """The matched logistic rule of two classes."""
     count = float(margins.counts[1])
     if not 0.0 < count < margins.people:
         raise DrownedByNoise(

@@ -169,7 +169,6 @@ class _State:
         return gram / self._gram_noise, label / self._label_noise, self._back(probable, slopes)
 
     def descend(self, gradient: Floats, step: int, rate: float) -> None:
-        """One step of Adam."""
         self._first += 0.1 * (gradient - self._first)
         self._second += 0.01 * (gradient * gradient - self._second)
         mean = self._first / (1.0 - 0.9**step)
@@ -197,7 +196,6 @@ class _State:
 
     @property
     def logits_width(self) -> int:
-        """Levels of all columns, and classes."""
         return self._levels + len(self._shares)
 
 

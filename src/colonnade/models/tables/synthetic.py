@@ -99,7 +99,6 @@ class TableModel:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What is to be known of this fit."""
         notes = []
         if not self.fit.reached:
             notes.append(
@@ -165,13 +164,7 @@ def table_model(
 
 
 def checked_rows(rows: int) -> int:
-    """How many rows, if a table can have so many.
-
-    >>> checked_rows(0)
-    Traceback (most recent call last):
-    colonnade.errors.InputError: a table has from 1 to 10,000,000 rows, not 0. More rows than people add nothing to \
-what a release says.
-    """
+    """How many rows, if a table can have so many."""
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 1 <= rows <= MOST_ROWS:
         raise InputError(
             f"a table has from 1 to {MOST_ROWS:,} rows, not {rows!r}. More rows than people add nothing to what a "
@@ -193,11 +186,7 @@ def checked_target(path: Path) -> Path:
 
 
 def manifest_of(path: Path) -> Path:
-    """Where the manifest of a table lies.
-
-    >>> manifest_of(Path("table.parquet")).name
-    'table.manifest.json'
-    """
+    """Where the manifest of a table lies."""
     return path.with_name(f"{path.stem}.manifest.json")
 
 
@@ -219,7 +208,6 @@ def _written(values: NDArray[Any]) -> list[Any]:
 
 
 def _write_parquet(table: SyntheticTable, target: Path) -> None:
-    """Through DuckDB, which writes a file of its own choosing: it is given a draft, and the draft is copied whole."""
     import duckdb
 
     draft = target.with_name(f".{target.name}.{os.getpid()}.columns")

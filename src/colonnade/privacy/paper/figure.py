@@ -12,9 +12,6 @@ class PaperFigure:
     """A paper's number, its formula and one sentence on what is wrong with taking it as a guarantee.
 
     It is not a number on purpose: only `value` can be computed with, and printing it prints the label.
-
-    >>> print(PaperFigure(0.5, "ε of Theorem 0", "It is an example."))
-    ε of Theorem 0: 0.5 (paper formula, not a guarantee). It is an example.
     """
 
     value: float

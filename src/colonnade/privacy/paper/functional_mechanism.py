@@ -18,31 +18,19 @@ _WHY_BLOCK = "A zeroed record moves the block half as far, and parties hold cros
 
 
 def linear_sensitivity(features: int) -> PaperFigure:
-    """Δ_f = 2(1 + 2d + d²) for linear regression; valid, and twice what is needed.
-
-    >>> linear_sensitivity(14).value
-    450
-    """
+    """Δ_f = 2(1 + 2d + d²) for linear regression; valid, and twice what is needed."""
     return PaperFigure(
         2 * (1 + 2 * features + features**2), "Δ_f of the functional mechanism, linear", _WHY_GLOBAL
     )
 
 
 def logistic_sensitivity(features: int) -> PaperFigure:
-    """Δ_f = d²/4 + d for logistic regression; valid, where (d + 2)²/8 is needed.
-
-    >>> logistic_sensitivity(14).value
-    63.0
-    """
+    """Δ_f = d²/4 + d for logistic regression; valid, where (d + 2)²/8 is needed."""
     return PaperFigure(features**2 / 4 + features, "Δ_f of the functional mechanism, logistic", _WHY_GLOBAL)
 
 
 def linear_party_sensitivity(features: int, *, own: int, holds_label: bool) -> PaperFigure:
-    """Δ_f^1 = 2(1 + 2d + d¹d) for the label party, Δ_f^k = 2(2dᵏ + dᵏd) for the others.
-
-    >>> linear_party_sensitivity(10, own=1, holds_label=True).value
-    62
-    """
+    """Δ_f^1 = 2(1 + 2d + d¹d) for the label party, Δ_f^k = 2(2dᵏ + dᵏd) for the others."""
     first = 1 + 2 * features if holds_label else 2 * own
     return PaperFigure(
         2 * (first + own * features),
@@ -53,11 +41,7 @@ def linear_party_sensitivity(features: int, *, own: int, holds_label: bool) -> P
 
 
 def logistic_party_sensitivity(features: int, *, own: int, holds_label: bool) -> PaperFigure:
-    """Δ_f^1 = d + d¹(2d − d¹)/4 for the label party, Δ_f^k = dᵏ + dᵏ(2d − dᵏ)/4 for the others.
-
-    >>> logistic_party_sensitivity(10, own=1, holds_label=False).value
-    5.75
-    """
+    """Δ_f^1 = d + d¹(2d − d¹)/4 for the label party, Δ_f^k = dᵏ + dᵏ(2d − dᵏ)/4 for the others."""
     first = features if holds_label else own
     return PaperFigure(
         first + own * (2 * features - own) / 4,
@@ -67,12 +51,7 @@ def logistic_party_sensitivity(features: int, *, own: int, holds_label: bool) ->
 
 
 def party_epsilon(epsilon: float, *, party_sensitivity: PaperFigure, sensitivity: PaperFigure) -> PaperFigure:
-    """Theorem 2: ε^(k) = Δ_f^k/Δ_f·ε.
-
-    >>> linear = linear_party_sensitivity(10, own=1, holds_label=False)
-    >>> round(party_epsilon(1.0, party_sensitivity=linear, sensitivity=linear_sensitivity(10)).value, 6)
-    0.099174
-    """
+    """Theorem 2: ε^(k) = Δ_f^k/Δ_f·ε."""
     return PaperFigure(
         party_sensitivity.value / sensitivity.value * epsilon,
         "ε^(k) of Theorem 2 of the functional mechanism paper",
@@ -86,9 +65,6 @@ def linear_block_sensitivity(own: int, *, other: int = 0, label: int | None = No
     `label` is 0 if the first party holds the label, 1 if the second does. A block of one party has (dᵏ)² ordered pairs
     and with the label 1 + 2dᵏ more; one of two parties has 2dᵏdˡ and with the label 2d of the other party. Together
     they make Δ_f.
-
-    >>> linear_block_sensitivity(1, label=0).value, linear_block_sensitivity(1, other=1, label=0).value
-    (8, 8)
     """
     if other:
         count = 2 * own * other + (0 if label is None else 2 * (other, own)[label])
@@ -98,11 +74,7 @@ def linear_block_sensitivity(own: int, *, other: int = 0, label: int | None = No
 
 
 def logistic_block_sensitivity(own: int, *, other: int = 0, label: int | None = None) -> PaperFigure:
-    """Δ_g^k or Δ_h^kl, logistic: ½ for each product with the label, ⅛ for each ordered pair of features, doubled.
-
-    >>> logistic_block_sensitivity(2, label=0).value, logistic_block_sensitivity(2, other=3, label=1).value
-    (3.0, 5.0)
-    """
+    """Δ_g^k or Δ_h^kl, logistic: ½ for each product with the label, ⅛ for each ordered pair of features, doubled."""
     if other:
         pairs, labelled = 2 * own * other, 0 if label is None else (other, own)[label]
     else:
@@ -113,11 +85,7 @@ def logistic_block_sensitivity(own: int, *, other: int = 0, label: int | None = 
 def bottom_up_epsilon(
     sensitivity: float, *, single: Sequence[tuple[float, float]], cross: Sequence[tuple[float, float]]
 ) -> PaperFigure:
-    """Corollary 1: ε = Σ Δ_f/Δ_g^k·εᵏ + Σ Δ_f/Δ_h^kl·εᵏˡ, over pairs (sensitivity of a block, its ε).
-
-    >>> bottom_up_epsilon(18.0, single=[(8.0, 8 / 18), (2.0, 2 / 18)], cross=[(8.0, 8 / 18)]).value
-    3.0
-    """
+    """Corollary 1: ε = Σ Δ_f/Δ_g^k·εᵏ + Σ Δ_f/Δ_h^kl·εᵏˡ, over pairs (sensitivity of a block, its ε)."""
     return PaperFigure(
         sum(sensitivity / block * spent for block, spent in (*single, *cross)),
         "ε of Corollary 1 of the functional mechanism paper",

@@ -13,11 +13,7 @@ from colonnade.privacy.paper.figure import PaperFigure
 
 @dataclass(frozen=True)
 class LossConstants:
-    """L, β_θ, β_y and k_y as the paper prints them for one loss; only its formulas take them.
-
-    >>> LOGISTIC.slope
-    0.25
-    """
+    """L, β_θ, β_y and k_y as the paper prints them for one loss; only its formulas take them."""
 
     lipschitz: float
     slope: float
@@ -31,23 +27,14 @@ SQUARED_HINGE = LossConstants(2.0, 2.0, 2.0, 1.0)
 
 
 def poisson_constants(*, radius: float, label_bound: float) -> LossConstants:
-    """L = k_y, β_θ = sup e^θ over |θ| ≤ k, β_y = 1. The Gamma family has none: sup 1/θ² is infinite.
-
-    >>> round(poisson_constants(radius=1, label_bound=9).slope, 3)
-    2.718
-    """
+    """L = k_y, β_θ = sup e^θ over |θ| ≤ k, β_y = 1. The Gamma family has none: sup 1/θ² is infinite."""
     return LossConstants(label_bound, math.exp(radius), 1.0, label_bound)
 
 
 def passive_sensitivity(
     *, batch: int, epochs: int, steps: int, radius: float, step_size: float, lipschitz: float
 ) -> PaperFigure:
-    """Lemma 3: √(4L²e²Tη²/b + 8kLe²η/b + 4k²e), the claimed L2 sensitivity of all of B's messages.
-
-    >>> figure = passive_sensitivity(batch=569, epochs=10, steps=10, radius=1, step_size=0.1, lipschitz=1)
-    >>> round(figure.value, 4)
-    6.3412
-    """
+    """Lemma 3: √(4L²e²Tη²/b + 8kLe²η/b + 4k²e), the claimed L2 sensitivity of all of B's messages."""
     squares = (
         4 * lipschitz**2 * epochs**2 * steps * step_size**2 / batch
         + 8 * radius * lipschitz * epochs**2 * step_size / batch
@@ -73,12 +60,7 @@ def active_sensitivity(
     label_slope: float,
     label_bound: float,
 ) -> PaperFigure:
-    """Lemma 4: √(4β²L²e²Tη²/b + 8(βk + β_y k_y)βLe²η/b + 4(βk + β_y k_y)²e), for A's messages.
-
-    >>> round(active_sensitivity(batch=569, epochs=10, steps=10, radius=1, step_size=0.1, lipschitz=1,
-    ...     slope=0.25, label_slope=1.1, label_bound=1).value, 4)
-    8.5412
-    """
+    """Lemma 4: √(4β²L²e²Tη²/b + 8(βk + β_y k_y)βLe²η/b + 4(βk + β_y k_y)²e), for A's messages."""
     row = slope * radius + label_slope * label_bound
     squares = (
         4 * slope**2 * lipschitz**2 * epochs**2 * steps * step_size**2 / batch
@@ -94,11 +76,7 @@ def active_sensitivity(
 
 
 def classical_sigma(epsilon: float, delta: float, *, sensitivity: float = 1.0) -> PaperFigure:
-    """Lemma 1: σ = √(2 ln(1.25/δ))·Δ/ε.
-
-    >>> round(classical_sigma(1.0, 1e-5).value, 6)
-    4.844805
-    """
+    """Lemma 1: σ = √(2 ln(1.25/δ))·Δ/ε."""
     return PaperFigure(
         math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon,
         "Lemma 1 of HDP-VFL, classical Gaussian σ",

@@ -33,26 +33,17 @@ _WHY_SLR = (
 
 @dataclass(frozen=True)
 class Moments:
-    """Δ₂ and Δ₁ of the released matrix or vector.
-
-    >>> Moments(l2=4.0, l1=8.0).scaled(2.0)
-    Moments(l2=8.0, l1=16.0)
-    """
+    """Δ₂ and Δ₁ of the released matrix or vector."""
 
     l2: float
     l1: float
 
     def scaled(self, factor: float) -> Moments:
-        """Both sensitivities times a factor."""
         return Moments(factor * self.l2, factor * self.l1)
 
 
 def row_norm_squared(columns: int, gamma: int) -> PaperFigure:
-    """Equation (13): ‖x̄‖² ≤ γ² + n.
-
-    >>> row_norm_squared(117, 16).value
-    373
-    """
+    """Equation (13): ‖x̄‖² ≤ γ² + n."""
     return PaperFigure(
         gamma**2 + columns,
         "equation (13) of SPCA, squared norm of a rounded row",
@@ -61,21 +52,13 @@ def row_norm_squared(columns: int, gamma: int) -> PaperFigure:
 
 
 def gram_moments(columns: int, gamma: int) -> Moments:
-    """Lemma 2: Δ₂ = γ² + n, Δ₁ = min(Δ₂², √n·Δ₂).
-
-    >>> gram_moments(117, 16).l2
-    373
-    """
+    """Lemma 2: Δ₂ = γ² + n, Δ₁ = min(Δ₂², √n·Δ₂)."""
     l2 = gamma**2 + columns
     return Moments(l2, min(l2**2, math.sqrt(columns) * l2))
 
 
 def gradient_moments(columns: int, gamma: int, weight_cap: float) -> tuple[Moments, Moments, Moments]:
-    """SLR: Δ₂ = √(γ² + n), √(γ²c² + n)(γ² + n) and γ√(γ² + n), each with Δ₁ = min(Δ₂², √n·Δ₂).
-
-    >>> [round(part.l2) for part in gradient_moments(117, 4096, 1.0)]
-    [4096, 68720195585, 16777274]
-    """
+    """SLR: Δ₂ = √(γ² + n), √(γ²c² + n)(γ² + n) and γ√(γ² + n), each with Δ₁ = min(Δ₂², √n·Δ₂)."""
     square = gamma**2 + columns
     first, second, third = (
         Moments(l2, min(l2**2, math.sqrt(columns) * l2))
@@ -89,22 +72,14 @@ def gradient_moments(columns: int, gamma: int, weight_cap: float) -> tuple[Momen
 
 
 def server_renyi(moments: Moments, mu: float) -> Curve:
-    """Equation (8): αΔ₂²/(4μ) + min(((2α − 1)Δ₂² + 6Δ₁)/(16μ²), 3Δ₁/(4μ)), for all of `ORDERS`.
-
-    >>> float(server_renyi(Moments(3, 3), 20)[0])
-    0.23203125
-    """
+    """Equation (8): αΔ₂²/(4μ) + min(((2α − 1)Δ₂² + 6Δ₁)/(16μ²), 3Δ₁/(4μ)), for all of `ORDERS`."""
     squares, absolutes = float(moments.l2) ** 2, float(moments.l1)
     small = ((2 * ORDERS - 1) * squares + 6 * absolutes) / (16 * mu**2)
     return ORDERS * squares / (4 * mu) + np.minimum(small, 3 * absolutes / (4 * mu))
 
 
 def client_renyi(moments: Moments, mu: float, *, clients: int, columns: int) -> Curve:
-    """Equation (9) as printed: N²/(N − 1)² in the leading term, N·n²/(N − 1)² and n in the others.
-
-    >>> bool((client_renyi(Moments(3, 3), 20, clients=3, columns=3) > server_renyi(Moments(3, 3), 20)).all())
-    True
-    """
+    """Equation (9) as printed: N²/(N − 1)² in the leading term, N·n²/(N − 1)² and n in the others."""
     squares, absolutes, fewer = float(moments.l2) ** 2, float(moments.l1), clients - 1
     small = clients * columns**2 / fewer**2 * ((2 * ORDERS - 1) * squares + 3 * absolutes) / (4 * mu**2)
     leading = ORDERS * clients**2 * squares / (fewer**2 * mu)
@@ -112,42 +87,25 @@ def client_renyi(moments: Moments, mu: float, *, clients: int, columns: int) -> 
 
 
 def least_epsilon(divergences: Curve, delta: float) -> float:
-    """The least ε over `ORDERS`, by the conversion the paper cites.
-
-    >>> round(least_epsilon(ORDERS / 100, 1e-5), 4)
-    0.5458
-    """
+    """The least ε over `ORDERS`, by the conversion the paper cites."""
     penalties = np.log1p(-1 / ORDERS) - (np.log(ORDERS) + math.log(delta)) / (ORDERS - 1)
     return max(0.0, float(np.min(divergences + penalties)))
 
 
 def server_epsilon(moments: Moments, mu: float, delta: float) -> PaperFigure:
-    """Lemma 2, equation (8), converted to ε.
-
-    >>> round(server_epsilon(gram_moments(117, 16), 1138433.4636, 1e-5).value, 6)
-    1.0
-    """
+    """Lemma 2, equation (8), converted to ε."""
     epsilon = least_epsilon(server_renyi(moments, mu), delta)
     return PaperFigure(epsilon, "equation (8) of SPCA, server's ε", _WHY_NORM)
 
 
 def server_mu(moments: Moments, epsilon: float, delta: float) -> PaperFigure:
-    """The least μ at which equation (8) gives this ε.
-
-    >>> round(server_mu(gram_moments(117, 16), 1.0, 1e-5).value)
-    1138433
-    """
+    """The least μ at which equation (8) gives this ε."""
     mu = _least_mu(lambda mu: least_epsilon(server_renyi(moments, mu), delta), epsilon)
     return PaperFigure(mu, "μ from equation (8) of SPCA", _WHY_NORM)
 
 
 def client_epsilon(moments: Moments, mu: float, delta: float, *, clients: int, columns: int) -> PaperFigure:
-    """Lemma 2, equation (9) as printed, converted to ε.
-
-    >>> mu = server_mu(gram_moments(117, 16), 1.0, 1e-5).value
-    >>> round(client_epsilon(gram_moments(117, 16), mu, 1e-5, clients=117, columns=117).value, 4)
-    2.1613
-    """
+    """Lemma 2, equation (9) as printed, converted to ε."""
     epsilon = least_epsilon(client_renyi(moments, mu, clients=clients, columns=columns), delta)
     return PaperFigure(
         epsilon,
@@ -158,23 +116,13 @@ def client_epsilon(moments: Moments, mu: float, delta: float, *, clients: int, c
 
 
 def client_epsilon_of_proof(moments: Moments, mu: float, delta: float, *, clients: int) -> PaperFigure:
-    """The proof of Lemma 2: sensitivities doubled, μ(N − 1)/N.
-
-    >>> mu = server_mu(gram_moments(117, 16), 1.0, 1e-5).value
-    >>> round(client_epsilon_of_proof(gram_moments(117, 16), mu, 1e-5, clients=117).value, 4)
-    2.1507
-    """
+    """The proof of Lemma 2: sensitivities doubled, μ(N − 1)/N."""
     epsilon = least_epsilon(server_renyi(moments.scaled(2), mu * (clients - 1) / clients), delta)
     return PaperFigure(epsilon, "proof of Lemma 2 of SPCA, a client's ε", _WHY_NORM)
 
 
 def client_epsilon_of_tables(moments: Moments, mu: float, delta: float) -> PaperFigure:
-    """What Tables 1 and 2 print: the proof's formula with two clients, a leading term eight times the server's.
-
-    >>> mu = server_mu(gram_moments(117, 16), 1.0, 1e-5).value
-    >>> round(client_epsilon_of_tables(gram_moments(117, 16), mu, 1e-5).value, 2)
-    3.15
-    """
+    """What Tables 1 and 2 print: the proof's formula with two clients, a leading term eight times the server's."""
     epsilon = least_epsilon(server_renyi(moments.scaled(2), mu / 2), delta)
     return PaperFigure(
         epsilon,
@@ -186,12 +134,7 @@ def client_epsilon_of_tables(moments: Moments, mu: float, delta: float) -> Paper
 def gradient_server_epsilon(
     parts: Sequence[tuple[Moments, float]], delta: float, *, rate: float, steps: int, orders: Curve = ORDERS
 ) -> PaperFigure:
-    """Lemma 13: the three releases (moments, μ) of each step, Poisson-sampled at this rate, converted to ε.
-
-    >>> parts = [(Moments(1.0, 1.0), 10.0)]
-    >>> round(gradient_server_epsilon(parts, 1e-5, rate=0.001, steps=1000, orders=ORDERS[:30]).value, 3)
-    0.237
-    """
+    """Lemma 13: the three releases (moments, μ) of each step, Poisson-sampled at this rate, converted to ε."""
 
     curve = _summed([server_renyi(part, mu) for part, mu in parts])
     epsilon = math.inf
@@ -204,11 +147,7 @@ def gradient_server_epsilon(
 def gradient_client_epsilon(
     parts: Sequence[tuple[Moments, float]], delta: float, *, clients: int, uses: float
 ) -> PaperFigure:
-    """Lemma 14: the proof's client formula for each of the three releases, `uses` times, converted to ε.
-
-    >>> round(gradient_client_epsilon([(Moments(1.0, 1.0), 10.0)], 1e-5, clients=3, uses=5).value, 2)
-    6.34
-    """
+    """Lemma 14: the proof's client formula for each of the three releases, `uses` times, converted to ε."""
     curve = _summed([server_renyi(part.scaled(2), mu * (clients - 1) / clients) for part, mu in parts])
     return PaperFigure(
         least_epsilon(uses * curve, delta),
@@ -227,12 +166,7 @@ def gradient_multiplier(
     rate: float,
     steps: int,
 ) -> PaperFigure:
-    """The least m at which Lemma 13 gives this ε for μ(h) = γ²m, γ⁶m and γ⁴m, over orders up to 256.
-
-    >>> parts = gradient_moments(4, 16, 1.0)
-    >>> round(gradient_multiplier(parts, 16, 8.0, 1e-5, rate=0.5, steps=2).value, 3)
-    0.895
-    """
+    """The least m at which Lemma 13 gives this ε for μ(h) = γ²m, γ⁶m and γ⁴m, over orders up to 256."""
 
     def epsilon_at(multiplier: float) -> float:
         scaled = [

@@ -25,11 +25,7 @@ def active_sigma(
     step_size: float,
     batch: int,
 ) -> PaperFigure:
-    """Equation (71): σ_A = √(2 ln(5/(4δ)))·√(8G²e²Tη²/s + 64G²e)/ε.
-
-    >>> round(active_sigma(0.5, 0.1, gradient_bound=1, epochs=30, steps=30, step_size=0.01, batch=256).value, 2)
-    196.97
-    """
+    """Equation (71): σ_A = √(2 ln(5/(4δ)))·√(8G²e²Tη²/s + 64G²e)/ε."""
     return _sigma(epsilon, delta, 8 * gradient_bound, "(71)", gradient_bound, epochs, steps, step_size, batch)
 
 
@@ -43,11 +39,7 @@ def passive_sigma(
     step_size: float,
     batch: int,
 ) -> PaperFigure:
-    """Equation (72): σ_B = √(2 ln(5/(4δ)))·√(8G²e²Tη²/s + (8G − 4)²e)/ε.
-
-    >>> round(passive_sigma(0.5, 0.1, gradient_bound=1, epochs=30, steps=30, step_size=0.01, batch=256).value, 2)
-    98.49
-    """
+    """Equation (72): σ_B = √(2 ln(5/(4δ)))·√(8G²e²Tη²/s + (8G − 4)²e)/ε."""
     return _sigma(
         epsilon, delta, 8 * gradient_bound - 4, "(72)", gradient_bound, epochs, steps, step_size, batch
     )
@@ -57,28 +49,17 @@ def label_attack_steps(step_size: float, *, largest_score: float = 0.0) -> Paper
     """Corollary 4.5: the sign of a first-order coefficient shows the label for ⌈log_(1+η/4)(4/(2 + ε₀))⌉ steps.
 
     ε₀ is the largest |θ₀ᵀx| at the start.
-
-    >>> label_attack_steps(0.01).value
-    278
     """
     return _steps(step_size, largest_score, 4.0, "Corollary 4.5 of the vertical logistic regression paper")
 
 
 def label_attack_steps_minimax(step_size: float, *, largest_score: float = 0.0) -> PaperFigure:
-    """Theorem E.3: the same for the minimax approximation, ⌈log_(1+η/4)(5.2/(2 + ε₀))⌉.
-
-    >>> label_attack_steps_minimax(0.01).value
-    383
-    """
+    """Theorem E.3: the same for the minimax approximation, ⌈log_(1+η/4)(5.2/(2 + ε₀))⌉."""
     return _steps(step_size, largest_score, 5.2, "Theorem E.3 of the vertical logistic regression paper")
 
 
 def packed_values(key_bits: int, field_bits: int) -> PaperFigure:
-    """Equation (37): ⌊(κ − 1)/ι⌋ values in one ciphertext.
-
-    >>> packed_values(2048, 64).value
-    31
-    """
+    """Equation (37): ⌊(κ − 1)/ι⌋ values in one ciphertext."""
     return PaperFigure(
         (key_bits - 1) // field_bits,
         "equation (37) of the vertical logistic regression paper, values packed in a ciphertext",

@@ -23,11 +23,7 @@ _NONE = CoefficientChange(Fraction(0), Fraction(0))
 
 @dataclass(frozen=True)
 class FeatureBounds:
-    """One party's integer features: ‖x̃‖² ≤ `square`, and in a box |x̃_a| ≤ `side` as well.
-
-    >>> FeatureBounds.box(3, side=10).square, FeatureBounds.ball(3, square=100).l1 >= 17.32
-    (300, True)
-    """
+    """One party's integer features: ‖x̃‖² ≤ `square`, and in a box |x̃_a| ≤ `side` as well."""
 
     features: int
     square: int
@@ -59,19 +55,12 @@ class FeatureBounds:
 
     @property
     def largest(self) -> int:
-        """The largest |x̃_a|."""
         return math.isqrt(self.square) if self.side is None else self.side
 
 
 @dataclass(frozen=True)
 class CoefficientRow:
-    """The bounds of a whole row: features by party, the constant, and the label with the party that holds it.
-
-    >>> bank, shop = FeatureBounds.box(2, side=1), FeatureBounds.box(1, side=1)
-    >>> row = CoefficientRow((bank, shop), holder=0, label=1)
-    >>> row.zeroed().l1, row.replaced({1}).l1
-    (Fraction(9, 1), Fraction(6, 1))
-    """
+    """The bounds of a whole row: features by party, the constant, and the label with the party that holds it."""
 
     parts: tuple[FeatureBounds, ...]
     holder: int | None
@@ -90,17 +79,14 @@ class CoefficientRow:
 
     @property
     def features(self) -> int:
-        """How many features there are."""
         return sum(part.features for part in self.parts)
 
     @property
     def largest(self) -> int:
-        """The largest entry of a row in modulus."""
         return max(self.label, self.constant, *(part.largest for part in self.parts))
 
     @property
     def everybody(self) -> frozenset[int]:
-        """The numbers of all parties."""
         return frozenset(range(len(self.parts)))
 
     def only(self, party: int) -> CoefficientRow:
@@ -199,22 +185,13 @@ def cross_zeroed(row: CoefficientRow, first: int, second: int) -> CoefficientCha
     """A record becomes zero in the coefficients that two parties make together: pqᵀ for their parts p and q.
 
     The label counts on its holder's side, and is not multiplied with itself. L1 = ‖p‖₁‖q‖₁, L2 = ‖p‖‖q‖, attained.
-
-    >>> row = CoefficientRow((FeatureBounds.box(2, side=1), FeatureBounds.box(3, side=1)), holder=1, label=1)
-    >>> cross_zeroed(row, 0, 1)
-    CoefficientChange(l1=Fraction(8, 1), l2_squared=Fraction(8, 1))
     """
     (l1, square), (other_l1, other_square) = (_with_label(row, party) for party in (first, second))
     return _change(l1 * other_l1, Fraction(square * other_square))
 
 
 def cross_replaced(row: CoefficientRow, first: int, second: int) -> CoefficientChange:
-    """One part, or both, is replaced in those coefficients: at most twice as far, attained by a change of sign.
-
-    >>> row = CoefficientRow((FeatureBounds.box(2, side=1), FeatureBounds.box(3, side=1)), holder=1, label=1)
-    >>> cross_replaced(row, 0, 1)
-    CoefficientChange(l1=Fraction(16, 1), l2_squared=Fraction(32, 1))
-    """
+    """One part, or both, is replaced in those coefficients: at most twice as far, attained by a change of sign."""
     once = cross_zeroed(row, first, second)
     return CoefficientChange(2 * once.l1, 4 * once.l2_squared)
 

@@ -19,11 +19,7 @@ _ROOT_BITS = 64
 
 @dataclass(frozen=True)
 class CoefficientChange:
-    """Upper bounds on the L1 norm and the squared L2 norm of the change, as exact fractions.
-
-    >>> CoefficientChange(l1=Fraction(3), l2_squared=Fraction(4)).l2
-    2.0
-    """
+    """Upper bounds on the L1 norm and the squared L2 norm of the change, as exact fractions."""
 
     l1: Fraction
     l2_squared: Fraction
@@ -36,11 +32,7 @@ class CoefficientChange:
 
 
 def linear_zero_out(features: int) -> CoefficientChange:
-    """Linear, box, one record becomes zero: L1 = L2² = (d + 1)(d + 2)/2, attained.
-
-    >>> linear_zero_out(2)
-    CoefficientChange(l1=Fraction(6, 1), l2_squared=Fraction(6, 1))
-    """
+    """Linear, box, one record becomes zero: L1 = L2² = (d + 1)(d + 2)/2, attained."""
     size = _size(features) + 1
     return CoefficientChange(Fraction(size * (size + 1), 2), Fraction(size * (size + 1), 2))
 
@@ -50,9 +42,6 @@ def linear_part_replaced(features: int, *, own: int, holds_label: bool) -> Coeff
 
     Guarantee, with m₁ own entries of z and m₂ others: L1 ≤ max_p m₂p + (m₁ + 1)/(2m₁)·p(2m₁ − p) over
     0 ≤ p ≤ 2m₁, attained; L2² ≤ (m₁ + m₂)² and L2² ≤ max_s m₂s + s(4m₁ − s)/4 + m₁²/4 + m₁/2 over 0 ≤ s ≤ 4m₁.
-
-    >>> linear_part_replaced(2, own=2, holds_label=True)
-    CoefficientChange(l1=Fraction(6, 1), l2_squared=Fraction(9, 1))
     """
     mine, rest = _split(features, own, holds_label)
     tail = Fraction(mine**2, 4) + Fraction(mine, 2)
@@ -63,30 +52,18 @@ def linear_part_replaced(features: int, *, own: int, holds_label: bool) -> Coeff
 
 
 def linear_replace(features: int) -> CoefficientChange:
-    """Linear, box, one record is replaced: L1 = (d + 1)(d + 2)/2, L2 ≤ d + 1.
-
-    >>> linear_replace(3).l2
-    4.0
-    """
+    """Linear, box, one record is replaced: L1 = (d + 1)(d + 2)/2, L2 ≤ d + 1."""
     return linear_part_replaced(features, own=features, holds_label=True)
 
 
 def linear_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> int:
-    """L1 when every ordered pair is released, as the paper does: (m₁ + m₂)² if m₂ ≤ m₁, else 4m₁m₂; attained.
-
-    >>> linear_part_ordered_l1(10, own=1, holds_label=False)
-    40
-    """
+    """L1 when every ordered pair is released, as the paper does: (m₁ + m₂)² if m₂ ≤ m₁, else 4m₁m₂; attained."""
     mine, rest = _split(features, own, holds_label)
     return int(peak(Fraction(2 * rest), Fraction(1), 2 * mine))
 
 
 def logistic_zero_out(features: int) -> CoefficientChange:
-    """Logistic, box, one record becomes zero: L1 = d/2 + d(d + 1)/16, L2² = d/4 + d(d + 1)/128, attained.
-
-    >>> logistic_zero_out(2)
-    CoefficientChange(l1=Fraction(11, 8), l2_squared=Fraction(35, 64))
-    """
+    """Logistic, box, one record becomes zero: L1 = d/2 + d(d + 1)/16, L2² = d/4 + d(d + 1)/128, attained."""
     d = _size(features)
     return CoefficientChange(
         Fraction(d, 2) + Fraction(d * (d + 1), 16), Fraction(d, 4) + Fraction(d * (d + 1), 128)
@@ -100,9 +77,6 @@ def logistic_part_replaced(features: int, *, own: int, holds_label: bool) -> Coe
     L1 ≤ max_p (½ + d₂/8)p + κ·p(2d₁ − p), attained; with the label flipped
     L1 ≤ d + max_p (d₂/8 − ½)p + κ·p(2d₁ − p). L2² follows the same pattern in s = ‖x − x′‖², and never
     exceeds four times that of zeroing the record out.
-
-    >>> logistic_part_replaced(4, own=4, holds_label=True).l1
-    Fraction(81, 20)
     """
     mine, rest = _features(features, own, holds_label)
     quarter, tail = Fraction(1, 256), Fraction(mine**2, 256) + Fraction(mine, 128)
@@ -117,20 +91,12 @@ def logistic_part_replaced(features: int, *, own: int, holds_label: bool) -> Coe
 
 
 def logistic_replace(features: int) -> CoefficientChange:
-    """Logistic, box, one record is replaced: for d ≥ 3, L1 = d/2 + d(d + 1)/16 + d/(d + 1).
-
-    >>> logistic_replace(3).l1
-    Fraction(3, 1)
-    """
+    """Logistic, box, one record is replaced: for d ≥ 3, L1 = d/2 + d(d + 1)/16 + d/(d + 1)."""
     return logistic_part_replaced(features, own=features, holds_label=True)
 
 
 def logistic_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> Fraction:
-    """L1 when every ordered pair is released, as the paper does; (d + 2)²/8 for a whole record with d ≥ 2.
-
-    >>> logistic_part_ordered_l1(4, own=4, holds_label=True)
-    Fraction(9, 2)
-    """
+    """L1 when every ordered pair is released, as the paper does; (d + 2)²/8 for a whole record with d ≥ 2."""
     mine, rest = _features(features, own, holds_label)
     half, eighth = Fraction(1, 2), Fraction(1, 8)
     l1 = peak(half + Fraction(rest, 4), eighth, 2 * mine)
@@ -140,11 +106,7 @@ def logistic_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> F
 
 
 def linear_zero_out_in_ball(features: int) -> CoefficientChange:
-    """Linear, ball, one record becomes zero: L1 ≤ ((1 + √d)² + 2)/2, L2² ≤ 3, both attained.
-
-    >>> linear_zero_out_in_ball(4).l1
-    Fraction(11, 2)
-    """
+    """Linear, ball, one record becomes zero: L1 ≤ ((1 + √d)² + 2)/2, L2² ≤ 3, both attained."""
     root = 1 + root_up(Fraction(_size(features)))
     return CoefficientChange((root**2 + 2) / 2, Fraction(3))
 
@@ -156,9 +118,6 @@ def linear_part_replaced_in_ball(
 
     Guarantee, with a², b² the squared norms of own and other entries of z, label included:
     L2 ≤ √2(a² + b²/2) if b² ≤ 2a², else 2ab; L1 by Cauchy-Schwarz over the entries that can change.
-
-    >>> linear_part_replaced_in_ball(5, own=5, holds_label=True, cap_squared=Fraction(1)).l2_squared
-    Fraction(8, 1)
     """
     mine, rest = _split(features, own, holds_label)
     a, b = _caps(cap_squared)
@@ -169,11 +128,7 @@ def linear_part_replaced_in_ball(
 
 
 def logistic_zero_out_in_ball(features: int) -> CoefficientChange:
-    """Logistic, ball, one record becomes zero: L1 ≤ √d/2 + (d + 1)/16, L2² ≤ 17/64, both attained.
-
-    >>> logistic_zero_out_in_ball(4).l1
-    Fraction(21, 16)
-    """
+    """Logistic, ball, one record becomes zero: L1 ≤ √d/2 + (d + 1)/16, L2² ≤ 17/64, both attained."""
     root = root_up(Fraction(_size(features)))
     return CoefficientChange(root / 2 + Fraction(features + 1, 16), Fraction(17, 64))
 
@@ -184,9 +139,6 @@ def logistic_part_replaced_in_ball(
     """Logistic, ball, a part with ‖x₁‖² ≤ a² = cap_squared is replaced; the rest has ‖x₂‖² ≤ b² = 1 − a².
 
     Guarantee: L2² ≤ a²(1 + b²/16), attained; with the label flipped L2² ≤ max(a²(1 + b²/16), a² + b²).
-
-    >>> logistic_part_replaced_in_ball(5, own=5, holds_label=True, cap_squared=Fraction(1)).l2_squared
-    Fraction(1, 1)
     """
     mine, rest = _features(features, own, holds_label)
     a, b = _caps(cap_squared)
@@ -199,22 +151,14 @@ def logistic_part_replaced_in_ball(
 
 
 def peak(slope: Fraction, curve: Fraction, limit: int) -> Fraction:
-    """max over 0 ≤ p ≤ limit of slope·p + curve·p(limit − p), curve ≥ 0.
-
-    >>> peak(Fraction(0), Fraction(1), 4)
-    Fraction(4, 1)
-    """
+    """max over 0 ≤ p ≤ limit of slope·p + curve·p(limit − p), curve ≥ 0."""
     best = (slope + curve * limit) / (2 * curve) if curve else Fraction(0)
     p = min(max(best, Fraction(0)), Fraction(limit))
     return slope * p + curve * p * (limit - p)
 
 
 def root_up(value: Fraction) -> Fraction:
-    """√value, exact for the square of a fraction, else rounded up on a grid of 2^-64.
-
-    >>> root_up(Fraction(9, 4)), root_up(Fraction(2)) ** 2 > 2
-    (Fraction(3, 2), True)
-    """
+    """√value, exact for the square of a fraction, else rounded up on a grid of 2^-64."""
     top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
     if top * top == value.numerator and bottom * bottom == value.denominator:
         return Fraction(top, bottom)

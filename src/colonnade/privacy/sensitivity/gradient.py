@@ -16,11 +16,7 @@ from colonnade.privacy.sensitivity.matrix import root_up
 
 @dataclass(frozen=True)
 class VectorChange:
-    """L1 and L2 sensitivities of an integer vector, rounded up: what a `Skellam` event asks for.
-
-    >>> VectorChange.of_square(2, entries=4).l1
-    2
-    """
+    """L1 and L2 sensitivities of an integer vector, rounded up: what a `Skellam` event asks for."""
 
     l1: int
     l2: Fraction
@@ -36,9 +32,6 @@ class GradientShape:
     """A batch gradient on the grid: ‖x̄‖² ≤ `norm_squared` over `columns` entries, ‖w̄‖² ≤ `weight_squared`.
 
     w̄ is public, so its own squared norm may be given; rounded toward zero it is at most γ²c².
-
-    >>> GradientShape(gamma=16, columns=4, norm_squared=256, weight_squared=256).columns
-    4
     """
 
     gamma: int
@@ -56,9 +49,6 @@ def fused_zero_out(shape: GradientShape) -> VectorChange:
 
     Guarantee: L2 ≤ √R₂(2γ² + ‖w̄‖√R₂), L1 ≤ √n·L2; 3γ³ for unit rows and weights, where the gradient's scale
     is 4γ³.
-
-    >>> float(fused_zero_out(GradientShape(gamma=16, columns=4, norm_squared=256, weight_squared=256)).l2)
-    12288.0
     """
     return _fused(shape, 2)
 
@@ -67,9 +57,6 @@ def fused_replace(shape: GradientShape) -> VectorChange:
     """One record of the fused gradient is replaced.
 
     Guarantee: L2 ≤ √R₂(4γ² + ‖w̄‖√R₂), less than twice the change of zeroing it out.
-
-    >>> float(fused_replace(GradientShape(gamma=16, columns=4, norm_squared=256, weight_squared=256)).l2)
-    20480.0
     """
     return _fused(shape, 4)
 
@@ -78,10 +65,6 @@ def three_part_zero_out(shape: GradientShape) -> tuple[VectorChange, VectorChang
     """One record of Σ x̄, Σ ⟨w̄, x̄⟩x̄ and Σ ȳx̄ becomes zero.
 
     Guarantee: L2 ≤ √R₂, ‖w̄‖R₂ and γ√R₂, each with L1 ≤ √n·L2.
-
-    >>> shape = GradientShape(gamma=16, columns=4, norm_squared=256, weight_squared=256)
-    >>> [float(part.l2) for part in three_part_zero_out(shape)]
-    [16.0, 4096.0, 256.0]
     """
     return _three(shape, (1, 1, 1))
 
@@ -90,20 +73,12 @@ def three_part_replace(shape: GradientShape) -> tuple[VectorChange, VectorChange
     """One record of the three sums is replaced: twice the first and third, once the second.
 
     ‖(x̄x̄ᵀ − x̄′x̄′ᵀ)w̄‖ ≤ R₂‖w̄‖, because the difference of two positive matrices below R₂ lies between ±R₂.
-
-    >>> shape = GradientShape(gamma=16, columns=4, norm_squared=256, weight_squared=256)
-    >>> [float(part.l2) for part in three_part_replace(shape)]
-    [32.0, 4096.0, 512.0]
     """
     return _three(shape, (4, 1, 4))
 
 
 def three_part_formula(gamma: float, *, row_norm: float, weight_norm: float) -> tuple[float, float, float]:
-    """B, ‖w̄‖B² and γB for a real bound B on ‖x̄‖: the formula of `three_part_zero_out`, for tables.
-
-    >>> three_part_formula(16, row_norm=16, weight_norm=16)
-    (16, 4096, 256)
-    """
+    """B, ‖w̄‖B² and γB for a real bound B on ‖x̄‖: the formula of `three_part_zero_out`, for tables."""
     return row_norm, weight_norm * row_norm**2, gamma * row_norm
 
 

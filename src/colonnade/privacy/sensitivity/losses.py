@@ -18,9 +18,6 @@ class LossBounds:
     - `size`: |h| ≤ L;
     - `slope`: h is β-Lipschitz and not decreasing in θ;
     - `row`: |h(u + m, y) − h(u′ + m, y′)| for any two records of the active party and the same received m.
-
-    >>> LossBounds(size=1.0, slope=0.25, row=2.0).slope
-    0.25
     """
 
     size: float
@@ -32,9 +29,6 @@ def logistic_bounds(*, radius: float, active_cap: float) -> LossBounds:
     """h = −y·s(−yθ), y = ±1, s the logistic function: row 2·s(k·c), attained when the label flips.
 
     These hold for any received value, so nothing needs to be clipped.
-
-    >>> round(logistic_bounds(radius=1, active_cap=1).row, 6)
-    1.462117
     """
     _check(radius, active_cap)
     return LossBounds(size=1.0, slope=0.25, row=_up(2 / (1 + math.exp(-radius * active_cap))))
@@ -43,11 +37,7 @@ def logistic_bounds(*, radius: float, active_cap: float) -> LossBounds:
 def least_squares_bounds(
     *, radius: float, active_cap: float, passive_cap: float, label_bound: float
 ) -> LossBounds:
-    """h = 2(θ − y), |y| ≤ k_y: L = 2(k_y + Θ), row 4k·c + 4k_y.
-
-    >>> least_squares_bounds(radius=1, active_cap=1, passive_cap=1, label_bound=1).row > 8
-    True
-    """
+    """h = 2(θ − y), |y| ≤ k_y: L = 2(k_y + Θ), row 4k·c + 4k_y."""
     _check(radius, active_cap, passive_cap, label_bound)
     theta = radius * (active_cap + passive_cap)
     return LossBounds(
@@ -56,22 +46,14 @@ def least_squares_bounds(
 
 
 def squared_hinge_bounds(*, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
-    """h = −2y·max(0, 1 − yθ), y = ±1 (l2-SVM): L = 2(1 + Θ), row max(4 + 4k·c, 2(1 + Θ)).
-
-    >>> squared_hinge_bounds(radius=1, active_cap=1, passive_cap=1).slope
-    2.0
-    """
+    """h = −2y·max(0, 1 − yθ), y = ±1 (l2-SVM): L = 2(1 + Θ), row max(4 + 4k·c, 2(1 + Θ))."""
     _check(radius, active_cap, passive_cap)
     size = 2 * (1 + radius * (active_cap + passive_cap))
     return LossBounds(size=_up(size), slope=2.0, row=_up(max(4 + 4 * radius * active_cap, size)))
 
 
 def poisson_bounds(*, radius: float, active_cap: float, passive_cap: float, label_bound: float) -> LossBounds:
-    """h = e^θ − y, 0 ≤ y ≤ k_y: L = max(e^Θ, k_y), β = e^Θ, row 2·e^(k·c′)·sinh(k·c) + k_y.
-
-    >>> poisson_bounds(radius=1, active_cap=0, passive_cap=0, label_bound=3).row > 3
-    True
-    """
+    """h = e^θ − y, 0 ≤ y ≤ k_y: L = max(e^Θ, k_y), β = e^Θ, row 2·e^(k·c′)·sinh(k·c) + k_y."""
     _check(radius, active_cap, passive_cap, label_bound)
     largest = _up(math.exp(radius * (active_cap + passive_cap)))
     spread = 2 * math.exp(radius * passive_cap) * math.sinh(radius * active_cap)
@@ -79,11 +61,7 @@ def poisson_bounds(*, radius: float, active_cap: float, passive_cap: float, labe
 
 
 def gamma_bounds(*, radius: float, active_cap: float, passive_cap: float, label_bound: float) -> LossBounds:
-    """h = 1 − y·e^(−θ), 0 ≤ y ≤ k_y (log link): L = max(1, k_y·e^Θ − 1), β = row = k_y·e^Θ.
-
-    >>> gamma_bounds(radius=1, active_cap=0, passive_cap=0, label_bound=0.5).size
-    1.0
-    """
+    """h = 1 − y·e^(−θ), 0 ≤ y ≤ k_y (log link): L = max(1, k_y·e^Θ − 1), β = row = k_y·e^Θ."""
     _check(radius, active_cap, passive_cap, label_bound)
     largest = _up(label_bound * math.exp(radius * (active_cap + passive_cap)))
     return LossBounds(size=max(1.0, largest - 1), slope=largest, row=largest)
@@ -95,5 +73,4 @@ def _check(*values: float) -> None:
 
 
 def _up(value: float) -> float:
-    """A few floating-point operations' worth of rounding, upward."""
     return value * (1 + 2.0**-50)

@@ -24,9 +24,6 @@ class Slopes:
     """The integer r̃ of a record: between −most and −least, or between least and most, by its label.
 
     `least` is what rounding leaves of inf h, which may be below zero.
-
-    >>> Slopes(least=-1, most=100).widest
-    101
     """
 
     least: int
@@ -34,7 +31,6 @@ class Slopes:
 
     @property
     def widest(self) -> int:
-        """How far apart two r̃ of one label can be."""
         return self.most - self.least
 
 
@@ -50,9 +46,6 @@ def rounded_slopes(
 
     Guarantee: |r̃ − G·r| ≤ Σ_j [(γ_l A_j + ρ)(γ_w + ρ)^(K−1) − γ_l A_j γ_w^(K−1)] + γ_w^(K−1)/2 with ρ = √½ up to
     2⁻²⁰, A_j = √(a_j² + b_j²): a product of K factors each moved by at most ρ.
-
-    >>> rounded_slopes((Fraction(0), Fraction(1, 2)), (Fraction(1, 2),), label_grid=64, wave_grid=64, others=1)
-    Slopes(least=-100, most=2148)
     """
     scale = Fraction(wave_grid) ** others
     error = scale * _HALF
@@ -65,11 +58,7 @@ def rounded_slopes(
 
 @dataclass(frozen=True)
 class Longest:
-    """The longest row of a table of waves: its squared norm, and the square of every harmonic at its largest.
-
-    >>> Longest(norm_squared=25, squares=(16, 9)).squares
-    (16, 9)
-    """
+    """The longest row of a table of waves: its squared norm, and the square of every harmonic at its largest."""
 
     norm_squared: int
     squares: tuple[int, ...]
@@ -89,10 +78,6 @@ def verified_slopes(reach: Reach, constant: int) -> Slopes:
 
     Guarantee: |Σ_j Re(P̃_j ∏ Ẽ_j)| ≤ ‖row‖·√(Σ_j of the product of the others' squares), by Cauchy and Schwarz, for
     whoever deviates; `constant` bounds what is added. Either sign is possible, whatever the label is.
-
-    >>> one = Longest(25, (16, 9))
-    >>> verified_slopes(Reach(one, one, others=1), constant=5)
-    Slopes(least=-30, most=30)
     """
     plain, labelled, others = reach.plain, reach.labelled, reach.others
     by_holder = sum(square**others for square in plain.squares)
@@ -104,20 +89,12 @@ def verified_slopes(reach: Reach, constant: int) -> Slopes:
 
 
 def margin_zero_out(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> VectorChange:
-    """One record becomes zero: L2 ≤ √(heads·N)·max |r̃|.
-
-    >>> margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4).l2
-    Fraction(6, 1)
-    """
+    """One record becomes zero: L2 ≤ √(heads·N)·max |r̃|."""
     return _change(slopes, norm_squared, columns, heads, times=1)
 
 
 def margin_replace(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> VectorChange:
-    """One record is replaced by any other: at most twice the change of zeroing it out.
-
-    >>> margin_replace(Slopes(0, 3), norm_squared=4, columns=4).l2
-    Fraction(12, 1)
-    """
+    """One record is replaced by any other: at most twice the change of zeroing it out."""
     return _change(slopes, norm_squared, columns, heads, times=2)
 
 
@@ -129,9 +106,6 @@ def margin_others_replaced(
     Guarantee, with ‖u‖² ≤ a² of its own part and ‖v‖², ‖v′‖² ≤ b² of the others': the change is
     (r̃ − r̃′)u beside r̃v − r̃′v′, so L2² ≤ (r̃ − r̃′)²a² + (|r̃| + |r̃′|)²b², a convex function of (r̃, r̃′) that is largest
     at a corner of [least, most]².
-
-    >>> margin_others_replaced(Slopes(0, 3), own_norm_squared=3, others_norm_squared=1, columns=4).l2
-    Fraction(6, 1)
     """
     ends = (slopes.least, slopes.most)
     square = max(

@@ -27,11 +27,6 @@ class RowShape:
 
     `features` entries have ‖x̃‖² ≤ `norm_squared`; `label_entries` further entries have
     ‖ỹ‖² ≤ `label_norm_squared`. A one-hot block has at most one entry that is not zero.
-
-    >>> bank = RowShape(features=5, norm_squared=100)
-    >>> shop = RowShape(features=3, norm_squared=60, label_entries=2, label_norm_squared=49, one_hot=True)
-    >>> bank.beside(shop)
-    RowShape(features=8, norm_squared=160, label_entries=2, label_norm_squared=49, one_hot=True)
     """
 
     features: int
@@ -55,17 +50,14 @@ class RowShape:
 
     @property
     def label_support(self) -> int:
-        """How many label entries of one row can differ from zero."""
         return 1 if self.one_hot else self.label_entries
 
     @property
     def support(self) -> int:
-        """How many entries of one row can differ from zero."""
         return self.features + self.label_support
 
     @property
     def pair_support(self) -> int:
-        """How many coordinates two rows of this shape can use together."""
         return self.features + min(2 * self.label_support, self.label_entries)
 
     def beside(self, other: RowShape) -> RowShape:
@@ -86,10 +78,6 @@ def matrix_change_zero_out(row: RowShape) -> MatrixChange:
 
     Guarantee, with d features, ‖x̃‖² ≤ R₂, at most s label entries in use, ‖ỹ‖² ≤ g² and B = R₂ + g²:
     F ≤ B, A ≤ (√(dR₂) + √s·g)², Q ≤ (2 − 1/(d + s))B², R ≤ 2A − B. All four are attained.
-
-    >>> change = matrix_change_zero_out(RowShape(features=4, norm_squared=25))
-    >>> int(change.frobenius), int(change.weighted_l1), int(change.fourth), int(change.fourth_l1)
-    (25, 100, 1093, 175)
     """
     d, s, bound = row.features, row.label_support, row.bound
     squares = d * row.norm_squared + s * row.label_norm_squared
@@ -107,9 +95,6 @@ def matrix_change_replace(row: RowShape) -> MatrixChange:
 
     Guarantee, with n coordinates that two rows can use together (d + 2 when the label block is one-hot):
     F ≤ √2·B (attained), A ≤ √2·n·B, Q ≤ 4B², R ≤ √(2n(4n − 3))·B.
-
-    >>> matrix_change_replace(RowShape(features=4, norm_squared=25)).fourth
-    Fraction(2500, 1)
     """
     n, bound = row.pair_support, row.bound
     return _spread(2 * bound**2, entries=n * n, weights=n * (4 * n - 3))
@@ -123,10 +108,6 @@ def matrix_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
 
     Guarantee, with a² ≥ ‖u‖², ‖u′‖² and b² ≥ ‖w‖²: F ≤ √2(a² + b²) if b ≤ a, else F ≤ 2√2·ab (both
     attained); A, Q and R follow from F by Cauchy-Schwarz over the entries that can change.
-
-    >>> others, own = RowShape(features=2, norm_squared=4), RowShape(features=1, norm_squared=9)
-    >>> matrix_change_part_replaced(others, own).fourth == 2 * 8 * 4 * 9
-    True
     """
     part.beside(rest)
     a, b = part.bound, rest.bound
@@ -140,9 +121,6 @@ class TriangleChange:
     """L1 and L2 norms of the upper triangle (diagonal included) of a change of the matrix.
 
     These are the sensitivities when every released entry carries noise of the same parameter.
-
-    >>> TriangleChange(l1=Fraction(3), l2=Fraction(2)).l2
-    Fraction(2, 1)
     """
 
     l1: Fraction
@@ -153,9 +131,6 @@ def triangle_change_zero_out(row: RowShape) -> TriangleChange:
     """The upper triangle of z̃z̃ᵀ: L2 ≤ B (a one-hot row), L1 = (‖z̃‖₁² + ‖z̃‖²)/2 ≤ (n + 1)/2·B.
 
     Integers satisfy |D_ij| ≤ D_ij², so L1 is also at most B².
-
-    >>> triangle_change_zero_out(RowShape(features=117, norm_squared=117))
-    TriangleChange(l1=Fraction(6903, 1), l2=Fraction(117, 1))
     """
     change = matrix_change_zero_out(row)
     # ‖z̃‖₁² + ‖z̃‖² = A + B where both are at their largest.
@@ -164,11 +139,7 @@ def triangle_change_zero_out(row: RowShape) -> TriangleChange:
 
 
 def triangle_change_replace(row: RowShape) -> TriangleChange:
-    """The upper triangle of z̃z̃ᵀ − z̃′z̃′ᵀ: L2 ≤ √2·B, L1 ≤ √(n(n + 1))·B.
-
-    >>> triangle_change_replace(RowShape(features=1, norm_squared=5)).l1
-    Fraction(7, 1)
-    """
+    """The upper triangle of z̃z̃ᵀ − z̃′z̃′ᵀ: L2 ≤ √2·B, L1 ≤ √(n(n + 1))·B."""
     n, bound = row.pair_support, row.bound
     return TriangleChange(
         l1=Fraction(min(math.isqrt(n * (n + 1) * bound**2), 2 * bound**2)), l2=root_up(2 * bound**2)
@@ -200,11 +171,7 @@ def _diagonal_share(whole: int, norm_squared: int, support: int) -> int:
 
 
 def root_up(value: int) -> Fraction:
-    """√value, exact for a square, else rounded up on a grid of 2^-32.
-
-    >>> root_up(49), root_up(2) ** 2 > 2
-    (Fraction(7, 1), True)
-    """
+    """√value, exact for a square, else rounded up on a grid of 2^-32."""
     root = math.isqrt(value)
     if root * root == value:
         return Fraction(root)

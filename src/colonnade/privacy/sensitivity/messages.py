@@ -26,9 +26,6 @@ class Schedule:
     """Public batches, fixed in advance: every record once an epoch, in the same batches every epoch.
 
     Updates divide by the nominal `batch`, also in a shorter last batch.
-
-    >>> Schedule(rows=569, batch=32, epochs=10).steps
-    180
     """
 
     rows: int
@@ -41,12 +38,10 @@ class Schedule:
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many batches an epoch has, a shorter last one included."""
         return -(-self.rows // self.batch)
 
     @property
     def steps(self) -> int:
-        """How many messages each side sends."""
         return self.epochs * self.steps_per_epoch
 
     def size_of(self, position: int) -> int:
@@ -59,20 +54,13 @@ class StepSensitivities:
     """The L2 sensitivity of each step's message for the record that moves the whole sequence most.
 
     A `PerStep` event takes `per_step`, in units of the grid its noise is drawn on.
-
-    >>> StepSensitivities((3.0, 4.0)).per_step
-    (3.0, 4.0)
     """
 
     per_step: tuple[float, ...]
 
     @property
     def total(self) -> float:
-        """√(Σ Δ_t²): what Gaussian noise of the same size on every step is compared with.
-
-        >>> StepSensitivities((3.0, 4.0)).total
-        5.0
-        """
+        """√(Σ Δ_t²): what Gaussian noise of the same size on every step is compared with."""
         return math.sqrt(math.fsum(step * step for step in self.per_step))
 
 
@@ -92,9 +80,6 @@ def passive_messages(
     most Δ_t with Δ_t² = (b − 1)(c·d)² + (2k·c)² when the record is in the batch and b(c·d)² when it is not,
     where d is the distance the weights may have moved: d ← min(2k, |1 − ηλ|·d + 2ηCc/b) after a step with the
     record, d ← |1 − ηλ|·d after one without. A message rounded to a grid g adds g√b to Δ_t.
-
-    >>> round(passive_messages(Schedule(569, 569, 10), radius=1, cap=1, step_size=0.1, clip=1).total, 4)
-    6.3261
     """
     _check(radius, cap, step_size, clip, ridge, grid)
     return _worst_record(
@@ -123,11 +108,6 @@ def active_messages(
     Guarantee: as for `passive_messages`, with β·c·d in place of c·d, the loss's `row` for the record's own
     entry and L in place of C. The step must be short enough for gradient descent not to spread weights
     apart: η(βc² + λ) ≤ 2.
-
-    >>> from colonnade.privacy.sensitivity.losses import logistic_bounds
-    >>> bounds = logistic_bounds(radius=1, active_cap=1)
-    >>> round(active_messages(Schedule(569, 569, 10), bounds, radius=1, cap=1, step_size=0.1).total, 4)
-    4.6238
     """
     _check(radius, cap, step_size, ridge, grid)
     return _worst_record(
@@ -154,10 +134,6 @@ def encrypted_active_messages(
     """DP-Paillier, active party: xᵢw − 2yᵢ with y = ±1, from a sender that clips; the peer clips to ±peer_clip.
 
     Guarantee: row 2k·c + 4; the update (η/4b)·Σ(xᵢw − 2yᵢ + mᵢ)xᵢ moves by at most 2ηc(k·c + 2 + C′)/(4b).
-
-    >>> round(encrypted_active_messages(
-    ...     Schedule(12665, 256, 30), radius=2, peer_clip=2, step_size=0.01).total, 2)
-    43.84
     """
     return _encrypted(
         schedule,
@@ -181,12 +157,7 @@ def encrypted_passive_messages(
     ridge: float = 0.0,
     grid: float = 0.0,
 ) -> StepSensitivities:
-    """DP-Paillier, passive party: xᵢw. Guarantee: row 2k·c; the update moves by at most 2ηc(k·c + C′)/(4b).
-
-    >>> round(encrypted_passive_messages(
-    ...     Schedule(12665, 256, 30), radius=2, peer_clip=4, step_size=0.01).total, 2)
-    21.95
-    """
+    """DP-Paillier, passive party: xᵢw. Guarantee: row 2k·c; the update moves by at most 2ηc(k·c + C′)/(4b)."""
     return _encrypted(
         schedule,
         radius=radius,
@@ -223,11 +194,7 @@ def _encrypted(
 
 
 def largest_step(bounds: LossBounds, *, cap: float, ridge: float = 0.0) -> float:
-    """The longest step η of the active party for which a bound is proved: 2/(βc² + λ).
-
-    >>> largest_step(LossBounds(size=1.0, slope=0.25, row=2.0), cap=1.0)
-    8.0
-    """
+    """The longest step η of the active party for which a bound is proved: 2/(βc² + λ)."""
     return 2 / (bounds.slope * cap**2 + ridge)
 
 

@@ -31,11 +31,7 @@ _SLACK = 1.0 + 1e-9
 
 @dataclass(frozen=True)
 class PhaseChange:
-    """Norms of a change.
-
-    >>> PhaseChange(3, 2).l2
-    2
-    """
+    """Norms of a change."""
 
     l1: Number
     l2: Number
@@ -47,10 +43,6 @@ class Phases:
 
     `turns` are the largest angles by which each owner's part can turn the first frequency when it is replaced: twice
     its bound, in any head. The label holder's comes first.
-
-    >>> phases = Phases(frequencies=(1, 3), amplitudes=(64, 37), count=64, grid=64, turns=(1.5, 1.5))
-    >>> phases.zeroed().l2
-    6382
     """
 
     frequencies: tuple[int, ...]
@@ -103,7 +95,6 @@ class Phases:
         return self._any(sum(self.turns) - self.turns[owner])
 
     def replaced(self) -> PhaseChange:
-        """The whole record is replaced."""
         return self._any(sum(self.turns))
 
     def _any(self, turn: float) -> PhaseChange:
@@ -126,12 +117,10 @@ class Phases:
 
     @property
     def _waves(self) -> int:
-        """How many coordinates of phases of a head a record adds to."""
         return 2 * len(self.frequencies) * (2 if self.kind == "shares" else 1)
 
     @property
     def _entries(self) -> int:
-        """Those, and the counts."""
         return self._waves + {"classes": 1, "shares": 2, "whole": 0}[self.kind]
 
     @property
@@ -149,12 +138,7 @@ class Phases:
 
 @dataclass(frozen=True)
 class JointPhases:
-    """Several sums of phases of one record, opened beside each other: each moves at most as far as it can alone.
-
-    >>> once = Phases(frequencies=(1, 2), amplitudes=(64, 64), count=0, grid=64, turns=(1.5, 1.5), kind="whole")
-    >>> once.zeroed().l2, JointPhases((once, once)).zeroed().l2
-    (5976, 8452)
-    """
+    """Several sums of phases of one record, opened beside each other: each moves at most as far as it can alone."""
 
     blocks: tuple[Phases, ...]
 
@@ -176,12 +160,10 @@ class JointPhases:
         return _together([block.holder_replaced(owner) for block in self.blocks])
 
     def replaced(self) -> PhaseChange:
-        """The whole record is replaced."""
         return _together([block.replaced() for block in self.blocks])
 
 
 def _together(changes: list[PhaseChange]) -> PhaseChange:
-    """Changes of numbers beside each other."""
     square = sum(int(change.l2) ** 2 for change in changes)
     return PhaseChange(sum(int(change.l1) for change in changes), math.isqrt(square) + 1)
 

@@ -26,11 +26,6 @@ def rounded_norm_squared(
     - ``"toward_zero"``:  ‖x̃‖² ≤ γ²c², no entry grows.
 
     ‖x̃‖² is an integer, so the floor of each bound is a bound too; it is computed without floats.
-
-    >>> rounded_norm_squared(16, 1, columns=117, rounding="stochastic")
-    719
-    >>> rounded_norm_squared(16, 1, columns=117, rounding="retry")
-    373
     """
     rational, radicand = _bound(gamma, cap_squared, columns, rounding)
     # ⌊(a + √b)/D⌋ = ⌊(a + ⌊√b⌋)/D⌋ for integers a, b, D.
@@ -44,9 +39,6 @@ def norm_squared_bound(
     """The bound of `rounded_norm_squared` before its floor is taken, as a float.
 
     This is the formula itself, for tables and comparisons; a release uses the integer.
-
-    >>> round(norm_squared_bound(16, 1, columns=117, rounding="stochastic"), 3)
-    719.133
     """
     rational, radicand = _bound(gamma, cap_squared, columns, rounding)
     return float(rational) + math.sqrt(radicand)
@@ -56,9 +48,6 @@ def grid_sensitivity(sensitivity: float, *, grid: float, coordinates: int) -> fl
     """The L2 sensitivity of an aggregate whose d coordinates are rounded to a grid afterwards: Δ + g√d.
 
     Each of the two neighbouring aggregates moves by at most g/2 in every coordinate.
-
-    >>> grid_sensitivity(1.0, grid=0.5, coordinates=4)
-    2.0
     """
     if sensitivity < 0 or grid < 0 or coordinates < 0:
         raise ValueError("a sensitivity, a grid and a number of coordinates cannot be negative")
