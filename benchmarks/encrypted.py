@@ -21,8 +21,9 @@ import numpy as np
 from opponents import measured_against
 
 from colonnade import Federation, Schema, Table
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.protocols.specs import TrainingSpec
 
 ROWS, FIRST, SECOND, BATCH, BITS = 30_000, 13, 10, 256, 2048
 
@@ -51,9 +52,21 @@ def main() -> None:
         table("insurer", SECOND, arguments.rows, label=False),
     ]
     federation = Federation(tables, budget=(10.0, 1e-5), alignment="equal")
-    request = EncryptedRequest(epsilon=1.0, delta=1e-5, epochs=1, batch=BATCH, alignment="equal")
+    request = TrainingSpec(
+        "classification",
+        1.0,
+        delta=1e-5,
+        options=EncryptedOptions(epochs=1, batch=BATCH),
+        alignment="equal",
+    )
     schemas = tuple(item.public() for item in tables)
-    small = EncryptedRequest(epsilon=1.0, delta=1e-5, epochs=1, batch=8, alignment="equal")
+    small = TrainingSpec(
+        "classification",
+        1.0,
+        delta=1e-5,
+        options=EncryptedOptions(epochs=1, batch=8),
+        alignment="equal",
+    )
     warm = [table("bank", FIRST, 16, label=True), table("insurer", SECOND, 16, label=False)]
     Federation(warm, budget=(10.0, 1e-5), alignment="equal").run(
         encrypted_session, small

@@ -44,10 +44,11 @@ from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, Label
 from colonnade.ledger import Ledger
 from colonnade.methods.functional.minimise import minimise, opened_objective
+from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows, open_objective
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.protocols import plans
+from colonnade.protocols import specs
 from colonnade.protocols.session import prepare
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
@@ -56,7 +57,7 @@ from colonnade.runtime.sockets import LOOPBACK, connect
 OWNERS = ("party1", "party2", "party3", "party4")
 GROUP = Group.of(OWNERS, active="party1")
 ROWS, FEATURES = 45_222, 41
-REQUEST = FunctionalRequest("classification", epsilon=1.0, delta=1e-5, domain="box")
+SPEC = TrainingSpec("classification", 1.0, delta=1e-5, options=FunctionalOptions(domain="box"))
 
 
 def tables_of(folder: Path | None) -> dict[str, Table]:
@@ -92,9 +93,9 @@ async def play(name: str, ports: dict[str, int], folder: Path | None) -> None:
 
     async def program(party: Party) -> None:
         while await asyncio.to_thread(sys.stdin.readline):
-            plans._planned.cache_clear()  # so that calibration is done anew
+            specs._planned.cache_clear()  # so that calibration is done anew
             once = replace(party, numbers={}, opened=set(), run="", seeded=False)
-            aligned, plan = await prepare(once, table, REQUEST)
+            aligned, plan = await prepare(once, table, SPEC, FunctionalPlan)
             print(json.dumps({"done": time.perf_counter()}), flush=True)
             await asyncio.to_thread(sys.stdin.readline)
             started = time.process_time()
@@ -163,7 +164,7 @@ def checked(folder: Path | None, model: dict[str, Any]) -> dict[str, Any]:
     """What the model is worth, after its coefficients were compared with the exact ones within the noise's reach."""
     tables = tables_of(folder)
     rows = tables[OWNERS[0]].rows
-    plan = REQUEST.plan(GROUP, tuple(table.public() for table in tables.values()), rows)
+    plan = SPEC.plan(GROUP, tuple(table.public() for table in tables.values()), rows)
     blocks = {owner: next(table.blocks(rows)) for owner, table in tables.items()}
     dealt = [integer_rows(plan, owner, block) for owner, block in blocks.items()]
     joint = np.concatenate(dealt, axis=1).astype(np.float64)

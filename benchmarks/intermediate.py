@@ -26,14 +26,12 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.ledger import Ledger
-from colonnade.methods.glm.losses import Logistic
-from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.messages.plan import IntermediatePlan
+from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import batch_order, descend
-from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.messages import exchange
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here
@@ -60,17 +58,15 @@ def tables(rows: int) -> list[Table]:
 
 def plan_of(made: list[Table], calibration: str, *, epochs: int) -> IntermediatePlan:
     """The plan of one kind of run."""
-    request = IntermediateRequest(
-        Logistic(),
-        Penalty(l2=0.001),
-        epsilon=1.0,
+    options = IntermediateOptions(
         calibration=calibration,  # type: ignore[arg-type]
         epochs=epochs,
         batch=min(BATCH, made[0].rows),
-        declared_public=("active", "passive"),
     )
+    spec = TrainingSpec("classification", 1.0, options=options, public=("active", "passive"))
     group = Group.of(("active", "passive"), active="active")
-    return request.plan(group, tuple(table.public() for table in made), made[0].rows)
+    plan: IntermediatePlan = spec.plan(group, tuple(table.public() for table in made), made[0].rows)
+    return plan
 
 
 class Prepared:
@@ -138,7 +134,7 @@ def main() -> None:
     def training(rows: int, epochs: int) -> float:
         some = Prepared(tables(rows))
         plan = plan_of(list(some.made.values()), "sound", epochs=epochs)
-        some.seconds(replace(plan, epochs=1))
+        some.seconds(replace(plan, spec=plan.spec.with_options(epochs=1)))
         return min(some.seconds(plan)[0] for _ in range(3))
 
     result = {

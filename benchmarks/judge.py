@@ -32,7 +32,7 @@ from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
 from colonnade.scoring.evaluating import Judged, judge_jointly, limits_of
 from colonnade.scoring.figures import ScoreLaw, losses, recalibration

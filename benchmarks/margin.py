@@ -40,14 +40,13 @@ from threadpoolctl import threadpool_limits
 
 from colonnade import Federation, LogisticRegression
 from colonnade.methods.margin.curve import MILLION, PERIOD, Curve
-from colonnade.methods.margin.method import MarginOptions
-from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.method import TrainingSpec
+from colonnade.methods.margin.plan import MarginOptions, MarginPlan
 from colonnade.methods.table import train_with
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Gaussian
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.specs import TrainingSpec
 
 DELTA = 1e-5
 BUDGET = (1000.0, DELTA)
@@ -67,7 +66,12 @@ def trained(
     federation = Federation(split.tables, budget=BUDGET)
     # Texas has more than 1e5 people; the figures are for δ = 1e-5 all the same, which has to be said.
     asked = TrainingSpec(
-        "classification", epsilon, DELTA, DELTA, options=MarginOptions(**options), verify=verify
+        "classification",
+        epsilon,
+        delta=DELTA,
+        accepted_delta=DELTA,
+        options=MarginOptions(**options),
+        verify=verify,
     )
     return train_with(federation, "margin", asked), federation
 

@@ -37,11 +37,11 @@ from threadpoolctl import threadpool_info
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import moments_session
 from colonnade.protocols.agreement import meet
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here
@@ -81,7 +81,7 @@ def ratio_to_plain() -> dict[str, Any]:
         for party in GROUP.owners
     }
     schemas = tuple(table.public() for table in tables.values())
-    request = MomentsRequest(task="pca", epsilon=5.0, delta=1e-6, gamma=GAMMA)
+    request = TrainingSpec("pca", 5.0, delta=1e-6, gamma=GAMMA, options=MomentsOptions())
     plans = {
         "protocol": request.plan(GROUP, schemas, ADULT_ROWS),
         "protocol_unchecked": replace(request, verify="none").plan(GROUP, schemas, ADULT_ROWS),
@@ -144,7 +144,7 @@ def long_table() -> None:
             moments_session,
             GROUP,
             desks_for(dict(tables)),
-            MomentsRequest("pca", 1.0, delta=1e-8),
+            TrainingSpec("pca", 1.0, delta=1e-8, options=MomentsOptions()),
             timeout=600.0,
         )
         seconds = time.perf_counter() - start

@@ -20,7 +20,7 @@ import argparse
 import json
 import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,10 @@ from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.forecast import forecast
 from colonnade.forecast.pilot_run import PilotRuns
-from colonnade.methods.method import Method, TrainingSpec
+from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import TrainingSpec
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def compared(shape: Shape, repeats: int) -> dict[str, Any]:
     schemas = {party: table.public() for party, table in first.tables.items()}
     if not isinstance(method, Method):
         raise SystemExit(f"{shape.method} has no plan")
-    plan = method.request(asked, shape.alignment).plan(first.group, tuple(schemas.values()), shape.rows)
+    plan = replace(asked, alignment=shape.alignment).plan(first.group, tuple(schemas.values()), shape.rows)
     began = time.perf_counter()
     held = dict.fromkeys(schemas, shape.rows + shape.alone)
     matching = Matching(first.group, schemas, shape.alignment, shape.rows, held)

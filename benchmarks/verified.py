@@ -39,21 +39,18 @@ from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
+from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import functional_mechanism
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.margin.method import MarginOptions
-from colonnade.methods.margin.method import request as margin_request
+from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.methods.method import TrainingSpec
-from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.request import MomentsRequest
-from colonnade.methods.slr.plan import schedule
+from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
-from colonnade.methods.slr.request import GradientRequest
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, Program, run_here
@@ -101,9 +98,9 @@ def compared(
     tables = tables_of(group, rows)
     schemas = tuple(table.public() for table in tables.values())
     plans = {
-        verify: MomentsRequest(task="pca", epsilon=5.0, delta=1e-6, gamma=GAMMA, verify=verify).plan(
-            group, schemas, rows
-        )
+        verify: TrainingSpec(
+            "pca", 5.0, delta=1e-6, gamma=GAMMA, verify=verify, options=MomentsOptions()
+        ).plan(group, schemas, rows)
         for verify in verifies
     }
 
@@ -147,7 +144,7 @@ def labelled() -> tuple[Group, dict[str, Table]]:
 
 
 def ratio(
-    request: GradientRequest | FunctionalRequest,
+    request: TrainingSpec,
     protocol: Callable[..., Awaitable[object]],
     repetitions: int,
 ) -> float:
@@ -174,10 +171,7 @@ def descents(repetitions: int) -> dict[str, float]:
     schemas = tuple(table.public() for table in tables.values())
 
     def program(verify: Verify) -> Program:
-        asked = margin_request(
-            TrainingSpec("classification", 1.0, 1e-6, options=MarginOptions(), verify=verify),
-            alignment="equal",
-        )
+        asked = TrainingSpec("classification", 1.0, delta=1e-6, options=MarginOptions(), verify=verify)
         plan = asked.planned(group, schemas, ADULT_ROWS)
         _ = plan.views, plan.scheme, plan.waves.plain, plan.waves.labelled
 
@@ -255,9 +249,9 @@ def main() -> None:
             longer = compared(2, 2, 4 * ADULT_ROWS, ("rows",))["rows"]["seconds"]
             figures["growth_with_rows"] = longer / (4 * verified)
     some = max(2, arguments.repetitions // 3)
-    steps = GradientRequest(5.0, schedule(), delta=1e-6)
+    steps = TrainingSpec("classification", 5.0, delta=1e-6, options=SlrOptions())
     figures["slr_ratio_to_unverified_k2"] = ratio(steps, noisy_gradient, some)
-    objective = FunctionalRequest("classification", 1.0, delta=1e-6)
+    objective = TrainingSpec("classification", 1.0, delta=1e-6, options=FunctionalOptions())
     figures["functional_ratio_to_unverified_k2"] = ratio(
         objective, functional_mechanism, arguments.repetitions
     )

@@ -8,8 +8,6 @@ Look at: the share of diagnoses read right without a defence, and with one, besi
 is scikit-learn's breast cancer set, which is public; attacks on data that is not declared public are refused.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
@@ -17,7 +15,8 @@ from colonnade import Schema, Table
 from colonnade.attacks.labels import recover_labels
 from colonnade.attacks.transcripts import recorded
 from colonnade.data import ClassLabel, NumericColumn
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions
+from colonnade.protocols.specs import TrainingSpec
 
 PEOPLE = 60
 
@@ -39,20 +38,20 @@ def main() -> None:
         "clinic": table("clinic", range(10), label),
         "laboratory": table("laboratory", range(10, 30), None),
     }
-    attacked = EncryptedRequest(
-        epsilon=0.5,
-        delta=1e-5,
+    options = EncryptedOptions(
         defence="none",
         epochs=2,
         batch=20,  # as many records as the laboratory has columns: as many equations as unknowns
         learning_rate=0.1,
-        declared_public=("clinic", "laboratory"),
     )
-    for request in (attacked, replace(attacked, defence="sound")):
+    attacked = TrainingSpec(
+        "classification", 0.5, delta=1e-5, options=options, public=("clinic", "laboratory")
+    )
+    for request in (attacked, attacked.with_options(defence="sound")):
         # The protocol itself, with keys of 2048 bits; what each party saw is written down.
         transcript, _ = recorded(tables, request)
         attack = recover_labels(transcript.view("laboratory"), transcript.labels)
-        print(f"\ndefence: {request.defence}")
+        print(f"\ndefence: {transcript.plan.options.defence}")
         for epoch, success in enumerate(attack.by_epoch, start=1):
             print(
                 f"  epoch {epoch}: {success.rate:.2f} of {PEOPLE} diagnoses read right, {success.chance:.2f} by chance"

@@ -18,11 +18,11 @@ from benchmarks.public_data import PublicSet, Split, acs_income_texas, adult, bi
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
 from colonnade.forecast.pilot_run import PilotRuns
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, protocol_named, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.judged_quality import TITLE, judged_section
 from reproduction.one_place import DELTA, OnePlace
@@ -142,7 +142,9 @@ def _ways(split: Split, coded: Split, label: str, others: Sequence[str]) -> dict
         options = checked_options(METHODS[method], {})
         try:
             found = train_with(
-                source, method, TrainingSpec("classification", epsilon, DELTA, DELTA, options=options)
+                source,
+                method,
+                TrainingSpec("classification", epsilon, delta=DELTA, accepted_delta=DELTA, options=options),
             )
         except ColonnadeError:
             return {}
@@ -162,12 +164,12 @@ def _ways(split: Split, coded: Split, label: str, others: Sequence[str]) -> dict
 def _foretold(split: Split, method: str) -> float | None:
     """Processor seconds of one training at ε = 1, as `colonnade plan` foretells it; none where there is no plan."""
     chosen, place = protocol_named(method), Federation(split.tables, budget=(1e6, DELTA), public=True)
-    asked = TrainingSpec("classification", 1.0, DELTA, DELTA, options=checked_options(chosen, {}))
+    asked = TrainingSpec(
+        "classification", 1.0, delta=DELTA, accepted_delta=DELTA, options=checked_options(chosen, {})
+    )
     schemas = {table.party: table.public() for table in split.tables}
     try:
-        plan = chosen.request(asked, "equal").plan(
-            place.group, tuple(schemas.values()), len(split.train_labels)
-        )
+        plan = asked.plan(place.group, tuple(schemas.values()), len(split.train_labels))
     except ColonnadeError:
         return None
     return PilotRuns(schemas, weighed=False).rehearse(chosen, asked, plan).cost.seconds
@@ -182,7 +184,9 @@ def _in_words(foretold: Mapping[str, float | None]) -> str:
 
 def _exact(split: Split, _epsilon: float) -> dict[str, Scores]:
     source = Federation(split.tables, budget=(1e6, DELTA), public=True)
-    found = train_with(source, "non-private", TrainingSpec("classification", 1.0, DELTA, DELTA))
+    found = train_with(
+        source, "non-private", TrainingSpec("classification", 1.0, delta=DELTA, accepted_delta=DELTA)
+    )
     return {EXACT: _decided(found, split)}
 
 

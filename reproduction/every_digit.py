@@ -19,7 +19,9 @@ import numpy as np
 from colonnade.attacks.labels import recover_labels
 from colonnade.attacks.success import Success
 from colonnade.attacks.transcripts import recorded
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.specs import options_of
 from colonnade.randomness import public_permutation
 from reproduction.logistic_sets import LogisticSet, mnist, request_of
 from reproduction.sections import Pieces, Section, Table, timed
@@ -70,9 +72,10 @@ def section(
                 f"{seconds:.0f} s",
             )
         )
+    batch = options_of(request_of(one), EncryptedOptions).batch
     text = f"""
 The attack above on all {one.rows:,} people, {len(groups)} runs of at most {at_once:,} of them: one epoch each by the
-protocol itself, keys of {keys.bits} bits, batches of {request_of(one).batch}, zero initialisation; the attacker works
+protocol itself, keys of {keys.bits} bits, batches of {batch}, zero initialisation; the attacker works
 on what it received.
 """
     head = ("defence", "labels read right", "95 % interval", "by chance", "time of all runs")
@@ -91,7 +94,7 @@ def _attacked(
         epochs=1,
         keys=keys,
         defence=defence,
-        batch=min(request_of(one).batch or len(people), len(people)),
+        batch=min(options_of(request_of(one), EncryptedOptions).batch or len(people), len(people)),
     )
     with timed() as watch:
         transcript, _ = recorded(tables, request)

@@ -21,12 +21,11 @@ from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.functional.method import FunctionalOptions
-from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS
 from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
 from colonnade.report.comparison import comparison_facts, comparison_picture
 from reproduction.functional_synthetic import synthetic_error
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, spread_text, timed
@@ -245,7 +244,7 @@ def _seconds_of(people: PublicSet, task: Task, parties: int, repetitions: int) -
     for _ in range(repetitions + 1):
         federation = Federation(tables, budget=(100.0, 0.1), public=True)
         start = perf_counter()
-        method.train(federation, TrainingSpec(task, 1.0, DELTA, DELTA, options=options))
+        method.train(federation, TrainingSpec(task, 1.0, delta=DELTA, accepted_delta=DELTA, options=options))
         taken.append(perf_counter() - start)
     return min(taken[1:])
 

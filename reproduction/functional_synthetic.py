@@ -15,11 +15,12 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import RealLabel
 from colonnade.methods.baselines.frank_wolfe import GRID, walk
 from colonnade.methods.functional.minimise import Objective, minimise
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.models.least_squares import least_squares
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteLaplaceNoise, MatrixSkellamNoise
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from reproduction.sections import Section, Table, spread_text, timed
@@ -145,7 +146,9 @@ def _sound(sums: Sums) -> tuple[np.ndarray, float]:
         PublicSchema("party2", columns[width // 2 :]),
     )
     group = Group.of(("party1", "party2"), active="party1")
-    plan = MomentsRequest(task="regression", epsilon=1.0, delta=DELTA).plan(group, schemas, sums.train_rows)
+    plan = TrainingSpec("regression", 1.0, delta=DELTA, options=MomentsOptions()).plan(
+        group, schemas, sums.train_rows
+    )
     gamma, constant = float(plan.gamma), float(plan.label.constant(plan.gamma))
     # Columns of an integer row: features times γ/√m, the constant, the label times the constant. Sums of features are
     # 0 in the mean and taken as 0.

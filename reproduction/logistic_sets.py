@@ -13,7 +13,9 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions
+from colonnade.protocols.paillier import Keys, PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import public_permutation
 
 Array = NDArray[np.float64]
@@ -108,15 +110,31 @@ def _table(party: str, values: Array, low: Array | float, high: Array | float, l
     return Table.from_arrays(party, arrays, Schema("row", columns, label))
 
 
-def request_of(one: LogisticSet, **changes: object) -> EncryptedRequest:
+class QuickKeys(EncryptedOptions):
+    """The options with short keys, which protect nothing, where a quick run asks for them."""
+
+    short_bits: int | None = None
+
+    @property
+    def keys(self) -> Keys:
+        return super().keys if self.short_bits is None else PaillierKeysForTests(self.short_bits)
+
+
+def request_of(
+    one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests | None = None, **changes: object
+) -> TrainingSpec:
     terms: dict[str, object] = {
-        "epsilon": 0.5,
-        "delta": DELTA,
         "defence": "none",
         "epochs": one.epochs,
         "batch": min(BATCH, one.rows),
         "learning_rate": RATE,
-        "declared_public": tuple(one.tables),
-        "alignment": "equal",
+        "short_bits": keys.bits if isinstance(keys, PaillierKeysForTests) else None,
     }
-    return EncryptedRequest(**{**terms, **changes})  # type: ignore[arg-type]
+    return TrainingSpec(
+        "classification",
+        0.5,
+        delta=DELTA,
+        options=QuickKeys.model_validate({**terms, **changes}),
+        public=tuple(one.tables),
+        alignment="equal",
+    )

@@ -19,9 +19,10 @@ from colonnade.methods.baselines.vertical import IdealOptions, exactly, ideal_me
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.options import GlmOptions
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
-from colonnade.methods.method import LinearModel, TrainedModel, TrainingSpec
+from colonnade.methods.method import LinearModel, TrainedModel
 from colonnade.methods.table import METHODS
 from colonnade.models.release import MomentRelease
+from colonnade.protocols.specs import TrainingSpec
 from reproduction.message_data import made_up
 from reproduction.sections import Pieces, Section, Table, spread_text, timed
 

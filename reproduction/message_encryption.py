@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -14,7 +15,8 @@ from colonnade.comparison.held_out import HeldOut, split
 from colonnade.data.table import Table as Columns
 from colonnade.federation.federation import Federation
 from colonnade.methods.encrypted.method import METHOD, EncryptedOptions, twin
-from colonnade.methods.method import LinearModel, TrainingSpec
+from colonnade.methods.method import LinearModel
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness
 from reproduction.message_costs import PATIENCE, UNLIMITED
 from reproduction.sections import Pieces, Section, Table, said, spread_text, timed
@@ -79,7 +81,7 @@ def _run(given: Sequence[Columns], seed: int) -> dict[str, float | None]:
     place = Federation(training, budget=UNLIMITED, public=True, timeout=PATIENCE)
     schemas = tuple(table.public() for table in training)
     owners = place.group.owners
-    plan = METHOD.request(asked, "equal", owners).plan(place.group, schemas, training[0].rows)
+    plan = replace(asked, alignment="equal", public=owners).plan(place.group, schemas, training[0].rows)
     clear = twin(plan, {table.party: table for table in training}, SeededRandomness("no noise is drawn"))
     found: dict[str, float | None] = {
         "people": training[0].rows,

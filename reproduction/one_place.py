@@ -19,7 +19,7 @@ from colonnade.methods.margin.ideal import descended
 from colonnade.methods.margin.method import linear_model as margin_learnt
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows
-from colonnade.methods.method import TrainedModel, TrainingSpec
+from colonnade.methods.method import TrainedModel
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import arranged
 from colonnade.methods.moments.session import OpenedMoments
@@ -31,7 +31,7 @@ from colonnade.methods.slr.protocol import batch_rows, integer_rows
 from colonnade.methods.slr.session import TrainedWeights
 from colonnade.methods.table import checked_options, protocol_named
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.randomness import Randomness, SystemRandomness
 
 Integers = NDArray[np.int64]
@@ -106,11 +106,15 @@ class OnePlace:
         """The plan that the parties would agree on."""
         chosen = protocol_named(method)
         asked = TrainingSpec(
-            task, epsilon, self.delta, self.delta, options=checked_options(chosen, options or {})
+            task,
+            epsilon,
+            delta=self.delta,
+            accepted_delta=self.delta,
+            options=checked_options(chosen, options or {}),
         )
         group = self._federation.group
         schemas = tuple(table.schema.public(table.party) for table in self.tables)
-        return chosen.request(asked, "auto", ()).planned(group, schemas, self.tables[0].rows)
+        return asked.planned(group, schemas, self.tables[0].rows)
 
     def moments(
         self,
@@ -140,7 +144,7 @@ class OnePlace:
         return self._as_release(plan, np.zeros((plan.size, plan.size), dtype=np.int64))
 
     def _as_release(self, plan: MomentsPlan, noise: Integers) -> MomentRelease:
-        grid = (plan.gamma, plan.rounding, plan.task, plan.conditional)
+        grid = (plan.gamma, plan.rounding, plan.spec.task, plan.conditional)
         if grid not in self._sums:
             self._sums[grid] = self._summed(plan)
         matrix = arranged(self._sums[grid] + noise, plan)
@@ -165,7 +169,7 @@ class OnePlace:
     def slr(self, *, epsilon: float, options: Mapping[str, Any] | None = None) -> TrainedModel:
         """A linear classifier by noisy gradients on secret batches."""
         plan: GradientPlan = self.plan("slr", "classification", epsilon=epsilon, options=options)
-        grid = ("slr", plan.gamma, plan.rounding)
+        grid = ("slr", plan.gamma, plan.rows_rounded)
         if grid not in self._rows:
             parts = [
                 integer_rows(cast(Any, _Reader(table.party, self.randomness)), table, plan)
@@ -192,7 +196,7 @@ class OnePlace:
                 parts.append(plan.quantizers[table.party].quantize(block, self.randomness))
                 if table.party != plan.label_holder:
                     continue
-                values = block.label if plan.task != "pca" else None
+                values = block.label if plan.spec.task != "pca" else None
                 label = plan.label.quantize(values, plan.gamma, rows=block.rows)
                 if not plan.conditional:
                     parts.append(label)

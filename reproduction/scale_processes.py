@@ -20,8 +20,8 @@ from benchmarks.players import ONE_THREAD, heard, say
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import checked_options, protocol_named
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
@@ -91,7 +91,7 @@ class Shape:
 def asked_of(method: str) -> TrainingSpec:
     """ε = 1 for two classes, with the method's defaults."""
     options = checked_options(protocol_named(method), {})
-    return TrainingSpec("classification", 1.0, 1e-5, 1e-5, options=options)
+    return TrainingSpec("classification", 1.0, delta=1e-5, accepted_delta=1e-5, options=options)
 
 
 class Members:
@@ -135,10 +135,10 @@ class Members:
         clock here. `bytes` are sent by all together. `memory` is the peak of the member that has most, above what it
         had `before`.
         """
-        chosen, asked = protocol_named(method), asked_of(method)
+        asked = asked_of(method)
         schemas = tuple(shape.schema(owner).public(owner) for owner in shape.owners)
         # So that what has no plan is refused here, and not by every process.
-        chosen.request(asked, "equal", ()).plan(self.group, schemas, shape.rows)
+        asked.plan(self.group, schemas, shape.rows)
         with tempfile.TemporaryDirectory() as folder:
             for once in {replace(shape, rows=FEW), shape}:
                 once.write(Path(folder))
@@ -192,7 +192,7 @@ async def _measured(party: Party, method: str, shape: Shape, folder: Path) -> di
     )
     table = shape.table(party.name, folder) if party.owns_columns else None
     before, clock, wall = _peak_from_here(), time.process_time(), time.perf_counter()
-    await chosen.session(asked)(once, table, chosen.request(asked, "equal", ()))
+    await chosen.session(asked)(once, table, replace(asked, alignment="equal"))
     return {
         "seconds": time.process_time() - clock,
         "wall": time.perf_counter() - wall,

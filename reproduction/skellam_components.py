@@ -17,7 +17,6 @@ from scipy.sparse.linalg import eigsh
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.data.table import Table as DataTable
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.moments import Scatter
 from colonnade.models.pca import PCA
@@ -25,6 +24,7 @@ from colonnade.models.principal import principal_directions
 from colonnade.models.release import MomentRelease
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from reproduction.one_place import OnePlace
 from reproduction.sections import FIGURES, Picture, Section, Table, timed
@@ -163,7 +163,9 @@ def _release(
 ) -> MomentRelease:
     """One release by a method; δ at the paper's 1e-5, which is not below 1/n for every set here."""
     source = Federation(tables, budget=BUDGET, public=True)
-    asked = TrainingSpec("pca", epsilon, DELTA, DELTA, options=checked_options(METHODS[method], options))
+    asked = TrainingSpec(
+        "pca", epsilon, delta=DELTA, accepted_delta=DELTA, options=checked_options(METHODS[method], options)
+    )
     found = train_with(source, method, asked)
     if not isinstance(found, MomentRelease):
         raise TypeError(f"{method} releases no moments")

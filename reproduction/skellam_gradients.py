@@ -10,11 +10,12 @@ from typing import Any
 from benchmarks.public_data import PublicSet, Split
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import TrainedModel, TrainingSpec
+from colonnade.methods.method import TrainedModel
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.specs import TrainingSpec
 from reproduction.one_place import OnePlace
 from reproduction.sections import Section, Table, spread_text, timed
 
@@ -167,7 +168,11 @@ def _descent(split: Split, rate: float) -> Mapping[str, Any]:
 def _accuracy(split: Split, method: str, options: Mapping[str, Any], epsilon: float) -> float:
     source = Federation(split.tables, budget=BUDGET, public=True)
     asked = TrainingSpec(
-        "classification", epsilon, DELTA, DELTA, options=checked_options(METHODS[method], options)
+        "classification",
+        epsilon,
+        delta=DELTA,
+        accepted_delta=DELTA,
+        options=checked_options(METHODS[method], options),
     )
     return _score(split, train_with(source, method, asked))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -246,7 +245,7 @@ def _encrypted(one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests) -> S
                 more = f"{fields.count if fields else 1} answers to a ciphertext"
         how = "solved for" if width >= (once.batch or 0) else "packed"
         note(f"no defence, {how}, batch {once.batch}", success, watch.seconds, more)
-        sound = replace(once, defence="sound", initialisation="zero")
+        sound = once.with_options(defence="sound", initialisation="zero")
         with timed() as watch:
             transcript, _ = recorded(tables, sound)
             attack = recover_labels(transcript.view(attacker), transcript.labels)

@@ -16,11 +16,12 @@ from benchmarks.public_data import PublicSet, acs_income_texas, adult, credit, p
 from colonnade.data.targets import RealLabel
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import TrainedModel, TrainingSpec
+from colonnade.methods.method import TrainedModel
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.table import train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import public_permutation
 from reproduction.expected_law import law_section
 from reproduction.noisy_quadratic import squares_section
@@ -150,7 +151,7 @@ def _lost(
         chosen = rest[public_permutation(len(rest), repeat + 1)[:count]]
         place = OnePlace(everybody.tables(parties, chosen))
         source = Federation(place.tables, budget=(1e6, DELTA), public=True)
-        asked = TrainingSpec("classification", 1.0, DELTA, DELTA)
+        asked = TrainingSpec("classification", 1.0, delta=DELTA, accepted_delta=DELTA)
         exact.append(_score(train_with(source, "non-private", asked), rows, labels))
         for epsilon in epsilons:
             release = place.moments("classification", epsilon=epsilon)

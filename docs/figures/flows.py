@@ -21,7 +21,7 @@ import numpy as np
 
 from colonnade import Federation, LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.federation.federation import Run
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import Spec
 from colonnade.runtime.run import Outcome, Program
 
 HERE = Path(__file__).parent
@@ -116,8 +116,8 @@ LOOK = {
 class Recording(Federation):
     """A federation that keeps every frame of its runs."""
 
-    def run(self, session: Program, request: Request[Any], *, record: bool = True, **how: Any) -> Run[Any]:
-        return super().run(session, request, record=True, **how)
+    def run(self, session: Program, spec: Spec, *, record: bool = True, **how: Any) -> Run[Any]:
+        return super().run(session, spec, record=True, **how)
 
 
 def federation(*owners: str) -> Recording:

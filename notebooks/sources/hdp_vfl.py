@@ -13,7 +13,6 @@
 # most ε about anybody's part of a record. Weights are published to nobody.
 #
 # The idea is good. Two of its formulas are not: this notebook measures by how much.
-
 # %%
 import math
 import warnings
@@ -26,16 +25,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from colonnade import LogisticRegression
-from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.messages.plan import GRID, Calibration, IntermediatePlan
+from colonnade.methods.messages.plan import GRID, Calibration, IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import Descent, step_weights
-from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.models.fitting import NoiseWarning
 from colonnade.privacy.gdp import gaussian_epsilon, gaussian_mu
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.hdp_vfl import classical_sigma
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from real_data import two_parties
@@ -116,20 +113,18 @@ ROWS, BATCH, EPOCHS, EPSILON, DELTA = 4000, 200, 10, 1.0, 1e-5
 
 def plan_of(calibration: Calibration) -> IntermediatePlan:
     """The plan of one column at each side; people are a public number."""
-    asked = IntermediateRequest(
-        loss=LOSSES["logistic"],
-        penalty=Penalty(),
-        epsilon=EPSILON,
-        delta=DELTA,
+    options = IntermediateOptions(
+        penalty="none",
         calibration=calibration,
         epochs=EPOCHS,
         batch=BATCH,
         learning_rate=0.1,
         radius=1.0,
-        declared_public=(active, passive),
     )
+    spec = TrainingSpec("classification", EPSILON, delta=DELTA, options=options, public=(active, passive))
     schemas = tuple(table.public() for table in houses.tables)
-    return asked.plan(Group.of((active, passive), active=active), schemas, ROWS)
+    plan: IntermediatePlan = spec.plan(Group.of((active, passive), active=active), schemas, ROWS)
+    return plan
 
 
 def distances(plan: IntermediatePlan, cap: float, runs: int) -> NDArray[np.float64]:

@@ -25,9 +25,10 @@ from colonnade.attacks.averaging import average_signs
 from colonnade.attacks.features import foreign_scores, recover_inner_products
 from colonnade.attacks.labels import recover_labels
 from colonnade.attacks.transcripts import arbiters, messages_by_epoch, recorded
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.vertical_logistic import label_attack_steps
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import public_permutation
 from real_data import two_parties_with_numbers
 from watching import Watched, draw_flow, seen
@@ -44,14 +45,12 @@ def some(people: int, seed: int = 1) -> dict[str, Table]:
 
 
 WIDTH = len(houses.tables[1].schema.columns)
-UNDEFENDED = EncryptedRequest(
-    epsilon=0.5,
+UNDEFENDED = TrainingSpec(
+    "classification",
+    0.5,
     delta=1e-5,
-    defence="none",
-    epochs=2,
-    batch=WIDTH,
-    learning_rate=0.1,
-    declared_public=(label_holder, attacker),
+    options=EncryptedOptions(defence="none", epochs=2, batch=WIDTH, learning_rate=0.1),
+    public=(label_holder, attacker),
 )
 
 # %% [markdown]
@@ -125,7 +124,7 @@ plt.show()
 # $-(\eta/s)\sum_j f_j \langle x_i, x_j\rangle$, linear in them. Here the label holder attacks twelve people of the other side.
 
 # %%
-patient = replace(UNDEFENDED, epochs=12, batch=6, learning_rate=0.5)
+patient = UNDEFENDED.with_options(epochs=12, batch=6, learning_rate=0.5)
 small = arbiters(some(12, seed=2), patient)[0]
 scores = foreign_scores(small.view(label_holder), small.labels)
 found = recover_inner_products(scores, rows=12, step=small.plan.step_size, starts_at_zero=True)
@@ -149,13 +148,13 @@ print(f"all {len(upper[0])} inner products of {attacker}'s rows, largest error {
 
 # %%
 EPOCHS = 30
-looks = replace(UNDEFENDED, epochs=EPOCHS, batch=min(256, houses.people), learning_rate=0.01)
+looks = UNDEFENDED.with_options(epochs=EPOCHS, batch=min(256, houses.people), learning_rate=0.01)
 defended = {
     "no noise": looks,
     f"noise of (71), ε = 0.5, δ = 0.1 ({LABEL})": replace(
         looks, defence="paper", initialisation="xavier", delta=0.1, accepted_delta=0.1
     ),
-    "sound, ε = 0.5, δ = 1e-5": replace(looks, defence="sound"),
+    "sound, ε = 0.5, δ = 1e-5": looks.with_options(defence="sound"),
 }
 fig, axes = plt.subplots(figsize=(6, 3.2))
 for (name, request), mark in zip(defended.items(), "ox^", strict=True):
@@ -191,7 +190,7 @@ plt.show()
 # under encryption, and the same attack on what it shows:
 
 # %%
-transcript = recorded(sixty, replace(UNDEFENDED, defence="sound"))[0]
+transcript = recorded(sixty, UNDEFENDED.with_options(defence="sound"))[0]
 attack = recover_labels(transcript.view(attacker), transcript.labels)
 for epoch, success in enumerate(attack.by_epoch, start=1):
     print(f"epoch {epoch}: {success.rate:.3f} of the labels read right, {success.chance:.3f} by chance")

@@ -28,7 +28,7 @@ from colonnade.federation.federation import Run
 from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
 
@@ -167,7 +167,7 @@ def run_asking(
     """A run in which b asks something else than was agreed; and what it asked with."""
     asked: list[Any] = []
 
-    async def session(party: Party, table: Table | None, request: EncryptedRequest) -> Descended:
+    async def session(party: Party, table: Table | None, request: TrainingSpec) -> Descended:
         if party.name != "b":
             return await encrypted_session(party, table, request)
         plan = request.plan(party.group, (tables["a"], tables["b"]), 60)

@@ -4,9 +4,8 @@ from typing import Any
 
 from colonnade.audits.targets import Wanted
 from colonnade.data.schema import Schema
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.runtime.group import Group
 
 BANK = """id = "n"
@@ -37,5 +36,5 @@ def wanted(
     bank = Schema.parse(BANK + LABELS[task]).public("bank")
     shops = tuple(Schema.parse(SHOP).public(name) for name in ("shop", "store")[: parties - 1])
     group = Group.of(("bank", *(shop.party for shop in shops)), active="bank" if LABELS[task] else None)
-    asked = TrainingSpec(task, epsilon, delta, options=checked_options(METHODS[method], options))
+    asked = TrainingSpec(task, epsilon, delta=delta, options=checked_options(METHODS[method], options))
     return Wanted(method, asked, group, (bank, *shops))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from training_specs import asked
 
 from colonnade.attacks.views import Look
 from colonnade.audits.people import corner, together
@@ -15,7 +16,7 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted import audit
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.runtime.group import Group
 
 BATCHES, ROWS, DRAWS = 20, 5, 400
@@ -28,7 +29,7 @@ def plan() -> Any:
         PublicSchema("shop", (NumericColumn("visits", low=0, high=1),), None),
     )
     group = Group.of(("bank", "shop"), active="bank")
-    return EncryptedRequest(epsilon=1.0, delta=1e-5).plan(group, schemas, ROWS)
+    return asked(EncryptedOptions, epsilon=1.0, delta=1e-5).plan(group, schemas, ROWS)
 
 
 def scores(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from training_specs import asked as asked_of
 
 from colonnade.cli.app import run
 from colonnade.cli.privacy import commands as privacy
@@ -17,7 +18,7 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import skellam_moments
@@ -153,7 +154,7 @@ def test_the_moments_command_plans_what_training_plans(ask: Any) -> None:
         for party, count in columns.items()
     )
     group = Group.of(tuple(columns), active="bank")
-    plan = MomentsRequest(task="classification", epsilon=1.0, delta=1e-5, verify="none").plan(
+    plan = asked_of(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5, verify="none").plan(
         group, schemas, 1000
     )
     answer = ask(*MOMENTS, "--epsilon", "1")

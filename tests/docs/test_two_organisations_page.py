@@ -30,7 +30,7 @@ from colonnade.federation.party_file import federation_of, party_files
 from colonnade.federation.policy import Policy
 from colonnade.federation.policy_terms import Approvers
 from colonnade.federation.preflight import check_plan, release_before
-from colonnade.federation.train import request_of
+from colonnade.federation.train import spec_of
 
 PAGE = ROOT / "docs" / "two-organisations.md"
 HOST, PORT = "server.example.org", "8002"
@@ -140,7 +140,7 @@ def test_the_policies_of_the_page_accept_its_job_and_the_request_shows_every_uni
     subprocess.run([sys.executable, ROOT / "examples/messy/make_tables.py", str(tmp_path)], check=True)
     job = Job.load(tmp_path / "job.toml")
     federation = federation_of(job, party_files(job, []))
-    plan = check_plan(request_of(job), federation.group, federation.tables)
+    plan = check_plan(spec_of(job), federation.group, federation.tables)
     assert plan is not None
     policies = {
         name: Policy.parse(policy)

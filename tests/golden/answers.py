@@ -118,7 +118,7 @@ def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         said["judged"] = error.number
     if case.get("forecast"):
         pilots = PilotRuns(schemas, effort=60.0, draws=1, tries=1, weighed=False)
-        cost = forecast(pilots, method, job.asked, planned, simulated=False).cost
+        cost = forecast(pilots, method, job.spec, planned, simulated=False).cost
         said |= {"bytes": cost.bytes_sent, "rounds": cost.rounds}
     return said
 

@@ -15,9 +15,10 @@ from colonnade.federation.federation import Federation
 from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilot_run import PilotRuns
-from colonnade.methods.method import Method, TrainingSpec
+from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS, checked_options
-from colonnade.protocols.plans import Plan, Task
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.runtime.run import Outcome
 
 
@@ -56,7 +57,7 @@ def planned(
     federation = Federation(made, budget=(1e9, 0.5))
     schemas = tuple(table.public() for table in made)
     assert isinstance(chosen, Method)
-    return asked, chosen.request(asked, "auto").plan(federation.group, schemas, rows), federation
+    return asked, asked.plan(federation.group, schemas, rows), federation
 
 
 def foretold(method: str, asked: TrainingSpec, plan: Plan, made: list[Table]) -> Cost:

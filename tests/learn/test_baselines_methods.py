@@ -17,10 +17,10 @@ from colonnade.errors import DataError, PlanError
 from colonnade.methods.baselines import central
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.baselines.method import BASELINES, DescentOptions, LaplaceOptions, WalkOptions
-from colonnade.methods.method import TrainedModel, TrainingSpec
+from colonnade.methods.method import TrainedModel
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.observers import Reader
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.randomness import SeededRandomness
 
 METHODS = {method.name: method for method in BASELINES}
@@ -53,7 +53,7 @@ def shops(kind: str, rows: int = 3000, *, public: bool = True) -> tuple[Federati
 
 
 def asked(task: Task, options: Form | None = None, epsilon: float = 1.0) -> TrainingSpec:
-    made = TrainingSpec(task, epsilon, 1e-5)
+    made = TrainingSpec(task, epsilon, delta=1e-5)
     return made if options is None else replace(made, options=options)
 
 

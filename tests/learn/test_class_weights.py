@@ -9,11 +9,11 @@ from sklearn.linear_model import LogisticRegression as Exact
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.errors import InputError, LabelMismatch, PlanError
 from colonnade.federation.job import Job
-from colonnade.methods.margin.method import MarginOptions
-from colonnade.methods.method import TrainingSpec
-from colonnade.methods.moments.method import MomentsOptions
+from colonnade.methods.margin.plan import MarginOptions
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.table import train_with
 from colonnade.models.class_weights import weighed, weights_of
+from colonnade.protocols.specs import TrainingSpec
 
 PEOPLE = 10_000
 JOB = """name = "who buys"
@@ -48,7 +48,7 @@ def test_balanced_weights_are_those_of_the_classes_up_to_noise(method: str) -> N
     source = federation()
     options = MarginOptions(steps=4) if method == "margin" else MomentsOptions()
     found = train_with(
-        source, method, TrainingSpec("classification", 50.0, 1e-5, options=options, verify="none")
+        source, method, TrainingSpec("classification", 50.0, delta=1e-5, options=options, verify="none")
     )
     model, plain = LogisticRegression(class_weight="balanced").fit(found), LogisticRegression().fit(found)
     share = float((np.random.default_rng(5).uniform(size=PEOPLE) < 0.1).mean())

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_specs import asked
 
 from colonnade.cli.plan.text import _expected_lines
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.forecast.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.runtime.group import Group
 
 
@@ -69,7 +70,9 @@ def plan_of(*, epsilon: float = 1.0, rows: int = 20_000, columns: int = 10, labe
         schemas.append(Schema("id", names, mine).public(party))
     task: Any = "classification" if isinstance(label, ClassLabel) else "regression"
     group = Group.of(("a", "b"), active="a", server="server")
-    return MomentsRequest(task, epsilon, delta=1e-5, accepted_delta=1e-5).planned(group, tuple(schemas), rows)
+    return asked(MomentsOptions, task, epsilon, delta=1e-5, accepted_delta=1e-5).planned(
+        group, tuple(schemas), rows
+    )
 
 
 def test_less_is_lost_with_more_people_a_larger_epsilon_and_fewer_columns() -> None:

@@ -29,7 +29,7 @@ from colonnade.forecast.recommend import Candidate, choose
 from colonnade.forecast.synthetic import Invented
 from colonnade.forecast.work import Work
 from colonnade.methods.table import METHODS
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 
 NAMES = ("moments", "functional", "slr", "local", "intermediate", "one-shot")
 EVERY_KIND = """id = "customer"

@@ -10,6 +10,7 @@ import pytest
 from forecast_jobs import foretold, planned, ran, tables
 from hypothesis import given
 from hypothesis import strategies as st
+from training_specs import asked as asked_of
 from typed import there, untyped
 
 from colonnade.data.schema import Schema
@@ -22,7 +23,7 @@ from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.pilots import Axis, product
 from colonnade.methods.method import Method
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.table import METHODS
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.shared_plan import SharedPlan
@@ -157,7 +158,7 @@ def test_bytes_through_the_server_are_foretold_to_the_last_one(bank: int, shop: 
     made = [held("bank", bank), held("shop", shop)]
     federation = Federation(made, budget=(9.0, 1e-6))
     schemas = {table.party: table.public() for table in made}
-    request = MomentsRequest("pca", 1.0, delta=1e-6)
+    request = asked_of(MomentsOptions, "pca", 1.0, delta=1e-6)
     plan = request.plan(federation.group, tuple(schemas.values()), common)
     numbers = {"bank": bank, "shop": shop}
     cost = Matching(federation.group, schemas, "auto", common, numbers).cost(plan)

@@ -12,13 +12,14 @@ from functional_parties import NAMES, tables_of
 from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
+from training_specs import asked as asked_of
 from typed import there, untyped
 
 from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, PlanError
-from colonnade.methods.functional.method import METHOD, FunctionalOptions, notes_on, paper_figures
+from colonnade.methods.functional.method import METHOD, notes_on, paper_figures
 from colonnade.methods.functional.minimise import (
     Minimum,
     Objective,
@@ -27,14 +28,13 @@ from colonnade.methods.functional.minimise import (
     paper_objective,
 )
 from colonnade.methods.functional.noise import BlockNoise
+from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS, train_with
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.spectral import floor_of
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 
@@ -52,7 +52,7 @@ def opened_without_noise(tables: list[Table], task: Task, **more: Any) -> Opened
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockNoise, "part", lambda self, group: Silent())
         # An ε that no other test asks for, so that no plan with silent noise is remembered.
-        request = FunctionalRequest(task, 0.987, delta=1e-5, gamma=2**16, **more)
+        request = asked_of(FunctionalOptions, task, 0.987, delta=1e-5, gamma=2**16, **more)
         run = federation.run(functional_session, request)
     result: OpenedObjective = run.result()
     return result
@@ -173,7 +173,7 @@ def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said() -> None:
     options = FunctionalOptions(
         budget="bottom-up", epsilons={"bank": 4.0, "insurer": 1.0, "insurer+bank": 3.0}
     )
-    learnt = METHOD.train(federation, TrainingSpec("classification", 8.0, 1e-5, options=options))
+    learnt = METHOD.train(federation, TrainingSpec("classification", 8.0, delta=1e-5, options=options))
     assert any("sum to 8" in note for note in untyped(learnt).notes)
     plan = federation.runs[0].plan
     assert len({noise.parameter for noise in plan.noises}) == 3
@@ -194,7 +194,7 @@ def test_budgets_that_make_no_sense_are_refused_before_anything_is_charged(
     federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
     with pytest.raises(PlanError, match=message):
         METHOD.train(
-            federation, TrainingSpec("classification", 1.0, 1e-5, options=FunctionalOptions(**options))
+            federation, TrainingSpec("classification", 1.0, delta=1e-5, options=FunctionalOptions(**options))
         )
     assert not federation.ledgers["bank"].totals() and not federation.runs
 
@@ -205,7 +205,7 @@ def test_options_that_do_not_exist_are_told_apart() -> None:
         with pytest.raises(InputError, match="functional"):
             LogisticRegression(method="functional", options=options).fit(federation)
     with pytest.raises(TypeError, match="FunctionalOptions"):
-        METHOD.train(federation, TrainingSpec("classification", 1.0, 1e-5, options=NoOptions()))
+        METHOD.train(federation, TrainingSpec("classification", 1.0, delta=1e-5, options=NoOptions()))
     assert METHODS["functional"] is METHOD
 
 
@@ -223,7 +223,9 @@ def test_a_single_class_is_told_from_its_noisy_count() -> None:
         ]
         federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=seed)
         try:
-            METHOD.train(federation, TrainingSpec("classification", 5.0, 1e-5, options=FunctionalOptions()))
+            METHOD.train(
+                federation, TrainingSpec("classification", 5.0, delta=1e-5, options=FunctionalOptions())
+            )
         except DataError as error:
             found.append(str(error))
     assert found and all("class 'yes' has a noisy count of" in message for message in found)
@@ -232,7 +234,7 @@ def test_a_single_class_is_told_from_its_noisy_count() -> None:
 def test_paper_mode_is_for_public_data_and_promises_nothing() -> None:
     tables = tables_of(NAMES[:2], 2000)
     options = FunctionalOptions(calibration="paper")
-    asked = TrainingSpec("classification", 100.0, 1e-5, options=options)
+    asked = TrainingSpec("classification", 100.0, delta=1e-5, options=options)
     with pytest.raises(PlanError, match="declared public"):
         METHOD.train(Federation(tables, budget=(1.0, 1e-5)), asked)
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
@@ -255,7 +257,7 @@ def test_paper_mode_of_regression_and_of_corollary_1() -> None:
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
     shares = {"bank": 1.0, "insurer": 2.0, "insurer+bank": 3.0}
     options = FunctionalOptions(calibration="paper", budget="bottom-up", epsilons=shares)
-    learnt = METHOD.train(federation, TrainingSpec("regression", 1000.0, 1e-5, options=options))
+    learnt = METHOD.train(federation, TrainingSpec("regression", 1000.0, delta=1e-5, options=options))
     corollary = untyped(learnt).figures[-1]
     # Four features a party: Δ_f = 2·81, Δ_g = 2·25 with the label and 2·16 without, Δ_h = 2(2·16 + 2·4).
     assert corollary.value == pytest.approx(162 / 50 * 1 + 162 / 32 * 2 + 162 / 80 * 3)
@@ -276,7 +278,7 @@ def test_paper_mode_tells_two_classes_apart() -> None:
     with pytest.raises(PlanError, match="3 are declared"):
         METHOD.train(
             federation,
-            TrainingSpec("classification", 1.0, 1e-5, options=FunctionalOptions(calibration="paper")),
+            TrainingSpec("classification", 1.0, delta=1e-5, options=FunctionalOptions(calibration="paper")),
         )
 
 

@@ -31,10 +31,10 @@ from colonnade.methods.glm.options import GlmOptions, chosen_loss
 from colonnade.methods.glm.rows import CONSTANT, GAMMA, ClippedRows
 from colonnade.methods.messages.method import METHOD as MESSAGES
 from colonnade.methods.messages.method import PAPER, SPLIT
-from colonnade.methods.method import Baseline, Method, NoOptions, TrainingSpec
+from colonnade.methods.method import Baseline, Method
 from colonnade.methods.one_shot.method import METHOD as ONE_SHOT
 from colonnade.methods.one_shot.method import calibrated
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
 
 ROWS = 3000
 generator = np.random.default_rng(5)
@@ -151,10 +151,10 @@ def test_a_plan_can_be_made_from_a_request_without_a_run() -> None:
     parties = federation("classes")
     schemas = tuple(table.public() for table in parties.tables.values())
     for method in (MESSAGES, ONE_SHOT):
-        plan = method.request(asked(method, "classification"), "auto").plan(parties.group, schemas, ROWS)
+        plan = asked(method, "classification").plan(parties.group, schemas, ROWS)
         assert max(guarantee.epsilon for guarantee in plan.guarantees) <= 1.0
     with pytest.raises(PlanError, match="protects nobody"):
-        MESSAGES.request(asked(MESSAGES, "classification", calibration="paper"), "auto")
+        asked(MESSAGES, "classification", calibration="paper").check()
 
 
 def test_paper_mode_says_what_it_is() -> None:

@@ -140,7 +140,8 @@ def plan() -> JudgePlan:
     label = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    return JudgeRequest("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    made: JudgePlan = JudgeRequest("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    return made
 
 
 def opened(asked: JudgePlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:

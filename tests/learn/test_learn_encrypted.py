@@ -14,13 +14,14 @@ from typed import there, untyped
 from colonnade.data.table import Table
 from colonnade.errors import InputError, PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.encrypted import method as method_encrypted
-from colonnade.methods.encrypted.method import METHOD, EncryptedOptions
+from colonnade.methods.encrypted import plan as encrypted_plan
+from colonnade.methods.encrypted.method import METHOD
 from colonnade.methods.encrypted.owner import OwnerState
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.specs import NoOptions, TrainingSpec
 from colonnade.randomness import SystemRandomness
 
 WIDTHS = {"a": 2, "b": 3}
@@ -28,14 +29,14 @@ WIDTHS = {"a": 2, "b": 3}
 
 def asked(epsilon: float = 1.0, **options: Any) -> TrainingSpec:
     return TrainingSpec(
-        "classification", epsilon, 1e-5, options=EncryptedOptions(epochs=2, batch=20, **options)
+        "classification", epsilon, delta=1e-5, options=EncryptedOptions(epochs=2, batch=20, **options)
     )
 
 
 @pytest.fixture(autouse=True)
 def short_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {"none": SMALL}
-    monkeypatch.setattr(method_encrypted, "PaillierKeys", lambda bits: keys.get(bits, WIDER))
+    monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: keys.get(bits, WIDER))
 
 
 def federation(*, public: bool = True, rows: int = 60) -> Federation:
@@ -74,7 +75,7 @@ def test_scores_of_the_model_are_those_of_the_parties_together() -> None:
 def test_without_a_defence_it_learns_as_well_as_least_squares() -> None:
     parties = federation(rows=200)
     options = EncryptedOptions(epochs=60, batch=200, learning_rate=7.0, defence="none")
-    learnt = METHOD.train(parties, TrainingSpec("classification", 1.0, 1e-5, options=options))
+    learnt = METHOD.train(parties, TrainingSpec("classification", 1.0, delta=1e-5, options=options))
     features = untyped(learnt).frame.features(raw_rows(parties.tables.values()))
     run = learnt.run
     labels = OwnerState("a", untyped(run).aligned["a"], untyped(run).plan, SystemRandomness()).labels
@@ -102,9 +103,9 @@ def test_private_data_is_refused_without_a_sound_defence(defence: str) -> None:
 
 
 def test_a_plan_without_a_run_is_of_the_sound_defence_only() -> None:
-    assert untyped(METHOD.request(asked(), "equal")).declared_public == ()
+    asked().check()
     with pytest.raises(PlanError, match="in one process"):
-        METHOD.request(asked(defence="none"), "equal")
+        asked(defence="none").check()
 
 
 def test_options_that_are_none_are_told_by_name() -> None:

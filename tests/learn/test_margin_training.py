@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gradient_tables import ledgers_for, tables_of
 from numpy.typing import NDArray
+from training_specs import asked as asked_of
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
@@ -17,14 +18,12 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
 from colonnade.federation.job import Job
 from colonnade.forecast.default import TRIALS, default_for, settle
-from colonnade.methods.margin.method import MarginOptions, request
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.optimiser import log_odds_slope
-from colonnade.methods.margin.plan import Schedule
-from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.plan import MarginOptions, Schedule
 from colonnade.methods.margin.session import margin_session
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, train_with
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.journal import KNOWN, PROVED, Journal, JournalChannel, ReplayRandomness, ResumedLedger
@@ -151,7 +150,7 @@ def test_notes_say_how_it_was_trained() -> None:
     learnt = train_with(
         federation(rows=300),
         "margin",
-        TrainingSpec("classification", 2.0, 1e-5, options=MarginOptions(steps=2)),
+        TrainingSpec("classification", 2.0, delta=1e-5, options=MarginOptions(steps=2)),
     )
     assert "2 steps over all 300 people" in " ".join(untyped(learnt).notes)
 
@@ -196,7 +195,7 @@ def declared(party: str, columns: int, classes: str | tuple[()] = ()) -> PublicS
 def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes: str, method: str) -> None:
     group = Group.of(PAIR, active="bank")
     schemas = {"bank": declared("bank", 4, classes), "shop": declared("shop", 4)}
-    asked = TrainingSpec("classification", 4.0, 1e-6)
+    asked = TrainingSpec("classification", 4.0, delta=1e-6)
     found = default_for(asked, group, schemas, rows=1000)
     assert found[0] == method and "in 4 trials margin descent" in found[1]
     assert ("beyond chance" in found[1]) == (method == "margin")
@@ -221,7 +220,7 @@ def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is() -> None:
 def test_the_default_is_moments_where_shares_of_all_rows_would_fill_the_memory() -> None:
     schemas = {"bank": declared("bank", 100, "ab"), "shop": declared("shop", 100)}
     found = default_for(
-        TrainingSpec("classification", 1.0, 1e-12), Group.of(PAIR, active="bank"), schemas, rows=10**10
+        TrainingSpec("classification", 1.0, delta=1e-12), Group.of(PAIR, active="bank"), schemas, rows=10**10
     )
     assert found[0] == "moments" and "GiB" in found[1]
 
@@ -260,7 +259,7 @@ def test_options_out_of_range_are_named(options: Any, part: Any) -> None:
 
 def test_the_grid_of_a_moment_release_is_not_margins() -> None:
     with pytest.raises(PlanError, match="margin has its own"):
-        request(TrainingSpec("classification", 1.0, gamma=8192, options=MarginOptions()), "auto")
+        TrainingSpec("classification", 1.0, gamma=8192, options=MarginOptions()).check()
 
 
 def test_a_label_with_one_class_in_it_gives_a_model_all_the_same() -> None:
@@ -301,7 +300,7 @@ class Mortal:
 
 
 GROUP = Group.of(PAIR, active="bank")
-ASKED = MarginRequest(epsilon=4.0, schedule=Schedule(steps=3), delta=1e-5, alignment="equal")
+ASKED = asked_of(MarginOptions, epsilon=4.0, schedule=Schedule(steps=3), delta=1e-5, alignment="equal")
 
 
 def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: Any = None) -> Any:

@@ -72,15 +72,6 @@ def everything(asked: Any, results: Any) -> Any:
         ("moments", {"pilots": lambda plan: ()}, "pilot runs add up"),
         ("moments", {"noise": lambda plan: Noise(0.0, "nothing")}, "noise is said in numbers"),
         ("moments", {"tasks": ("clustering",)}, "it has a name, tasks"),
-        (
-            "moments",
-            {
-                "request": lambda asked, alignment, public=(): PROTOCOLS["moments"].request(
-                    replace(asked, epsilon=1.0), alignment, public
-                )
-            },
-            "a request is compared by what was asked",
-        ),
     ],
 )
 def test_a_method_that_breaks_the_contract_is_caught_by_the_name_of_the_law(
@@ -95,7 +86,6 @@ def test_a_method_that_forgets_something_cannot_be_made() -> None:
         field: getattr(PROTOCOLS["moments"], field) for field in PROTOCOLS["moments"].__dataclass_fields__
     }
     for field in (
-        "request",
         "session",
         "model",
         "views",

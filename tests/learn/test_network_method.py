@@ -19,13 +19,14 @@ from colonnade.comparison.entries import field_of
 from colonnade.comparison.held_out import HeldOut
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
 from colonnade.federation.job import Job
-from colonnade.federation.train import request_of
-from colonnade.methods.method import LinearModel, NoOptions, TrainingSpec
+from colonnade.federation.train import spec_of
+from colonnade.methods.method import LinearModel
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.method import METHOD, NetworkOptions
+from colonnade.methods.network.method import METHOD
 from colonnade.methods.network.model import NetworkModel
+from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.table import METHODS, method_named, train_with
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
 
 torch.set_num_threads(1)
 SMALL: dict[str, Any] = {"embedding": 2, "trials": 2, "batch": 50}
@@ -43,7 +44,7 @@ batch = 50
 
 
 def asked(task: Task = "classification", **options: object) -> TrainingSpec:
-    return TrainingSpec(task, 6.0, 1e-5, options=NetworkOptions(**{**SMALL, **options}))
+    return TrainingSpec(task, 6.0, delta=1e-5, options=NetworkOptions(**{**SMALL, **options}))
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +59,9 @@ def test_the_table_and_a_plan_need_no_pytorch() -> None:
     code = f"""
 import sys
 from colonnade.federation.job import Job
-from colonnade.federation.train import request_of
-request = request_of(Job.parse({JOB!r}))
-print(request.embedding, 'torch' in sys.modules)
+from colonnade.federation.train import spec_of
+spec = spec_of(Job.parse({JOB!r}))
+print(spec.options.embedding, 'torch' in sys.modules)
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["2", "False"]
@@ -86,7 +87,7 @@ def test_a_method_trains_what_the_estimator_would_and_its_run_is_the_one_that_wa
 ) -> None:
     federation = federation_of(400)
     assert found.split and found.holder is None and found.run is not None
-    planned = METHOD.request(asked(), federation.alignment).plan(
+    planned = asked().plan(
         federation.group,
         tuple(table.public() for table in federation.tables.values()),
         400,
@@ -117,7 +118,7 @@ def test_numbers_are_predicted_in_their_own_units_within_their_bounds() -> None:
 
 def test_jobs_name_the_options_and_what_they_cannot_be() -> None:
     job = Job.parse(JOB)
-    assert untyped(request_of(job)).epsilon == 6.0 and untyped(job.options).embedding == 2
+    assert untyped(spec_of(job)).epsilon == 6.0 and untyped(job.options).embedding == 2
     for wrong, told in (
         ("embeding = 3", "Did you mean 'embedding'"),
         ('networks = "dens"', "Did you mean 'dense'"),
@@ -129,9 +130,9 @@ def test_jobs_name_the_options_and_what_they_cannot_be() -> None:
     with pytest.raises(InputError, match="cannot do pca"):
         method_named("network", "pca")
     with pytest.raises(OnlyForPublicData, match="one process"):
-        METHOD.request(asked(regime="paper"), "auto")
+        asked(regime="paper").check()
     with pytest.raises(PlanError, match="networks have none"):
-        METHOD.request(TrainingSpec("classification", 1.0, gamma=64, options=NetworkOptions()), "auto")
+        TrainingSpec("classification", 1.0, gamma=64, options=NetworkOptions()).check()
     with pytest.raises(TypeError, match="NetworkOptions"):
         METHOD.train(federation_of(60), TrainingSpec("classification", 1.0, options=NoOptions()))
 

@@ -41,7 +41,8 @@ def plan(reach: float = 5.0) -> JudgePlan:
     label = '[label]\ncolumn = "cost"\nkind = "real"\nlow = 0\nhigh = 20\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    return JudgeRequest("5f0c", ((reach, reach),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    made: JudgePlan = JudgeRequest("5f0c", ((reach, reach),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    return made
 
 
 def opened(asked: JudgePlan, predicted: np.ndarray, labels: np.ndarray, seed: int | None) -> Opened:

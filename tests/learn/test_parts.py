@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from training_specs import asked as asked_of
 
 from colonnade import Federation, Ledger, Schema, Table
 from colonnade.errors import ModelDamaged, OutOfRange, PlanError
 from colonnade.federation.cuts import kept_cut
 from colonnade.federation.job import Job
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
 
 PEOPLE = 600
@@ -42,7 +43,7 @@ def federation(tmp_path: Path | None = None, held_out: float | None = 0.2, **opt
     return Federation(tables, budget=budget, ledgers=ledgers, held_out=held_out, **options)  # type: ignore[arg-type]
 
 
-REQUEST = MomentsRequest("classification", 2.0, delta=1e-5)
+REQUEST = asked_of(MomentsOptions, "classification", 2.0, delta=1e-5)
 
 
 def people(run: object) -> dict[str, list[str]]:
@@ -100,7 +101,7 @@ def test_the_key_of_whoever_was_cut_before_is_used_and_another_key_counts_in_ful
     said = json.loads(mine.read_text())
     mine.write_text(json.dumps({**said, "key": "00" * 32}))
     federation(tmp_path).run(
-        moments_session, MomentsRequest("classification", 0.5, delta=1e-5), part="held-out"
+        moments_session, asked_of(MomentsOptions, "classification", 0.5, delta=1e-5), part="held-out"
     )
     for name in ("bank", "shop"):
         totals = Ledger.open(tmp_path / f"{name}.ledger").totals()

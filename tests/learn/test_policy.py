@@ -308,7 +308,7 @@ def test_a_policy_that_asks_for_checks_looks_at_the_plan() -> None:
 
 
 def test_a_job_asks_for_checks_only_of_methods_that_have_them() -> None:
-    assert job('verify = "all"').asked.verify == "all" and job().asked.verify is None
+    assert job('verify = "all"').spec.verify == "all" and job().spec.verify is None
     with pytest.raises(FormError, match="by method 'intermediate' nothing that is dealt is checked"):
         job('verify = "rows"', method="intermediate")
     with pytest.raises(FormError, match="verify"):

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from training_specs import asked
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table, rank_columns
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.forecast.plan_job import coding_advice, coding_warnings, map_warnings
-from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.protocols import limits
 from colonnade.runtime.group import Group
 
@@ -79,8 +79,9 @@ def plan_of(mapped: str, *, rows: int = 5000, **change: object) -> MomentsPlan:
     arguments: dict[str, Any] = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
     eye, shop = schemas(mapped)
     group = Group.of(("eye", "shop"), active="shop")
-    request = MomentsRequest(**arguments | change)
-    return request.plan(group, (eye.public("eye"), shop.public("shop")), rows)
+    request = asked(MomentsOptions, **arguments | change)
+    made: MomentsPlan = request.plan(group, (eye.public("eye"), shop.public("shop")), rows)
+    return made
 
 
 def test_a_map_is_part_of_the_plan_and_of_its_hash() -> None:
@@ -121,7 +122,7 @@ def test_a_plan_says_when_to_declare_ordered_bins_and_warns_of_matrices_by_class
             ("shop", 'label = {column = "y", kind = "classes", classes = ["a", "b"]}'),
         )
     )
-    request = MomentsRequest(task="classification", epsilon=1.0, delta=1e-5, conditional=True)
+    request = asked(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5, conditional=True)
     plan = request.plan(group, levelled, 5000)
     assert coding_warnings(plan) == () and "tables of invented people can be made" in coding_advice(plan)
 

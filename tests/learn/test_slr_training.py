@@ -11,9 +11,10 @@ from typed import untyped
 
 from colonnade import Federation, LogisticRegression
 from colonnade.errors import InputError, PlanError
-from colonnade.methods.method import TrainingSpec
-from colonnade.methods.slr.method import SlrOptions, as_log_odds, request
+from colonnade.methods.slr.method import as_log_odds
+from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.table import train_with
+from colonnade.protocols.specs import TrainingSpec
 
 ROWS = 4000
 SHORT: dict[str, Any] = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
@@ -105,7 +106,9 @@ def test_five_parties_train_with_two_colluders_allowed_for() -> None:
 
 def test_notes_say_how_often_a_person_can_be_used() -> None:
     source = federation(rows=500)
-    learnt = train_with(source, "slr", TrainingSpec("classification", 2.0, 1e-5, options=SlrOptions(**SHORT)))
+    learnt = train_with(
+        source, "slr", TrainingSpec("classification", 2.0, delta=1e-5, options=SlrOptions(**SHORT))
+    )
     assert f"more than {untyped(learnt.run).plan.uses} of them" in " ".join(untyped(learnt).notes)
 
 
@@ -135,7 +138,7 @@ def test_options_that_are_none_are_named(options: Any, part: Any) -> None:
 def test_the_grid_of_a_job_is_not_the_grid_of_gradients() -> None:
     asked = TrainingSpec("classification", 1.0, gamma=8192, options=SlrOptions())
     with pytest.raises(PlanError, match=r"under \[options\]"):
-        request(asked, "auto")
+        asked.check()
 
 
 # --- the paper's own algorithm
@@ -144,7 +147,7 @@ def test_the_grid_of_a_job_is_not_the_grid_of_gradients() -> None:
 def test_three_releases_learn_too_and_promise_nothing() -> None:
     source = federation(rows=2000)
     options = SlrOptions(calibration="paper", gamma=64, **SHORT)
-    learnt = train_with(source, "slr", TrainingSpec("classification", 4.0, 1e-5, options=options))
+    learnt = train_with(source, "slr", TrainingSpec("classification", 4.0, delta=1e-5, options=options))
     assert tuple(learnt.privacy) == () and learnt.run is None
     assert all("paper formula, not a guarantee" in str(text) for text in (*learnt.figures, *learnt.notes))
     rows, labels = people(source)
@@ -159,7 +162,7 @@ def test_three_releases_are_refused_on_private_data() -> None:
 
 def test_three_releases_have_no_plan() -> None:
     with pytest.raises(PlanError, match="there is no plan of it"):
-        request(TrainingSpec("classification", 1.0, options=SlrOptions(calibration="paper")), "auto")
+        TrainingSpec("classification", 1.0, options=SlrOptions(calibration="paper")).check()
 
 
 def test_a_grid_too_fine_for_the_papers_noise_is_refused() -> None:

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA as Exact
+from training_specs import asked
 
 from colonnade import PCA, Federation, Schema, Table
 from colonnade.errors import InputError, JobError, PlanError
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import TrainingSpec
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
-from colonnade.methods.spca.method import SpcaOptions, request
+from colonnade.methods.spca.method import SpcaOptions
 from colonnade.methods.spca.paper import paper_gram, paper_noise
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM_SIGMAS = 6.2
@@ -66,7 +67,7 @@ def test_what_rounding_adds_is_not_taken_for_directions() -> None:
 
 def test_retry_keeps_the_bound_of_the_paper_in_the_plan() -> None:
     source = federation()
-    plan = request(TrainingSpec("pca", 1.0, 1e-5, options=SpcaOptions(gamma=16)), "auto").plan(
+    plan = TrainingSpec("pca", 1.0, delta=1e-5, options=SpcaOptions(gamma=16)).plan(
         source.group, tuple(table.public() for table in source.tables.values()), ROWS
     )
     assert plan.rounding == "retry" and plan.to_data()["rounding"] == "retry"
@@ -74,8 +75,8 @@ def test_retry_keeps_the_bound_of_the_paper_in_the_plan() -> None:
 
 
 def test_rounding_is_part_of_what_parties_compare() -> None:
-    plain = MomentsRequest("pca", 1.0, delta=1e-5)
-    retried = MomentsRequest("pca", 1.0, delta=1e-5, rounding="retry")
+    plain = asked(MomentsOptions, "pca", 1.0, delta=1e-5)
+    retried = asked(MomentsOptions, "pca", 1.0, delta=1e-5, rounding="retry")
     assert plain.to_data() != retried.to_data()
 
 
@@ -132,7 +133,9 @@ def test_clients_may_hand_their_shares_to_keepers_that_own_nothing() -> None:
     """Federated analytics: the clients deal and leave, three others multiply, the server reads."""
     source = federation(keepers=("north", "south", "west"))
     run = source.run(
-        moments_session, MomentsRequest("pca", 1.0, delta=1e-5, gamma=64, rounding="retry"), record=True
+        moments_session,
+        asked(MomentsOptions, "pca", 1.0, delta=1e-5, gamma=64, rounding="retry"),
+        record=True,
     )
     heard = {
         member: {seen.step.split(" ")[0] for seen in run.outcome.seen[member]} for member in run.outcome.seen
@@ -183,12 +186,12 @@ def test_paper_mode_is_refused_on_private_data() -> None:
 
 def test_paper_mode_has_no_plan() -> None:
     with pytest.raises(PlanError, match="there is no plan of it"):
-        request(TrainingSpec("pca", 1.0, options=SpcaOptions(calibration="paper")), "auto")
+        TrainingSpec("pca", 1.0, options=SpcaOptions(calibration="paper")).check()
 
 
 def test_the_papers_gram_is_right_on_average() -> None:
     rows = rows_of(2000)
-    gathered = gather(federation(rows), TrainingSpec("pca", 1.0, 1e-5))
+    gathered = gather(federation(rows), TrainingSpec("pca", 1.0, delta=1e-5))
     exact = 64.0**2 * gathered.features.T @ gathered.features
     found = paper_gram(gathered, 64, SeededRandomness(1))
     beside = ~np.eye(6, dtype=bool)

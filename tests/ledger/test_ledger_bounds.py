@@ -7,7 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_samples import DELTA
+from training_specs import asked
 
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import BudgetExceeded, InputError
@@ -22,19 +23,16 @@ from colonnade.ledger import CoalitionBound, Ledger, LedgerLine, Release
 from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
 from colonnade.ledger.state import LedgerState
-from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.request import MomentsRequest
-from colonnade.methods.network.request import EmbeddingsRequest
-from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
+from colonnade.methods.messages.plan import IntermediateOptions
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
+from colonnade.methods.network.plan import NetworkOptions
+from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.privacy.events import (
     Event,
     Gaussian,
 )
 from colonnade.privacy.guarantee import account as account_for
-from colonnade.protocols.joint_scores import ScoresRequest
+from colonnade.protocols.joint_scores import ScoresSpec
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
 
@@ -253,20 +251,25 @@ def parties(*owners: str) -> tuple[Group, tuple[PublicSchema, ...]]:
 @cache
 def moments(*owners: str, epsilon: float = 1.0) -> MomentsPlan:
     group, schemas = parties(*owners)
-    return MomentsRequest(task="classification", epsilon=epsilon, delta=DELTA).plan(group, schemas, 1000)
+    made: MomentsPlan = asked(MomentsOptions, task="classification", epsilon=epsilon, delta=DELTA).plan(
+        group, schemas, 1000
+    )
+    return made
 
 
 @cache
 def messages(*owners: str) -> Plan:
-    return IntermediateRequest(LOSSES["logistic"], Penalty(), 1.0, delta=DELTA, epochs=2).plan(
+    made: Plan = asked(IntermediateOptions, penalty="none", delta=DELTA, epochs=2).plan(
         *parties(*owners), 1000
     )
+    return made
 
 
 @cache
 def network(*owners: str) -> Plan:
-    request = EmbeddingsRequest(task="classification", epsilon=2.0, delta=DELTA, embedding=1)
-    return request.plan(*parties(*owners), 1000)
+    request = asked(NetworkOptions, task="classification", epsilon=2.0, delta=DELTA, embedding=1)
+    made: Plan = request.plan(*parties(*owners), 1000)
+    return made
 
 
 def of(plan: Plan, party: str, run: str) -> Release:
@@ -385,7 +388,7 @@ def test_what_is_not_published_reaches_nobody_else() -> None:
 def test_a_server_that_is_a_party_elsewhere_is_no_stranger_to_a_coalition() -> None:
     schemas = tuple(schema(owner, label=owner == "bank") for owner in ("bank", "insurer"))
     group = Group.of(("bank", "insurer"), active="bank", server="shop")
-    plan = MomentsRequest(task="classification", epsilon=1.0, delta=DELTA).plan(group, schemas, 1000)
+    plan = asked(MomentsOptions, task="classification", epsilon=1.0, delta=DELTA).plan(group, schemas, 1000)
     release = of(plan, "insurer", "r")
     for coalition in ("coalition:bank+shop", "coalition:bank+server"):
         assert bound(release, Account("people", "own-part:insurer", coalition), DELTA).unbounded
@@ -398,9 +401,9 @@ def test_every_method_can_follow_every_other_with_three_owners() -> None:
     group, schemas = parties(*owners)
     plans = {
         "moments": moments(*owners),
-        "one-shot": NoisyColumnsRequest("classification", 1.0, delta=DELTA).plan(group, schemas, 1000),
+        "one-shot": asked(OneShotOptions, "classification", 1.0, delta=DELTA).plan(group, schemas, 1000),
         "network": network(*owners),
-        "scores": ScoresRequest("bank", 1, 4.0, "released", 1.0, delta=DELTA).plan(group, schemas, 1000),
+        "scores": ScoresSpec("bank", 1, 4.0, "released", 1.0, delta=DELTA).plan(group, schemas, 1000),
     }
     for first, second in itertools.permutations(plans, 2):
         ledger = house("shop")
@@ -415,13 +418,19 @@ def test_every_method_can_follow_every_other_with_three_owners() -> None:
 
 
 def test_early_stopping_where_networks_learn_is_read_by_everybody() -> None:
-    request = EmbeddingsRequest(
-        task="classification", epsilon=8.0, delta=DELTA, embedding=1, regime="private-local", held_out=0.2
+    request = asked(
+        NetworkOptions,
+        task="classification",
+        epsilon=8.0,
+        delta=DELTA,
+        embedding=1,
+        regime="private-local",
+        held_out=0.2,
     )
     release = of(request.plan(*parties("bank", "shop"), 1000), "shop", "r")
     assert bound(release, Account("people", "own-part:shop", "reader"), DELTA).events
     assert bound(release, Account("people", "record", "reader"), DELTA).unbounded
-    fixed = of(replace(request, held_out=0.0).plan(*parties("bank", "shop"), 1000), "shop", "r")
+    fixed = of(request.with_options(held_out=0.0).plan(*parties("bank", "shop"), 1000), "shop", "r")
     assert bound(fixed, Account("people", "own-part:shop", "reader"), DELTA) == Bound(())
 
 

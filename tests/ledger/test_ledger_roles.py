@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_samples import DELTA, STEP
+from training_specs import asked
 
 from colonnade import Federation, Schema, Table
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Ledger, LedgerLine, Release
-from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.privacy.events import Composed, Event, Gaussian
 from colonnade.privacy.guarantee import account
 from colonnade.runtime.group import Group
@@ -178,7 +178,10 @@ def table(party: str) -> Table:
 
 def moments_plan(*owners: str) -> MomentsPlan:
     schemas = tuple(table(owner).public() for owner in owners)
-    return MomentsRequest(task="pca", epsilon=1.0, delta=DELTA).plan(Group.of(owners), schemas, ROWS)
+    made: MomentsPlan = asked(MomentsOptions, task="pca", epsilon=1.0, delta=DELTA).plan(
+        Group.of(owners), schemas, ROWS
+    )
+    return made
 
 
 @pytest.mark.parametrize("owners", [("shop", "bank"), ("shop", "bank", "a", "b", "c")])

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from training_specs import asked
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation, Run
-from colonnade.methods.encrypted.plan import EncryptedPlan
+from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.methods.encrypted.request import EncryptedRequest
-from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.paillier import Keys, PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.specs import TrainingSpec
 
 SMALL = PaillierKeysForTests(256)
 WIDER = PaillierKeysForTests(512)
@@ -41,8 +42,18 @@ def tables_of(
     return tables
 
 
-def request_of(widths: Any, **changes: Any) -> EncryptedRequest:
-    """A request on public data without a defence, unless it says otherwise."""
+class ShortKeys(EncryptedOptions):
+    """The options with keys that no job may ask for."""
+
+    short_bits: int | None = None
+
+    @property
+    def keys(self) -> Keys:
+        return super().keys if self.short_bits is None else PaillierKeysForTests(self.short_bits)
+
+
+def request_of(widths: Any, **changes: Any) -> TrainingSpec:
+    """What is asked on public data without a defence, unless it says otherwise."""
     chosen = {
         "epsilon": 0.5,
         "delta": 1e-5,
@@ -50,17 +61,22 @@ def request_of(widths: Any, **changes: Any) -> EncryptedRequest:
         "batch": 8,
         "learning_rate": 0.1,
         "defence": "none",
-        "keys": SMALL if changes.get("defence", "none") == "none" else WIDER,
-        "declared_public": tuple(widths),
+        "public": tuple(widths),
         "alignment": "equal",
     }
-    return EncryptedRequest(**{**chosen, **changes})
+    keys = changes.pop("keys", SMALL if changes.get("defence", "none") == "none" else WIDER)
+    short = isinstance(keys, PaillierKeysForTests)
+    chosen["short_bits" if short else "key_bits"] = keys.bits
+    return asked(ShortKeys, **{**chosen, **changes})
 
 
 def plan_of(widths: dict[str, int], rows: int, **changes: Any) -> EncryptedPlan:
     tables = tables_of(widths, rows)
     group = Federation(tables, budget=(1.0, 1e-5)).group
-    return request_of(widths, **changes).plan(group, tuple(table.public() for table in tables), rows)
+    made: EncryptedPlan = request_of(widths, **changes).plan(
+        group, tuple(table.public() for table in tables), rows
+    )
+    return made
 
 
 def run_of(

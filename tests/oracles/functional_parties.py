@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from training_specs import asked
 from typed import untyped
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism
-from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -85,8 +85,11 @@ def plan_for(
     group = group or group_of(tables)
     rows = rows or tables[0].rows
     if "epsilons" in more:
-        more["epsilons"] = tuple(dict(more["epsilons"]).items())
-    return FunctionalRequest(task=task, epsilon=epsilon, delta=delta, **more).plan(group, schemas, rows)
+        more |= {"epsilons": dict(more["epsilons"]), "budget": "bottom-up"}
+    made: FunctionalPlan = asked(FunctionalOptions, task=task, epsilon=epsilon, delta=delta, **more).plan(
+        group, schemas, rows
+    )
+    return made
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from training_specs import asked
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.slr.plan import GradientPlan, schedule
+from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
-from colonnade.methods.slr.request import GradientRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
@@ -70,13 +70,15 @@ def plan_for(
     **shape: Any,
 ) -> GradientPlan:
     group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
-    return GradientRequest(
+    made: GradientPlan = asked(
+        SlrOptions,
         epsilon=epsilon,
         delta=1e-5,
         gamma=gamma,
         rounding=rounding,
-        schedule=schedule(**{"epochs": 2, "rate": 0.25, **shape}),
+        **{"epochs": 2, "rate": 0.25, **shape},
     ).plan(group, tuple(table.public() for table in tables), tables[0].rows)
+    return made
 
 
 def ledgers_for(group: Group, epsilon: float = 200.0) -> dict[str, Ledger]:

@@ -26,7 +26,7 @@ def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDAr
         (block,) = tables[owner].blocks(plan.rows)
         rows.append(plan.quantizers[owner].quantize(block))
         if owner == plan.label_holder:
-            values = block.labels if plan.task != "pca" else (None,)
+            values = block.labels if plan.spec.task != "pca" else (None,)
             label = np.concatenate(
                 [
                     one.quantize(given, plan.gamma, rows=plan.rows)

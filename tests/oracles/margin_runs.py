@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from gradient_tables import ledgers_for, tables_of
+from training_specs import asked
 
-from colonnade.methods.margin.plan import Schedule
+from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.methods.margin.request import MarginRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
@@ -44,8 +44,14 @@ def margin_plan(
     **terms: Any,
 ) -> Any:
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
-    return MarginRequest(
-        epsilon=epsilon, delta=1e-5, schedule=Schedule(steps, harmonics, share), **terms
+    return asked(
+        MarginOptions,
+        epsilon=epsilon,
+        delta=1e-5,
+        steps=steps,
+        harmonics=harmonics,
+        moments_share=float(share),
+        **terms,
     ).planned(group, tuple(table.public() for table in tables), tables[0].rows)
 
 

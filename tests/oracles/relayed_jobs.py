@@ -93,6 +93,6 @@ def part_of(kind: str, run: Any, party: str) -> list[list[float]]:
     """The same part of a run in one process."""
     job = Job.parse(job_text(kind))
     result: list[list[float]] = untyped(
-        protocol_of(job).model(job.asked, {party: run.result(party)})
+        protocol_of(job).model(job.spec, {party: run.result(party)})
     ).coefficients.tolist()
     return result

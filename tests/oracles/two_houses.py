@@ -51,7 +51,7 @@ def in_process(kind: str = MOMENTS, *, text: str = "", seed: int = SEED) -> Fede
     tables = [Table.from_arrays(party, _columns(party), Schema.parse(_schema(party))) for party in PARTIES]
     federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=seed)
     job = Job.parse(text or job_text(kind))
-    train_with(federation, job.method, job.asked)
+    train_with(federation, job.method, job.spec)
     return federation
 
 

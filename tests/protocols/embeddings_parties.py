@@ -16,7 +16,7 @@ from colonnade.ledger import Ledger
 from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
-from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger
 from colonnade.runtime.party import Party
@@ -121,7 +121,7 @@ class Recorder:
 
 
 def brings(
-    request: EmbeddingsRequest,
+    request: TrainingSpec,
     *,
     fails: tuple[()] | list[tuple[str, int]] = (),
     width: int | None = None,
@@ -138,7 +138,7 @@ def brings(
             contributor = None
             if name in plan.contributors:
                 x = np.concatenate([plan.encoders[name].encode(block) for block in blocks])
-                contributor = Line(x, width or plan.embedding, fails_at=stops.get(name, -1))
+                contributor = Line(x, width or plan.options.embedding, fails_at=stops.get(name, -1))
             mine = None
             if name == plan.receiver:
                 y = np.concatenate([block.label for block in blocks])
@@ -175,7 +175,7 @@ def desks_for(
 
 def run(
     tables: list[Table],
-    request: EmbeddingsRequest,
+    request: TrainingSpec,
     *,
     bring: Callable[..., Any] | None = None,
     journals: Any = None,
@@ -186,7 +186,7 @@ def run(
 ) -> Outcome:
     bring = bring or brings(request)
 
-    async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
+    async def session(party: Party, table: Table | None, asked: TrainingSpec) -> TrainedEmbeddings:
         return await embeddings_session(party, table, asked, bring(party.name))
 
     desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers, journals=journals)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from training_specs import asked
 from typed import untyped
 
 from colonnade.data.columns import NumericColumn
@@ -16,14 +17,14 @@ from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.ledger import Ledger
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.messages.plan import IntermediatePlan
+from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import intermediate_results
-from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import agreed_rows
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here
@@ -64,11 +65,11 @@ def tables(
     return made
 
 
-def request(loss: str = "logistic", **changes: Any) -> IntermediateRequest:
+def request(loss: str = "logistic", **changes: Any) -> TrainingSpec:
     settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
     if changes.get("calibration", "sound") != "sound":
-        settings.setdefault("declared_public", NAMES)
-    return IntermediateRequest(loss=LOSSES[loss], **settings)
+        settings.setdefault("public", NAMES)
+    return asked(IntermediateOptions, LOSSES[loss].task, loss=loss, **settings)
 
 
 def against(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_specs import asked
 from typed import there, untyped
 
 from colonnade.data.aligned import AlignedTable
@@ -15,7 +16,7 @@ from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Cut, Ledger, Opening
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
 from colonnade.protocols import alignment, intersection, messages, parts, session
 from colonnade.protocols.agreement import meet
@@ -252,7 +253,7 @@ def released(**options: Any) -> Any:
         for party, step in zip(TRIO, (1, -1, 1), strict=True)
     ]
     federation = Federation(tables, budget=(9.0, 1e-5), **options)
-    request = MomentsRequest("pca", 1.0, delta=1e-5)
+    request = asked(MomentsOptions, "pca", 1.0, delta=1e-5)
     try:
         run = federation.run(moments_session, request)
     except RemoteProtocolError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 from coins import ALIGNMENT, Coins, CoinsFederation
 from encrypted_runs import request_of, tables_of
 from scipy import stats
+from training_specs import asked as asked_of
 
 from colonnade.crypto.blinded_sets import BlindedSet
 from colonnade.crypto.committee import Committee
@@ -27,18 +27,16 @@ from colonnade.crypto.paillier_masks import BoundedMask, UniformMask
 from colonnade.crypto.shamir import Shamir
 from colonnade.crypto.signatures import SigningKey
 from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import functional_session
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.local.plan import LocalRequest
+from colonnade.methods.local.plan import LocalOptions
 from colonnade.methods.local.protocol import local_session
-from colonnade.methods.margin.plan import Schedule
-from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.session import margin_session
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
-from colonnade.methods.one_shot.protocol import NoisyColumnsRequest, noisy_columns_session
-from colonnade.methods.slr.plan import schedule
-from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
+from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.slr.session import gradient_session
 from colonnade.numbers.field import FIELD63
 from colonnade.randomness import SeededRandomness, SystemRandomness
@@ -68,26 +66,26 @@ CASES: dict[str, Case] = {
     "moments, rows checked": (
         2,
         moments_session,
-        MomentsRequest("classification", 1.0, **TERMS),
+        asked_of(MomentsOptions, "classification", 1.0, **TERMS),
         MEETING | DEALING | ROWS_CHECKED | {"methods/moments/protocol.py:noise_part": "release"},
     ),
     "moments of five": (
         5,
         moments_session,
-        MomentsRequest("classification", 1.0, **TERMS),
+        asked_of(MomentsOptions, "classification", 1.0, **TERMS),
         MEETING
         | {"crypto/shamir.py:Shamir.deal": "columns", "methods/moments/protocol.py:noise_part": "release"},
     ),
     "moments by class": (
         2,
         moments_session,
-        MomentsRequest("classification", 1.0, conditional=True, **TERMS),
+        asked_of(MomentsOptions, "classification", 1.0, conditional=True, **TERMS),
         MEETING | DEALING | {"methods/moments/conditional.py:noise_by_class": "release"},
     ),
     "margin, all checked": (
         2,
         margin_session,
-        MarginRequest(1.0, Schedule(1, 3, Fraction(1, 10)), verify="all", **TERMS),
+        asked_of(MarginOptions, steps=1, harmonics=3, verify="all", **TERMS),
         MEETING
         | DEALING
         | ROWS_CHECKED
@@ -101,13 +99,13 @@ CASES: dict[str, Case] = {
     "functional": (
         2,
         functional_session,
-        FunctionalRequest("classification", 1.0, **TERMS),
+        asked_of(FunctionalOptions, "classification", 1.0, **TERMS),
         MEETING | DEALING | ROWS_CHECKED | {"methods/functional/protocol.py:noise_part": "release"},
     ),
     "slr": (
         2,
         gradient_session,
-        GradientRequest(8.0, schedule(epochs=1, rate=0.5), **TERMS),
+        asked_of(SlrOptions, epsilon=8.0, epochs=1, rate=0.5, **TERMS),
         MEETING
         | {
             "crypto/committee.py:Committee.deal": "batch",
@@ -119,13 +117,13 @@ CASES: dict[str, Case] = {
     "local": (
         2,
         local_session,
-        LocalRequest("classification", 1.0, **TERMS),
+        asked_of(LocalOptions, "classification", 1.0, **TERMS),
         MEETING | {"methods/local/protocol.py:perturbed_moments": "release"},
     ),
     "one-shot": (
         2,
         noisy_columns_session,
-        NoisyColumnsRequest("classification", 1.0, **TERMS),
+        asked_of(OneShotOptions, "classification", 1.0, **TERMS),
         MEETING | {"methods/one_shot/protocol.py:noisy_columns": "columns"},
     ),
     "encrypted": (

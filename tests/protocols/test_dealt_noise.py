@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from training_specs import asked
 from typed import untyped
 
 from colonnade.data.columns import NumericColumn
@@ -16,9 +17,8 @@ from colonnade.errors import GroupMismatch, NoNoiseFits, PlanError
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.budget import Account
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.functional.plan import FunctionalOptions
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.noise.mechanism import VectorChange
 from colonnade.privacy.events import FINE_BITS, FINEST_BITS, DiscreteGaussian
 from colonnade.privacy.gdp import gaussian_sigma
@@ -42,9 +42,10 @@ def schemas(owners: tuple[str, ...]) -> tuple[PublicSchema, ...]:
 
 
 def moments(group: Group, epsilon: float = 1.0) -> MomentsPlan:
-    return MomentsRequest(task="classification", epsilon=epsilon, delta=1e-5).plan(
+    made: MomentsPlan = asked(MomentsOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
         group, schemas(group.owners), 10_000
     )
+    return made
 
 
 def pair(**more: Any) -> Group:
@@ -194,7 +195,7 @@ def test_where_even_fine_draws_do_not_reach_one_true_sentence_says_so() -> None:
 
 def test_laplace_noise_stays_the_owners() -> None:
     for group in (pair(), pair(disclosed_noise=0)):
-        plan = FunctionalRequest(task="classification", epsilon=1.0, delta=1e-5, noise="laplace").plan(
+        plan = asked(FunctionalOptions, task="classification", epsilon=1.0, delta=1e-5, noise="laplace").plan(
             group, schemas(group.owners), 10_000
         )
         (noise,) = plan.noises

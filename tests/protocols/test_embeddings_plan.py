@@ -12,24 +12,33 @@ import pytest
 from embeddings_parties import LABEL, group_of, schemas_of, tables_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from training_specs import asked
 from typed import untyped
 
 from colonnade.errors import PlanError
-from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import formula_bytes
-from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.privacy.events import Composed, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView, Server
+from colonnade.protocols.specs import TrainingSpec
 
-PAPER = EmbeddingsRequest(
-    task="classification", epsilon=None, regime="paper", beta=0.1, trials=4, embedding=16, delta=1e-5
+PAPER = asked(
+    NetworkOptions,
+    task="classification",
+    epsilon=1.0,
+    regime="paper",
+    public=("everybody",),
+    beta=0.1,
+    trials=4,
+    embedding=16,
+    delta=1e-5,
 )
 
 
 def plan_of(
-    request: EmbeddingsRequest,
+    request: TrainingSpec,
     *,
     rows: int = 200,
     parties: int = 3,
@@ -37,7 +46,8 @@ def plan_of(
     label: str = LABEL,
 ) -> EmbeddingsPlan:
     tables = tables_for(8, parties, holder_has_columns=holder_has_columns, label=label)
-    return request.plan(group_of(tables), schemas_of(tables), rows)
+    made: EmbeddingsPlan = request.plan(group_of(tables), schemas_of(tables), rows)
+    return made
 
 
 def cost(plan: EmbeddingsPlan, observer: Server | Coalition, unit: Any) -> float:
@@ -54,7 +64,7 @@ def event(plan: EmbeddingsPlan, observer: Any, unit: Any) -> Any:
 def test_every_record_is_in_exactly_one_batch_of_an_epoch(
     rows: int, batch: int, held_out: float, seed: int
 ) -> None:
-    plan = plan_of(replace(PAPER, batch=batch, held_out=held_out, order_seed=seed, epochs=3), rows=rows)
+    plan = plan_of(PAPER.with_options(batch=batch, held_out=held_out, seed=seed, epochs=3), rows=rows)
     held = None
     for epoch in range(3):
         batches = list(plan.batches(epoch))
@@ -71,7 +81,7 @@ def test_every_record_is_in_exactly_one_batch_of_an_epoch(
 def test_epochs_have_different_orders_and_seeds_too() -> None:
     plan = plan_of(PAPER)
     first, second = (next(plan.batches(epoch)).rows.tolist() for epoch in (0, 1))
-    other = next(plan_of(replace(PAPER, order_seed=1)).batches(0)).rows.tolist()
+    other = next(plan_of(PAPER.with_options(seed=1)).batches(0)).rows.tolist()
     assert first != second and first != other
 
 
@@ -83,7 +93,7 @@ def test_epochs_have_different_orders_and_seeds_too() -> None:
 def test_the_label_holders_epsilon_is_that_of_an_independent_computation(
     parties: int, trials: int, beta: float, epochs: int, epsilon: float
 ) -> None:
-    request = replace(PAPER, trials=trials, beta=beta, epochs=epochs)
+    request = PAPER.with_options(trials=trials, beta=beta, epochs=epochs)
     plan = plan_of(request, parties=parties, holder_has_columns=False)
     assert cost(plan, Server(), PartOf("p0")) == pytest.approx(epsilon, rel=0.01)
 
@@ -99,7 +109,7 @@ def test_a_label_holder_with_columns_and_a_fellow_party_are_left_with_one_contri
 
 
 def test_a_coalition_is_left_with_whoever_is_not_in_it() -> None:
-    plan = plan_of(replace(PAPER, coalitions=(("h", "p0"),)), parties=4)
+    plan = plan_of(PAPER.with_options(coalitions=(("h", "p0"),)), parties=4)
     both = Coalition(("h", "p0"))
     assert event(plan, both, PartOf("p1")) == Repeated(PoissonBinomial(2, 4, plan.beta), 160)
     assert cost(plan, both, PartOf("p1")) > cost(plan, Server(), PartOf("p1"))
@@ -121,20 +131,22 @@ def test_a_whole_record_costs_more_than_a_part_and_whole_columns_more_than_that(
 def test_more_contributors_never_cost_more_and_more_epochs_never_less(
     parties: int, trials: int, beta: float, epochs: int
 ) -> None:
-    request = replace(PAPER, trials=trials, beta=beta, epochs=epochs, embedding=2)
+    request = PAPER.with_options(trials=trials, beta=beta, epochs=epochs, embedding=2)
     here = cost(plan_of(request, parties=parties), Server(), PartOf("p0"))
     assert cost(plan_of(request, parties=parties + 1), Server(), PartOf("p0")) <= here * (1 + 1e-9)
-    longer = plan_of(replace(request, epochs=epochs + 1), parties=parties)
+    longer = plan_of(request.with_options(epochs=epochs + 1), parties=parties)
     assert cost(longer, Server(), PartOf("p0")) >= here
 
 
-FROZEN = EmbeddingsRequest(task="classification", epsilon=4.0, delta=1e-5, embedding=2, trials=2, epochs=7)
-LOCAL = replace(FROZEN, regime="private-local", epochs=2, label_epsilon=1.0, parameters=50)
+FROZEN = asked(
+    NetworkOptions, task="classification", epsilon=4.0, delta=1e-5, embedding=2, trials=2, epochs=7
+)
+LOCAL = FROZEN.with_options(regime="private-local", epochs=2, label_epsilon=1.0, parameters=50)
 
 
 def test_a_frozen_run_releases_each_record_once_and_shows_fellow_parties_nothing() -> None:
     plan = plan_of(FROZEN)
-    assert plan.passes == 1 and plan.epochs == 7
+    assert plan.passes == 1 and plan.options.epochs == 7
     assert event(plan, Server(), PartOf("p0")) == Repeated(PoissonBinomial(2, 2, plan.beta), 2)
     observers = {view.observer for view in plan.views}
     assert observers == {Server(), PartyView("h")}
@@ -154,7 +166,7 @@ def test_a_private_local_run_pays_for_embeddings_updates_and_labels_within_its_t
 
 
 def test_a_private_local_run_whose_cost_for_whole_records_cannot_be_stated_is_refused() -> None:
-    request = replace(LOCAL, epsilon=20.0, local_share=0.9, parameters=1000)
+    request = replace(LOCAL.with_options(local_share=0.9, parameters=1000), epsilon=20.0)
     with pytest.raises(PlanError, match="nothing can be stated about them"):
         plan_of(request, parties=6)
 
@@ -169,9 +181,9 @@ def test_labels_of_more_classes_are_two_coins_and_a_number_is_one_count() -> Non
 def test_the_local_baseline_has_the_same_epsilon_by_calibration_and_the_papers_variance_in_its_regime() -> (
     None
 ):
-    sound = plan_of(replace(FROZEN, mechanism="local-gaussian"))
+    sound = plan_of(FROZEN.with_options(mechanism="local-gaussian"))
     assert 3.9 < cost(sound, Server(), PartOf("p0")) <= 4.0
-    paper = plan_of(replace(PAPER, mechanism="local-gaussian"))
+    paper = plan_of(PAPER.with_options(mechanism="local-gaussian"))
     assert float(paper.local_variance) == pytest.approx(2 * 3 / (4 * 0.1**2) * 4096**2)
 
 
@@ -183,13 +195,13 @@ def test_the_papers_regime_states_no_guarantee_and_charges_no_line() -> None:
 
 
 def test_labels_may_be_randomised_in_the_papers_regime_too() -> None:
-    plan = plan_of(replace(PAPER, label_epsilon=2.0))
+    plan = plan_of(PAPER.with_options(label_epsilon=2.0))
     assert plan.label_beta == Fraction(380797, 1000000) and "randomised labels" in plan.statement
     assert PoissonBinomial(1, 1, plan.label_beta) in event(plan, PartyView("p0"), PartOf("h")).events
 
 
 def test_an_owner_is_charged_for_its_own_part_and_for_whole_records_but_not_for_its_own_look() -> None:
-    plan = replace(plan_of(FROZEN), coalitions=(("h", "p1"),))
+    plan = plan_of(FROZEN.with_options(coalitions=[["h", "p1"]]))
     lines = {(line.observer, line.unit) for line in plan.release("p0", run="r", reproducible=False).lines}
     observers, units = ("party:h", "coalition:h+p1"), ("own-part:p0", "others-part")
     assert lines == {(observer, unit) for observer in observers for unit in units}
@@ -211,15 +223,15 @@ def test_equal_plans_have_equal_hashes_and_any_field_makes_another() -> None:
     for change in (
         {"trials": 5},
         {"beta": 0.11},
-        {"order_seed": 3},
+        {"seed": 3},
         {"gradient_bits": 16},
         {"held_out": 0.5},
     ):
-        assert plan_of(replace(PAPER, **change)).hash != plan.hash
+        assert plan_of(PAPER.with_options(**change)).hash != plan.hash
 
 
 def test_the_formula_counts_what_the_paper_counts() -> None:
-    plan = plan_of(replace(PAPER, epochs=3), rows=200, parties=5)
+    plan = plan_of(PAPER.with_options(epochs=3), rows=200, parties=5)
     assert formula_bytes(plan) == pytest.approx(3 * 200 * 5 * 16 * (math.log2(4 * 5) + 32) / 8)
 
 
@@ -240,7 +252,6 @@ def test_the_formula_counts_what_the_paper_counts() -> None:
         ({"task": "pca"}, "classification or regression"),
         ({"clip": 0.0}, "not a positive number"),
         ({"regime": "frozen"}, "calibrates β to ε"),
-        ({"regime": "frozen", "beta": None}, "needs ε"),
         ({"regime": "frozen", "beta": None, "mechanism": "none"}, "a baseline for public data"),
         ({"regime": "frozen", "beta": None, "epsilon": 1.0, "local_share": 1.0}, "between 0 and 1"),
         ({"regime": "frozen", "beta": None, "epsilon": 1.0, "label_epsilon": 0.0}, "label_epsilon"),
@@ -249,7 +260,9 @@ def test_the_formula_counts_what_the_paper_counts() -> None:
 )
 def test_what_cannot_be_planned_is_refused_with_what_would_do(change: dict[str, Any], says: str) -> None:
     with pytest.raises(PlanError) as refused:
-        plan_of(replace(PAPER, **change))
+        own = {name: change[name] for name in ("task", "epsilon") if name in change}
+        changed = {name: value for name, value in change.items() if name not in own}
+        plan_of(replace(PAPER.with_options(**changed), **own))
     assert says in str(refused.value)
 
 

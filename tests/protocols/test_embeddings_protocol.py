@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from embeddings_parties import Line, Recorder, brings, group_of, run, tables_for
 from numpy.typing import NDArray
 from scipy.stats import norm
+from training_specs import asked
 from typed import there, untyped
 
 from colonnade.crypto.bit_packing import packed_size
@@ -28,31 +28,33 @@ from colonnade.errors import (
 from colonnade.ledger import Ledger
 from colonnade.ledger.chain import Entry
 from colonnade.methods.network.interfaces import PartyModels
-from colonnade.methods.network.plan import EmbeddingsPlan
-from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.journal import journals_in
 from colonnade.runtime.run import Outcome
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
-PAPER = EmbeddingsRequest(
+PAPER = asked(
+    NetworkOptions,
     task="classification",
-    epsilon=None,
+    epsilon=1.0,
     delta=1e-5,
     regime="paper",
+    public=("everybody",),
     beta=0.25,
     trials=4,
     embedding=3,
     batch=10,
     epochs=2,
 )
-PLAIN = replace(PAPER, mechanism="none", beta=None)
-NOISY = replace(PAPER, mechanism="local-gaussian")
-FROZEN = EmbeddingsRequest(
-    task="classification", epsilon=4.0, delta=1e-5, trials=2, embedding=2, batch=10, epochs=1
+PLAIN = PAPER.with_options(mechanism="none", beta=None)
+NOISY = PAPER.with_options(mechanism="local-gaussian")
+FROZEN = asked(
+    NetworkOptions, task="classification", epsilon=4.0, delta=1e-5, trials=2, embedding=2, batch=10, epochs=1
 )
-LOCAL = replace(FROZEN, regime="private-local", epochs=2, label_epsilon=1.0, parameters=10)
+LOCAL = FROZEN.with_options(regime="private-local", epochs=2, label_epsilon=1.0, parameters=10)
 
 
 def fusion_of(outcome: Outcome) -> Recorder:
@@ -96,7 +98,7 @@ def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(monkeypatch: 
 
 def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing_back() -> None:
     tables = tables_for(30, seed=3)
-    outcome = run(tables, replace(FROZEN, trials=2), record=True)
+    outcome = run(tables, FROZEN.with_options(trials=2), record=True)
     sums = outcome.results["h"].sums
     plan = outcome.results["h"].plan
     own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
@@ -108,7 +110,7 @@ def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing
 
 def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_embedding() -> None:
     tables = tables_for(30, parties=2, seed=3)
-    outcome = run(tables, replace(FROZEN, mechanism="local-gaussian"), record=True)
+    outcome = run(tables, FROZEN.with_options(mechanism="local-gaussian"), record=True)
     sums = outcome.results["h"].sums
     sent = {
         int(seen.step.split()[1]): decode(seen.frame)[1].arrays["rows"] / 4096
@@ -132,7 +134,7 @@ def test_this_would_notice_a_bias_of_three_tenths() -> None:
 
 def _estimate_errors(*, shift: float) -> tuple[float, float]:
     tables = tables_for(4000, seed=5)
-    outcome = run(tables, replace(PAPER, batch=4000, epochs=1, embedding=2))
+    outcome = run(tables, PAPER.with_options(batch=4000, epochs=1, embedding=2))
     rows, sums, _ = fusion_of(outcome).seen[0]
     x = {table.party: next(table.blocks()).columns["x"] for table in tables}
     exact = sum(np.clip(x[party][rows, None] * np.linspace(0.5, 1.0, 2), -1, 1) for party in x)
@@ -142,7 +144,7 @@ def _estimate_errors(*, shift: float) -> tuple[float, float]:
 
 def test_held_out_rows_are_looked_at_and_never_learnt_from_and_the_label_holder_may_stop() -> None:
     fusion = Recorder(np.ones((24, 1)), stops_after=1)
-    request = replace(PAPER, held_out=0.5, epochs=5)
+    request = PAPER.with_options(held_out=0.5, epochs=5)
     outcome = run(tables_for(24), request, bring=brings(request, fusion=fusion))
     learnt = np.concatenate([rows for rows, _, _ in fusion.seen])
     looked = np.concatenate([rows for rows, _, _ in fusion.looked])
@@ -171,7 +173,7 @@ def test_a_record_has_the_same_randomised_label_in_every_epoch() -> None:
 @pytest.mark.parametrize("bits", [16, 32])
 def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits: int) -> None:
     tables = tables_for(20)
-    outcome = run(tables, replace(PAPER, gradient_bits=bits, epochs=1), record=True)
+    outcome = run(tables, PAPER.with_options(gradient_bits=bits, epochs=1), record=True)
     plan = outcome.results["h"].plan
     assert plan.ring.bits == 4
     sums = [
@@ -192,7 +194,7 @@ def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits: i
 def test_a_gradient_in_sixteen_bits_is_the_one_in_thirty_two_rounded() -> None:
     learnt = {}
     for bits in (16, 32):
-        outcome = run(tables_for(20), replace(PLAIN, gradient_bits=bits, epochs=1))
+        outcome = run(tables_for(20), PLAIN.with_options(gradient_bits=bits, epochs=1))
         learnt[bits] = outcome.results["p0"].brought.contributor.weights
     assert not np.array_equal(learnt[16], learnt[32])
     assert np.allclose(learnt[16], learnt[32], rtol=1e-3)
@@ -264,7 +266,7 @@ def test_a_network_of_another_width_is_refused_before_anything_is_charged() -> N
 
 
 def test_a_network_larger_than_its_noise_was_accounted_for_is_refused() -> None:
-    request = replace(LOCAL, parameters=1)
+    request = LOCAL.with_options(parameters=1)
     with pytest.raises(PlanError, match="2 parameters; this plan accounts for noise on 1"):
         run(tables_for(20), request)
 
@@ -294,7 +296,7 @@ MEMBERS = ("h", "p0", "p1", "server")
 @pytest.mark.parametrize("request_", [PAPER, NOISY, LOCAL], ids=["paper", "local noise", "private-local"])
 @pytest.mark.parametrize("stopped", ["p0", "h"])
 def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(
-    tmp_path: Path, request_: EmbeddingsRequest, stopped: str
+    tmp_path: Path, request_: TrainingSpec, stopped: str
 ) -> None:
     tables = tables_for(40)
     ledgers = {name: Ledger.in_memory(name) for name in MEMBERS}
@@ -338,7 +340,7 @@ def test_going_on_needs_every_members_record_and_the_same_plan(tmp_path: Path) -
             journals=journals_in(tmp_path, MEMBERS),
             ledgers=ledgers,
         )
-    other = replace(PAPER, trials=5)
+    other = PAPER.with_options(trials=5)
     with pytest.raises(LocalProtocolError, match="something else than the record says"):
         run(tables, other, journals=journals_in(tmp_path, MEMBERS), ledgers=ledgers)
     shutil.rmtree(tmp_path / "p1")

@@ -24,9 +24,9 @@ from colonnade.methods.encrypted import owner as encrypted_holding
 from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
 from colonnade.methods.encrypted.owner import OwnerState, initial_weights
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols import paillier
 from colonnade.protocols.paillier import PaillierKeys
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here
@@ -153,7 +153,7 @@ def test_weights_that_are_not_finite_stop_the_run_by_name(
         run_of({"a": 2, "b": 2}, 12)
 
 
-def run_with(tables: list[Table], requests: dict[str, EncryptedRequest], ledgers: Any = None) -> Any:
+def run_with(tables: list[Table], requests: dict[str, TrainingSpec], ledgers: Any = None) -> Any:
     group = Federation(tables, budget=(1.0, 1e-5)).group
     books = ledgers or {name: Ledger.in_memory(name) for name in group.members}
     by_name = {table.party: table for table in tables}
@@ -212,7 +212,7 @@ class UnderAnotherKey:
 def test_ciphertexts_of_another_key_are_refused() -> None:
     plan = plan_of({"a": 2, "b": 2}, 12, defence="sound")
 
-    async def session(party: Party, table: Table | None, request: EncryptedRequest) -> Any:
+    async def session(party: Party, table: Table | None, request: TrainingSpec) -> Any:
         odd = UnderAnotherKey(plan.questions("b")) if party.name == "b" else None
         return await encrypted_session(party, table, request, odd)
 

@@ -18,11 +18,11 @@ from colonnade.methods.encrypted.method import METHOD
 from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, Approximation, coefficients
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import checked_options
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 
@@ -42,8 +42,8 @@ TWO = {"a": 2, "b": 3}
         ({"defence": "paper", "learning_rate": 1.5}, "at most 1"),
         ({"radius": 0.0}, "radius"),
         ({"radius": 600.0, "defence": "sound"}, "at most 512"),
-        ({"declared_public": ("a",)}, "b did not"),
-        ({"declared_public": (), "defence": "paper"}, "a, b did not"),
+        ({"public": ("a",)}, "b did not"),
+        ({"public": (), "defence": "paper"}, "public data in one process"),
         ({"defence": "sound", "approximation": "minimax"}, "worked out for approximation = 'taylor'"),
         ({"defence": "paper", "approximation": "piecewise"}, "worked out for"),
         ({"epsilon": -1.0}, "positive"),
@@ -69,10 +69,10 @@ def test_every_approximation_can_be_planned_with_its_own_defaults(
     chosen = {"defence": defence, "approximation": approximation, "encoding": encoding}
     asked = TrainingSpec("classification", 1.0, options=checked_options(METHOD, chosen))
     tables = tables_of(TWO, 20)
-    planned = METHOD.request(asked, "auto", tuple(TWO)).plan(
+    planned = replace(asked, public=tuple(TWO)).plan(
         Group.of(tuple(TWO), active="a"), tuple(table.public() for table in tables), 20
     )
-    assert planned.request.approximation == approximation
+    assert planned.options.approximation == approximation
 
 
 def test_keys_are_of_2048_bits_or_more() -> None:
@@ -86,7 +86,7 @@ def test_three_classes_are_refused() -> None:
     three = replace(schema, label=replace(untyped(schema.label), classes=("no", "maybe", "yes")))
     plan = plan_of(TWO, 20)
     with pytest.raises(PlanError, match="two classes"):
-        untyped(plan.request).plan(plan.group, (three, tables[1].public()), 20)
+        plan.spec.plan(plan.group, (three, tables[1].public()), 20)
 
 
 @pytest.mark.parametrize("widths", [TWO, {"a": 0, "b": 2}, {"a": 1, "b": 1, "c": 2}])
@@ -180,7 +180,7 @@ def pair_of_holdings(plan: EncryptedPlan, owner: str, widths: dict[str, int], rn
     for holding, sign in zip(pair, (1, -1), strict=True):
         holding.integers = holding.integers.copy()
         holding.integers[record] = sign * edge
-        holding.features = holding.integers / plan.request.gamma
+        holding.features = holding.integers / plan.spec.gamma
         if holding.labels is not None:
             holding.labels = holding.labels.copy()
             holding.labels[record] = sign
@@ -210,9 +210,9 @@ def test_fields_hold_the_largest_sum_and_masks_have_room(widths: dict[str, int],
         assert plan.largest_sum(receiver) < fields.limit
         assert plan.questions(receiver) * fields.count >= plan.width(receiver)
         if plan.bounded:
-            assert 2 * plan.mask(receiver).bound < 1 << (plan.request.keys.bits - 1)
+            assert 2 * plan.mask(receiver).bound < 1 << (plan.options.keys.bits - 1)
         else:
-            assert fields.count == 1 and fields.bits < plan.request.keys.bits
+            assert fields.count == 1 and fields.bits < plan.options.keys.bits
 
 
 def test_batches_are_every_record_once_and_the_same_every_epoch_where_it_matters() -> None:

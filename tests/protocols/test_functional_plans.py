@@ -11,6 +11,7 @@ import pytest
 from functional_parties import LABELS, NAMES, group_of, plan_for, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from training_specs import asked as asked_of
 from typed import untyped
 
 from colonnade.data.columns import NumericColumn
@@ -18,13 +19,12 @@ from colonnade.data.feature_maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.methods.functional.noise import BlockNoise, least_noise
-from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.functional.request import FunctionalRequest
+from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.polya import PolyaNoise
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 from colonnade.runtime.group import Group
 
 
@@ -71,7 +71,7 @@ def test_bottom_up_costs_at_most_the_sum_of_the_blocks(
     plan = plan_for(
         tables, epsilon=total, epsilons=chosen, noise=noise, domain=domain, gamma=gamma, rows=10_000
     )
-    assert plan.budget == "bottom-up" and len(plan.noises) == len(names)
+    assert plan.options.budget == "bottom-up" and len(plan.noises) == len(names)
     assert epsilon_to(plan, "server") <= total * (1 + 1e-9)
     for line, name in zip(plan.bill, names, strict=True):
         assert line.name == name and 0.99 * chosen[name] < line.epsilon <= chosen[name] * (1 + 1e-9)
@@ -198,11 +198,12 @@ def test_equal_plans_have_equal_hashes_and_every_choice_changes_it() -> None:
 def test_the_request_makes_the_plan_and_knows_its_choices() -> None:
     tables = tables_of(NAMES[:2], 10)
     schemas = tuple(table.public() for table in tables)
-    chosen = (("bank", 0.3), ("insurer", 0.3), ("insurer+bank", 0.4))
-    request = FunctionalRequest("classification", 1.0, delta=1e-5, epsilons=chosen, domain="box")
+    chosen = {"bank": 0.3, "insurer": 0.3, "insurer+bank": 0.4}
+    given: dict[str, Any] = {"budget": "bottom-up", "epsilons": chosen, "domain": "box"}
+    request = asked_of(FunctionalOptions, "classification", 1.0, delta=1e-5, **given)
     plan = request.plan(group_of(tables), schemas, 10)
     assert dict(plan.epsilons) == {"bank": 0.3, "insurer": 0.3, "bank+insurer": 0.4}
-    assert request.to_data()["epsilons"] == dict(chosen)
+    assert request.to_data()["options"]["epsilons"] == chosen
     assert request.to_data()["method"] == "functional"
 
 
@@ -255,7 +256,7 @@ def plan_of_schemas(texts: list[str], *, active: str | None = "bank", **more: An
     schemas = tuple(schema_with(t).public(p) for p, t in zip(parties, texts, strict=True))
     group = Group.of(parties, active=active)
     task = more.pop("task", "classification")
-    return FunctionalRequest(task=task, epsilon=1.0, delta=1e-5, **more).plan(group, schemas, 100)
+    return asked_of(FunctionalOptions, task=task, epsilon=1.0, delta=1e-5, **more).plan(group, schemas, 100)
 
 
 def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refused() -> None:
@@ -289,7 +290,7 @@ def test_too_many_columns_are_refused_with_the_memory_they_would_take() -> None:
     bank = Schema.parse(text + LABELS["classification"]).public("bank")
     shop = schema_with("").public("shop")
     with pytest.raises(PlanError, match="an objective of 40003 columns, which takes"):
-        FunctionalRequest(task="classification", epsilon=1.0, delta=1e-5).plan(
+        asked_of(FunctionalOptions, task="classification", epsilon=1.0, delta=1e-5).plan(
             Group.of(("bank", "shop"), active="bank"), (bank, shop), 100
         )
 
@@ -328,9 +329,11 @@ def test_a_map_has_no_box() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = (bank.public("bank"), schema_with("").public("insurer"))
     asked: dict[str, Any] = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
-    assert FunctionalRequest(domain="ball", **asked).plan(group, schemas, 100).domain == "ball"
+    assert (
+        asked_of(FunctionalOptions, domain="ball", **asked).plan(group, schemas, 100).options.domain == "ball"
+    )
     with pytest.raises(PlanError, match=r"bank maps its columns.*domain = 'ball'"):
-        FunctionalRequest(domain="box", **asked).plan(group, schemas, 100)
+        asked_of(FunctionalOptions, domain="box", **asked).plan(group, schemas, 100)
 
 
 def test_noise_tells_what_it_is() -> None:

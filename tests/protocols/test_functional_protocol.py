@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from ideals import ideal_objective
 from numpy.typing import NDArray
 from scipy import stats
+from training_specs import asked
 from typed import untyped
 
 from colonnade.data.aligned import AlignedTable
@@ -35,12 +36,11 @@ from colonnade.errors import (
     RemoteProtocolError,
 )
 from colonnade.federation.federation import Federation
-from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism, functional_session, integer_rows
-from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here
@@ -273,7 +273,7 @@ def test_a_second_draw_under_the_same_charge_is_refused() -> None:
     [("epsilon", 2.0), ("domain", "box"), ("noise", "skellam"), ("intercept", False), ("gamma", 8192)],
 )
 def test_different_jobs_stop_the_run_and_name_the_field(field: str, other: float | str) -> None:
-    request = FunctionalRequest("classification", 1.0, delta=1e-5)
+    request = asked(FunctionalOptions, "classification", 1.0, delta=1e-5)
     theirs = replace(request, **untyped({field: other}))
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = group_of(list(tables.values()))
@@ -296,7 +296,7 @@ def test_rows_that_are_not_those_of_the_plan_are_refused() -> None:
 def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     federation = Federation(tables, budget=(20.0, 1e-5), keepers=("one", "two", "three"))
-    run = federation.run(functional_session, FunctionalRequest("classification", 1.0, delta=1e-5))
+    run = federation.run(functional_session, asked(FunctionalOptions, "classification", 1.0, delta=1e-5))
     read = [run.result(name).coefficients for name in ("server", "bank", "insurer")]
     assert (
         all(np.array_equal(each, read[0]) for each in read)
@@ -308,7 +308,7 @@ def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none() -> None:
 
 
 def test_a_server_that_publishes_what_no_objective_is_stops_the_run() -> None:
-    request = FunctionalRequest("regression", 1.0, delta=1e-5)
+    request = asked(FunctionalOptions, "regression", 1.0, delta=1e-5)
     tables = tables_of(("bank", "insurer"), 30, task="regression")
     by_name = {table.party: table for table in tables}
     group = group_of(tables)

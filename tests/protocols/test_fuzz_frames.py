@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 from hostile import reshuffled, scripted
 from numpy.typing import NDArray
+from training_specs import asked
 from typed import there, untyped
 
 from colonnade.crypto.masks import SumRing
@@ -36,7 +37,7 @@ from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Opening, Receipt, Release
 from colonnade.ledger.claim import Claim
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import checked_release
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import agree, meet
@@ -118,7 +119,7 @@ IDS = {"bank": Ids.of(["a", "b", "c"]), "insurer": Ids.of(["b", "c", "d"])}
 @cache
 def moments_plan() -> Any:
     schemas = tuple(TABLES[owner].public() for owner in PAIR.owners)
-    return MomentsRequest("classification", 1.0, delta=1e-5).plan(PAIR, schemas, 3)
+    return asked(MomentsOptions, "classification", 1.0, delta=1e-5).plan(PAIR, schemas, 3)
 
 
 async def agreement(party: Party, _: Any) -> None:

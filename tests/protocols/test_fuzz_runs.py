@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hostile import BYTES, DAMAGES
 from test_fuzz_frames import PAIR, TABLES, TRIO, table_of
+from training_specs import asked
 from typed import untyped
 
 from colonnade.crypto.masks import SumRing
@@ -27,7 +28,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, PlanError, RemoteProtocolError, TooMuchMemory
 from colonnade.ledger import Ledger, Release
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import tell
@@ -134,13 +135,13 @@ async def sums(party: Party, values: Any) -> Any:
 
 
 async def moments(party: Party, table: Table | None) -> list[list[int]]:
-    opened = await moments_session(party, table, MomentsRequest("classification", 1.0, delta=1e-5))
+    opened = await moments_session(party, table, asked(MomentsOptions, "classification", 1.0, delta=1e-5))
     result: list[list[int]] = opened.matrix.tolist()
     return result
 
 
 async def matched_moments(party: Party, table: Any) -> Any:
-    request = MomentsRequest("classification", 1.0, delta=1e-5, alignment="curve")
+    request = asked(MomentsOptions, "classification", 1.0, delta=1e-5, alignment="curve")
     return (await moments_session(party, table, request)).matrix.tolist()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from gradient_tables import NAMES, plan_for, tables_of
+from training_specs import asked as asked_of
 from typed import untyped
 
 from colonnade.crypto.folding import MOST_ROWS
@@ -15,8 +16,7 @@ from colonnade.crypto.row_claims import RowClaims
 from colonnade.errors import PlanError
 from colonnade.methods.slr import plan as slr_plan
 from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
-from colonnade.methods.slr.plan import GradientPlan, schedule
-from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.plan import GradientPlan, SlrOptions, schedule
 from colonnade.numbers.field import smallest_field
 from colonnade.privacy.batches import as_draws
 from colonnade.privacy.composition import contains_sampling, itemise
@@ -198,9 +198,7 @@ def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = tuple(table.public() for table in tables)
     rows = 2 * MOST_ROWS
-    asked = GradientRequest(
-        epsilon=1.0, delta=1e-9, gamma=256, schedule=schedule(epochs=1, rate=0.01), verify="rows"
-    )
+    asked = asked_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=0.01, verify="rows")
     made = asked.plan(group, schemas, rows)
     assert made.verify == "rows" and made.block < MOST_ROWS < made.rows
     for claims in made.claims.values():

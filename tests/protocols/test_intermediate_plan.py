@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from intermediate_samples import LABELS, request, tables
+from pydantic import ValidationError
+from training_specs import asked
 from typed import untyped
 
 from colonnade.data.schema import PublicSchema
@@ -18,9 +20,8 @@ from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError, SchemaError
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.messages.plan import GRID, IntermediatePlan
-from colonnade.methods.messages.request import MOST_STEPS
-from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
+from colonnade.methods.messages.plan import GRID, MOST_STEPS, IntermediatePlan
+from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.privacy.events import Composed
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.neighbours import OthersPart, PartOf
@@ -34,7 +35,10 @@ def plan_of(
 ) -> IntermediatePlan:
     made = tables(4, loss=loss, widths=widths)
     group = Group.of(tuple(table.party for table in made), active=made[0].party)
-    return request(loss, **changes).plan(group, tuple(table.public() for table in made), rows)
+    plan: IntermediatePlan = request(loss, **changes).plan(
+        group, tuple(table.public() for table in made), rows
+    )
+    return plan
 
 
 @pytest.mark.parametrize("loss", LABELS)
@@ -111,7 +115,7 @@ def test_the_step_of_a_passive_party_makes_up_for_clipping_but_not_at_any_price(
     few, many = plan_of(50, epochs=5), plan_of(50_000, epochs=5)
     assert few.rate("bank") == few.rate("clinic") == few.learning_rate
     assert many.rate("bank") > many.rate("clinic")
-    own_entries = (2 * many.radius * many.cap("bank")) ** 2 * many.epochs
+    own_entries = (2 * many.radius * many.cap("bank")) ** 2 * many.options.epochs
     assert many.sensitivity("bank").total ** 2 < 1.12 * own_entries
 
 
@@ -208,16 +212,16 @@ def test_paper_mode_has_the_papers_noise_its_figures_and_no_guarantee() -> None:
 @pytest.mark.parametrize("calibration", ["paper", "none"])
 def test_what_protects_nobody_runs_only_where_every_owner_declared_its_data_public(calibration: str) -> None:
     with pytest.raises(PlanError, match="bank did not"):
-        plan_of(calibration=calibration, declared_public=("clinic",))
+        plan_of(calibration=calibration, public=("clinic",))
 
 
 def test_every_field_of_a_plan_is_in_its_hash() -> None:
     plan = plan_of()
     others = [
-        replace(plan, seed=1),
+        replace(plan, spec=plan.spec.with_options(seed=1)),
         replace(plan, clip=2.0),
-        replace(plan, stretch=2.0),
-        replace(plan, penalty=Penalty(l1=0.1)),
+        replace(plan, spec=plan.spec.with_options(stretch=2.0)),
+        replace(plan, spec=plan.spec.with_options(penalty="l1", strength=0.1)),
         replace(plan, variances=tuple(2 * variance for variance in plan.variances)),
         replace(plan, batch=7),
     ]
@@ -227,7 +231,7 @@ def test_every_field_of_a_plan_is_in_its_hash() -> None:
 def test_noisy_columns_cost_the_same_however_often_they_are_used() -> None:
     made = tables(4, widths=(2, 3, 1))
     group = Group.of(tuple(table.party for table in made), active="clinic")
-    plan = NoisyColumnsRequest("classification", 1.0).plan(
+    plan = asked(OneShotOptions, "classification", 1.0).plan(
         group, tuple(table.public() for table in made), 100
     )
     assert {guarantee.observer.name for guarantee in plan.guarantees} == {
@@ -242,8 +246,8 @@ def test_noisy_columns_cost_the_same_however_often_they_are_used() -> None:
     }
     # μ = 2c/s, as the Gaussian would have it, and a little more for the Rényi route.
     assert plan.sigma("bank") == pytest.approx(2 * plan.clipped.cap("bank") * 3.73, rel=0.1)
-    with pytest.raises(PlanError, match="stretch"):
-        NoisyColumnsRequest("classification", 1.0, stretch=-1.0).plan(group, plan.schemas, 100)
+    with pytest.raises(ValidationError, match="stretch"):
+        OneShotOptions(stretch=-1.0)
 
 
 def rounding_of_doubles(plan: IntermediatePlan, owner: str) -> Fraction:
@@ -253,10 +257,11 @@ def rounding_of_doubles(plan: IntermediatePlan, owner: str) -> Fraction:
     residual = Fraction(plan.bounds.size)
     pull = residual if active or plan.clip is None else Fraction(plan.clip)
     operations = plan.clipped.encoders[owner].width + 1 + 16
-    weights = plan.rows * plan.epochs * rate * pull * cap
+    weights = plan.rows * plan.options.epochs * rate * pull * cap
     weights += plan.schedule.steps * operations * (radius + rate * pull * cap)
     scores = cap * weights + operations * (radius * (cap + Fraction(plan.passive_cap)) + residual + 1)
-    return 2 * max(Fraction(1), Fraction(plan.bounds.slope)) * unit * scores
+    made: Fraction = 2 * max(Fraction(1), Fraction(plan.bounds.slope)) * unit * scores
+    return made
 
 
 @pytest.mark.parametrize("loss", LABELS)

@@ -13,6 +13,7 @@ from ideals import ideal_descent
 from intermediate_samples import LABELS, against, labels, request, tables
 from numpy.typing import NDArray
 from scipy import stats
+from training_specs import asked as asked_of
 from typed import there, untyped
 
 from colonnade.data.schema import Schema
@@ -23,7 +24,7 @@ from colonnade.ledger import Ledger
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.plan import GRID_BITS
 from colonnade.methods.messages.protocol import batch_order, intermediate_session
-from colonnade.methods.one_shot.protocol import NoisyColumnsRequest, noisy_columns_session
+from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -285,7 +286,7 @@ def test_a_peer_that_sends_what_is_not_finite_is_named() -> None:
 def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only() -> None:
     made = tables(500, widths=(2, 2, 1))
     run = federation(made).run(
-        noisy_columns_session, NoisyColumnsRequest("classification", 20.0), record=True
+        noisy_columns_session, asked_of(OneShotOptions, "classification", 20.0), record=True
     )
     plan = run.plan
     received = run.result("clinic").columns

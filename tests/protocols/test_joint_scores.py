@@ -17,12 +17,12 @@ from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError
 from colonnade.federation.federation import Federation
 from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.events import PoissonBinomial, Repeated
-from colonnade.protocols.joint_scores import ScoresRequest, scores_session
+from colonnade.protocols.joint_scores import ScoresSpec, scores_session
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_here
 from colonnade.scoring.linear import linear_bound, linear_terms, score_jointly, trained_people
 
-EXACT = ScoresRequest(receiver="h", width=2, bound=3.0, weights="released")
+EXACT = ScoresSpec(receiver="h", width=2, bound=3.0, weights="released")
 
 
 def terms_of(table: Any) -> Any:
@@ -128,13 +128,13 @@ def people(rows: Any, *, first: int = 0, seed: int = 1) -> Any:
 
 def test_a_linear_model_whose_weights_stay_apart_is_scored_as_if_they_were_together() -> None:
     federation = people(30)
-    plan = ScoresRequest("h", 1, 1.0, "private").plan(
+    plan = ScoresSpec("h", 1, 1.0, "private").plan(
         federation.group, schemas_of(federation.tables.values()), 30
     )
     encoders = tuple((schema.party, Encoder(schema.columns, "linear")) for schema in plan.schemas)
     frame = InputSpec(encoders, LabelBlock(plan.schemas[0].label))
     coefficients = np.array([[1.5, -0.5]])
-    request = ScoresRequest("h", 1, linear_bound(frame, coefficients), "private")
+    request = ScoresSpec("h", 1, linear_bound(frame, coefficients), "private")
     found = score_jointly(federation, request, linear_terms(frame, coefficients))
     raw = {
         "x": next(federation.tables["h"].blocks()).columns["x"],

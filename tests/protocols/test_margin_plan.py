@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from gradient_tables import NAMES
 from margin_runs import margin_plan, tables_of
+from training_specs import asked
 
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, TooMuchMemory
-from colonnade.methods.margin import request
-from colonnade.methods.margin.plan import Schedule
+from colonnade.methods.margin import plan as planning
+from colonnade.methods.margin.plan import MarginOptions, Schedule
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.privacy.guarantee import account
 from colonnade.runtime.group import Group
@@ -116,13 +117,13 @@ def test_owners_without_keepers_are_refused() -> None:
 def test_a_delta_that_would_publish_a_row_is_refused() -> None:
     tables = tables_of(PAIR, 50)
     with pytest.raises(DeltaTooLarge):
-        request.MarginRequest(epsilon=1.0, delta=0.1).plan(
+        asked(MarginOptions, epsilon=1.0, delta=0.1).plan(
             Group.of(PAIR, active="bank"), tuple(table.public() for table in tables), 50
         )
 
 
 def test_rows_that_do_not_fit_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "physical_memory", lambda: 1 << 18)
+    monkeypatch.setattr(planning, "physical_memory", lambda: 1 << 18)
     with pytest.raises(TooMuchMemory, match="5000 rows of"):
         margin_plan(tables_of(PAIR, 5000))
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_moments
 from numpy.typing import NDArray
+from training_specs import asked
 from typed import untyped
 
 from colonnade.crypto.shares import make_scheme
@@ -34,18 +35,18 @@ from colonnade.errors import (
 )
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger, Release
-from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import moments_session
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.plans import Task, default_delta
+from colonnade.protocols.plans import default_delta
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.specs import Task
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -153,9 +154,10 @@ def plan_for(
     **more: Any,
 ) -> MomentsPlan:
     schemas = tuple(table.public() for table in tables)
-    return MomentsRequest(task=task, epsilon=epsilon, delta=1e-5, **more).plan(
+    made: MomentsPlan = asked(MomentsOptions, task=task, epsilon=epsilon, delta=1e-5, **more).plan(
         group, schemas, rows or tables[0].rows
     )
+    return made
 
 
 @settings(max_examples=12, deadline=None)
@@ -381,7 +383,7 @@ def test_statements_name_every_way_in_which_they_would_be_false() -> None:
 
     def assumption(observer: Any, **roles: Any) -> Any:
         group = Group.of(("bank", "insurer", "shop"), active="bank", **roles)
-        plan = MomentsRequest(task="classification", epsilon=1.0, delta=1e-5).plan(group, schemas, 100)
+        plan = asked(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5).plan(group, schemas, 100)
         return next(view.assumption for view in plan.views if view.observer.name == observer)
 
     for roles in ({}, {"keepers": ("k1", "k2", "k3")}, {"keepers": ("server", "k1", "k2")}):
@@ -418,7 +420,7 @@ def test_peers_keep_receipts_that_show_another_ledger(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["epsilon", "gamma", "task"])
 def test_different_jobs_stop_the_run_and_name_the_field(field: Any) -> None:
-    request = MomentsRequest("classification", 1.0, delta=1e-5)
+    request = asked(MomentsOptions, "classification", 1.0, delta=1e-5)
     other = replace(request, **untyped({field: {"epsilon": 2.0, "gamma": 8192, "task": "pca"}[field]}))
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = Group.of(("bank", "insurer"), active="bank")
@@ -455,7 +457,7 @@ def test_a_lying_introduction_is_refused() -> None:
         for n in group.members
     }
     with pytest.raises(RemoteProtocolError, match="insurer introduced itself with the columns of bank"):
-        run_here(moments_session, group, desks, MomentsRequest("classification", 1.0, delta=1e-5))
+        run_here(moments_session, group, desks, asked(MomentsOptions, "classification", 1.0, delta=1e-5))
 
 
 def aligned_with(bank_ids: Any, insurer_ids: Any) -> Any:
@@ -515,7 +517,7 @@ def test_a_plan_that_cannot_work_is_refused(change: Any, error: Any, message: An
     arguments = {"task": "classification", "epsilon": 1.0, "delta": 1e-5} | change
     rows = arguments.pop("rows", 100)
     with pytest.raises(error, match=message):
-        MomentsRequest(**arguments).plan(
+        asked(MomentsOptions, **arguments).plan(
             Group.of(("bank", "insurer"), active="bank"),
             tuple(table.public() for table in tables),
             rows,
@@ -526,7 +528,7 @@ def test_a_delta_above_one_over_n_must_be_named_explicitly() -> None:
     tables = tables_of(("bank", "insurer"), 100)
     schemas = tuple(table.public() for table in tables)
     group = Group.of(("bank", "insurer"), active="bank")
-    plan = MomentsRequest(task="classification", epsilon=1.0, delta=0.02, accepted_delta=0.02).plan(
+    plan = asked(MomentsOptions, task="classification", epsilon=1.0, delta=0.02, accepted_delta=0.02).plan(
         group, schemas, 100
     )
     assert plan.delta == 0.02

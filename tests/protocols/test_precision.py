@@ -13,16 +13,16 @@ from gradient_tables import plan_for, tables_of
 from intermediate_samples import request, tables
 from margin_runs import margin_plan
 from test_dealt_noise import NAMES, moments, pair, schemas
+from training_specs import asked as asked_of
 from typed import untyped
 
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger.cost import epsilon_of
-from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.local.plan import LocalRequest
+from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
+from colonnade.methods.local.plan import LocalOptions
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
+from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import GradientPlan
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated, Gaussian
@@ -36,9 +36,9 @@ PAIR = ("bank", "insurer")
 
 
 def functional(group: Group, epsilon: float) -> Any:
-    return FunctionalRequest(task="classification", epsilon=epsilon, delta=1e-5, noise="gaussian").plan(
-        group, schemas(group.owners), 10_000
-    )
+    return asked_of(
+        FunctionalOptions, task="classification", epsilon=epsilon, delta=1e-5, noise="gaussian"
+    ).plan(group, schemas(group.owners), 10_000)
 
 
 def judged(group: Group, epsilon: float) -> Any:
@@ -55,9 +55,10 @@ def slr(epsilon: float, **shape: Any) -> GradientPlan:
 def messages(epsilon: float, widths: tuple[int, ...] = (2, 3)) -> IntermediatePlan:
     made = tables(4, loss="logistic", widths=widths)
     group = Group.of(tuple(table.party for table in made), active=made[0].party)
-    return request("logistic", epsilon=epsilon, delta=1e-5).plan(
+    made: IntermediatePlan = request("logistic", epsilon=epsilon, delta=1e-5).plan(
         group, tuple(table.public() for table in made), 200
     )
+    return made
 
 
 def largest(plan: Plan) -> float:
@@ -144,8 +145,10 @@ def test_what_two_others_send_together_decides_for_messages() -> None:
 def test_rows_that_are_sent_themselves_are_drawn_finely_too() -> None:
     group, columns = pair(), schemas(NAMES[:2])
     for epsilon, bits in ((1.0, COARSE_BITS), (60.0, FINE_BITS)):
-        local = LocalRequest(task="classification", epsilon=epsilon, delta=1e-5).plan(group, columns, 1000)
-        once = NoisyColumnsRequest(task="classification", epsilon=epsilon, delta=1e-5).plan(
+        local = asked_of(LocalOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
+            group, columns, 1000
+        )
+        once = asked_of(OneShotOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
             group, columns, 1000
         )
         assert local.noise.bits == once.noise("shop").bits == bits

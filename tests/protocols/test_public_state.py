@@ -15,6 +15,7 @@ from gradient_tables import plan_for, run_plan, tables_of
 from hostile import opened, packed
 from intermediate_samples import request as messages_request
 from intermediate_samples import tables as messages_tables
+from training_specs import asked as asked_of
 from typed import untyped
 
 from colonnade.errors import RemoteProtocolError
@@ -23,11 +24,10 @@ from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import exchange as encrypted_exchange
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.messages.protocol import intermediate_session
+from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.network.protocol import embeddings_session
-from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.slr import protocol as gradient
-from colonnade.methods.slr.plan import schedule
-from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.slr.session import gradient_session
 from colonnade.protocols import sharing, verified_rows
 from colonnade.protocols.agreement import agree_on_public, meet
@@ -172,9 +172,10 @@ def told_otherwise(frame: Any) -> Any:
     return packed(header, content)
 
 
-NETWORKS = EmbeddingsRequest(
+NETWORKS = asked_of(
+    NetworkOptions,
     task="classification",
-    epsilon=None,
+    epsilon=1.0,
     delta=1e-5,
     regime="paper",
     beta=0.25,
@@ -202,7 +203,7 @@ def network_run(program_of: Any) -> None:
 
 def gradient_run(program_of: Any) -> None:
     parties = Federation(tables_of(("bank", "insurer", "shop"), 20), budget=(200.0, 1e-3))
-    asked = GradientRequest(epsilon=1.0, schedule=schedule(epochs=1, rate=0.5), delta=1e-5)
+    asked = asked_of(SlrOptions, epsilon=1.0, epochs=1, rate=0.5, delta=1e-5)
     parties.run(program_of(gradient_session), asked)
 
 

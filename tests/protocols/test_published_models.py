@@ -8,49 +8,48 @@ from typing import Any
 import numpy as np
 import pytest
 from gradient_tables import tables_of
+from training_specs import asked
 
 from colonnade import Federation
 from colonnade.errors import RemoteProtocolError
+from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import functional_session
-from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.margin import session as margin
-from colonnade.methods.margin.plan import Schedule
-from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.moments import session as moments
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.slr import session as slr
-from colonnade.methods.slr.plan import schedule
-from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.plan import SlrOptions
 from colonnade.protocols import session
 from colonnade.protocols.messages import tell
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 SHARED: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4}
-SHORT = Schedule(steps=2, harmonics=3)
+SHORT: dict[str, Any] = {"steps": 2, "harmonics": 3}
 RUNS: dict[str, tuple[Any, Any, Any, str]] = {
-    "margin": (margin.margin_session, MarginRequest(schedule=SHORT, **SHARED), margin, "weights"),
+    "margin": (margin.margin_session, asked(MarginOptions, **SHORT, **SHARED), margin, "weights"),
     "margin, checked": (
         margin.margin_session,
-        MarginRequest(schedule=SHORT, verify="all", **SHARED),
+        asked(MarginOptions, **SHORT, verify="all", **SHARED),
         margin,
         "weights",
     ),
     "slr": (
         slr.gradient_session,
-        GradientRequest(schedule=schedule(epochs=1, rate=0.5), **SHARED),
+        asked(SlrOptions, epochs=1, rate=0.5, **SHARED),
         slr,
         "weights",
     ),
     "moments": (
         moments.moments_session,
-        MomentsRequest(task="classification", **SHARED),
+        asked(MomentsOptions, task="classification", **SHARED),
         moments,
         "matrix",
     ),
     "functional": (
         functional_session,
-        FunctionalRequest(task="classification", **SHARED),
+        asked(FunctionalOptions, task="classification", **SHARED),
         session,
         "coefficients",
     ),

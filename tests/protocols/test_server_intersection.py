@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from training_specs import asked
 from typed import there, untyped
 
 from colonnade.crypto.pseudonyms import DUMMIES, PSEUDONYM_BYTES, pseudonyms, subkey
@@ -33,7 +34,7 @@ from colonnade.errors import (
 )
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
 from colonnade.protocols import alignment, intersection, messages, server_intersection
 from colonnade.protocols.agreement import meet
@@ -240,7 +241,7 @@ def test_ways_that_are_no_more_are_refused_by_name(how: str) -> None:
         Federation(tables, budget=(1.0, 1e-5), alignment=untyped(how))
     federation = Federation(tables, budget=(9.0, 1e-5))
     with pytest.raises(UnknownChoice, match=how):
-        federation.run(moments_session, MomentsRequest("pca", 1.0, delta=1e-5, alignment=untyped(how)))
+        federation.run(moments_session, asked(MomentsOptions, "pca", 1.0, delta=1e-5, alignment=untyped(how)))
     assert not federation.ledgers["bank"].comparisons()
     with pytest.raises(UnknownChoice, match="'guess' is not one of auto, equal, server, curve"):
         Federation(tables, budget=(1.0, 1e-5), alignment=untyped("guess"))
@@ -260,7 +261,7 @@ def test_ledgers_say_through_whom() -> None:
 
 def test_a_release_of_two_owners_takes_it_by_default() -> None:
     federation = Federation([table_of(*item) for item in TWO.items()], budget=(9.0, 1e-5))
-    run = federation.run(moments_session, MomentsRequest("pca", 1.0, delta=1e-5), record=True)
+    run = federation.run(moments_session, asked(MomentsOptions, "pca", 1.0, delta=1e-5), record=True)
     assert "pseudonyms" in steps(run.outcome) and run.plan.rows == 39
     assert not {"pseudonyms", "pseudonym", "matching", "people", "common"} & set(
         run.outcome.shared.bytes_by_step
@@ -752,7 +753,7 @@ def test_an_owner_that_brings_guesses_learns_of_these_alone_and_no_more_than_it_
 # --- parts, and runs that stopped
 
 
-REQUEST = MomentsRequest("pca", 1.0, delta=1e-5, alignment="server")
+REQUEST = asked(MomentsOptions, "pca", 1.0, delta=1e-5, alignment="server")
 
 
 def federation(ids: dict[str, list[str]], **options: Any) -> Federation:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from ideals import ideal_moments
 from numpy.typing import NDArray
+from training_specs import asked as asked_of
 
 from colonnade.audits.auditing import audit
 from colonnade.audits.drawn import opened_draws
@@ -25,15 +26,15 @@ from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation, released
 from colonnade.forecast.expected import expected_loss
-from colonnade.methods.method import Method, TrainingSpec
-from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.method import Method
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.session import moments_session
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.privacy.events import Gaussian
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.sensitivity.matrix import RowShape, matrix_change_replace, matrix_change_zero_out
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 
@@ -141,7 +142,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(tables: list[Table], task: Any = "classification") -> Any:
-    return federation_of(tables).run(moments_session, MomentsRequest(task, 1.0, delta=1e-5))
+    return federation_of(tables).run(moments_session, asked_of(MomentsOptions, task, 1.0, delta=1e-5))
 
 
 def test_without_noise_each_label_has_what_a_release_of_it_alone_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,14 +189,17 @@ def test_a_party_that_deals_its_labels_at_full_weight_is_found(monkeypatch: pyte
 def wanted(method: str = "moments", **options: Any) -> Wanted:
     schemas = (Schema.parse(BANK + LABELS).public("bank"), Schema.parse(SHOP).public("shop"))
     asked = TrainingSpec(
-        METHODS[method].tasks[0], 1.0, 1e-5, options=checked_options(METHODS[method], options)
+        METHODS[method].tasks[0], 1.0, delta=1e-5, options=checked_options(METHODS[method], options)
     )
     return Wanted(method, asked, Group.of(("bank", "shop"), active="bank"), schemas)
 
 
 def plan_of(epsilon: float) -> MomentsPlan:
     asked = wanted()
-    return MomentsRequest("classification", epsilon, delta=1e-5).plan(asked.group, asked.schemas, 60)
+    made: MomentsPlan = asked_of(MomentsOptions, "classification", epsilon, delta=1e-5).plan(
+        asked.group, asked.schemas, 60
+    )
+    return made
 
 
 def told_apart(plan: MomentsPlan) -> float:
@@ -247,7 +251,7 @@ ONE = [name for name, method in METHODS.items() if name not in ("moments", "spca
 def test_methods_that_learn_one_label_refuse_several_before_anything_is_charged(name: str) -> None:
     federation = federation_of(tables_of())
     task = METHODS[name].tasks[0]
-    asked = TrainingSpec(task, 1.0, 1e-5, options=checked_options(METHODS[name], {}))
+    asked = TrainingSpec(task, 1.0, delta=1e-5, options=checked_options(METHODS[name], {}))
     with pytest.raises(LabelMismatch, match=r"learns one label, and bank declares 3 \(risk, loss, leaves\)"):
         train_with(federation, name, asked)
     assert not federation.runs
@@ -276,7 +280,9 @@ def test_a_plan_with_several_labels_names_them_and_one_with_one_is_as_before() -
     assert [one["column"] for one in plan.to_data()["labels"]] == ["risk", "loss", "leaves"]
     assert "3 labels" in plan.what
     alone = tables_of()[0].for_label("risk").public()
-    single = MomentsRequest("classification", 1.0).plan(target.group, (alone, target.schemas[1]), 60)
+    single = asked_of(MomentsOptions, "classification", 1.0).plan(
+        target.group, (alone, target.schemas[1]), 60
+    )
     assert "labels" not in single.to_data() and single.what == f"second moments of {single.size} columns"
     # What was studied is one label: with more there is more noise of each, and nothing is foretold.
     assert expected_loss(single) is not None and expected_loss(plan) is None

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 from test_dealt_noise import schemas
+from training_specs import asked
 
-from colonnade.methods.encrypted.request import EncryptedRequest
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.local.plan import LocalRequest
-from colonnade.methods.margin.request import MarginRequest
-from colonnade.methods.moments.request import MomentsRequest
-from colonnade.methods.network.request import EmbeddingsRequest
-from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
-from colonnade.methods.slr.plan import schedule
-from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions
+from colonnade.methods.functional.plan import FunctionalOptions
+from colonnade.methods.local.plan import LocalOptions
+from colonnade.methods.margin.plan import MarginOptions
+from colonnade.methods.moments.plan import MomentsOptions
+from colonnade.methods.network.plan import NetworkOptions
+from colonnade.methods.one_shot.protocol import OneShotOptions
+from colonnade.methods.slr.plan import SlrOptions
 from colonnade.privacy.observers import Colluding
 from colonnade.protocols.judging_plan import JudgeRequest
 from colonnade.runtime.group import Group
@@ -36,14 +36,16 @@ COMMITTEES = {
 def requests(verify: Any) -> dict[str, Any]:
     shared: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
     return {
-        "moments": MomentsRequest(task="classification", verify=verify, **shared),
-        "moments by class": MomentsRequest(task="classification", verify=verify, conditional=True, **shared),
-        "functional": FunctionalRequest(task="classification", verify=verify, **shared),
-        "functional by Laplace": FunctionalRequest(
-            task="classification", verify=verify, noise="laplace", **shared
+        "moments": asked(MomentsOptions, task="classification", verify=verify, **shared),
+        "moments by class": asked(
+            MomentsOptions, task="classification", verify=verify, conditional=True, **shared
         ),
-        "slr": GradientRequest(verify=verify, schedule=schedule(epochs=1, rate=0.5), **shared),
-        "margin": MarginRequest(verify=verify, **shared),
+        "functional": asked(FunctionalOptions, task="classification", verify=verify, **shared),
+        "functional by Laplace": asked(
+            FunctionalOptions, task="classification", verify=verify, noise="laplace", **shared
+        ),
+        "slr": asked(SlrOptions, verify=verify, epochs=1, rate=0.5, **shared),
+        "margin": asked(MarginOptions, verify=verify, **shared),
     }
 
 
@@ -66,7 +68,7 @@ def test_where_nothing_is_checked_every_sentence_assumes_that_everybody_runs_the
 def test_the_default_of_margin_and_a_judgement_of_it_say_so(committee: str) -> None:
     group = COMMITTEES[committee]
     judging = JudgeRequest("5f0c", ((1.0,) * len(group.owners),), epsilon=1.0, delta=1e-5)
-    for request in (MarginRequest(epsilon=1.0, delta=1e-5), judging):
+    for request in (asked(MarginOptions, epsilon=1.0, delta=1e-5), judging):
         assert all(CLAUSE in str(one) for one in sentences(request, group))
 
 
@@ -88,11 +90,13 @@ def test_methods_that_have_no_checks_say_whom_they_believe() -> None:
     group = COMMITTEES["three"]
     columns = schemas(group.owners)
     requests: list[Any] = [
-        LocalRequest(task="classification", epsilon=1.0, delta=1e-5),
-        NoisyColumnsRequest(task="classification", epsilon=1.0, delta=1e-5),
-        EmbeddingsRequest(task="classification", epsilon=8.0, delta=1e-5),
-        EmbeddingsRequest(task="classification", epsilon=8.0, delta=1e-5, regime="private-local", epochs=2),
-        EncryptedRequest(epsilon=1.0, delta=1e-5),
+        asked(LocalOptions, task="classification", epsilon=1.0, delta=1e-5),
+        asked(OneShotOptions, task="classification", epsilon=1.0, delta=1e-5),
+        asked(NetworkOptions, task="classification", epsilon=8.0, delta=1e-5),
+        asked(
+            NetworkOptions, task="classification", epsilon=8.0, delta=1e-5, regime="private-local", epochs=2
+        ),
+        asked(EncryptedOptions, epsilon=1.0, delta=1e-5),
     ]
     for request in requests:
         plan = request.plan(group, columns, 1000)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_specs import asked
 from typed import there, untyped
 
 from colonnade import Federation, Schema, Table
 from colonnade.errors import ColonnadeError, GroupMismatch, PlanError, RowsNotProved
 from colonnade.methods.moments import protocol as moments
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.protocols import challenges, row_checks, sharing
@@ -55,7 +56,7 @@ def federation(owners: int = 2, rows: int = ROWS, seed: int = 0) -> Federation:
 
 
 def release(owners: int = 2, verify: Any = None, **options: Any) -> Any:
-    request = MomentsRequest("classification", 1.0, delta=1e-5, verify=verify)
+    request = asked(MomentsOptions, "classification", 1.0, delta=1e-5, verify=verify)
     return federation(owners, **options).run(moments_session, request, record=True)
 
 
@@ -154,7 +155,7 @@ def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> No
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
     plans = [
-        MomentsRequest(task="classification", epsilon=1.0, verify=verify).plan(group, schemas, ROWS)
+        asked(MomentsOptions, task="classification", epsilon=1.0, verify=verify).plan(group, schemas, ROWS)
         for verify in ("none", "rows", "all", None)
     ]
     assert [plan.to_data()["verify"] for plan in plans] == ["none", "rows", "all", "rows"]
@@ -171,9 +172,9 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
     schemas = tuple(table.public() for table in federation().tables.values())
     fine: dict[str, Any] = {"task": "classification", "epsilon": 1.0}
     monkeypatch.setattr("colonnade.crypto.row_claims.MOST_NORM", 1 << 20)
-    assert MomentsRequest(**fine).planned(group, schemas, 1 << 14).verify == "none"
+    assert asked(MomentsOptions, **fine).planned(group, schemas, 1 << 14).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
-        MomentsRequest(**fine, verify="rows").planned(group, schemas, 1 << 14)
+        asked(MomentsOptions, **fine, verify="rows").planned(group, schemas, 1 << 14)
 
 
 def test_a_label_that_need_not_be_one_hot_costs_hardly_more() -> None:
@@ -335,7 +336,7 @@ def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat: An
         left = []
         for _ in range(2):
             with pytest.raises(RowsNotProved) as stopped:
-                parties.run(moments_session, MomentsRequest("classification", 1.0, delta=1e-5))
+                parties.run(moments_session, asked(MomentsOptions, "classification", 1.0, delta=1e-5))
             messages.add(str(stopped.value))
             left.append(min(total.left for total in parties.ledgers["shop1"].totals()))
         assert left[1] < left[0] < 1e4
@@ -390,7 +391,7 @@ def test_a_dealer_that_adds_no_noise_leaves_readers_what_they_were_promised(
             lambda party, plan, silent=silent: honest(party, plan) * (party.name not in silent),
         )
         run = Federation(tables, budget=(1e4, 1e-5), timeout=20.0).run(
-            moments_session, MomentsRequest("pca", 1.0, delta=1e-5, verify="none"), record=False
+            moments_session, asked(MomentsOptions, "pca", 1.0, delta=1e-5, verify="none"), record=False
         )
         plan, matrix = run.plan, run.result().matrix
         rows = np.concatenate(

@@ -422,7 +422,7 @@ def test_margin_descent_goes_on_after_a_kill_to_the_weights_of_one_process(tmp_p
         again = running.submit(text, resumes=job_id)
         assert running.wait(again) == "FINISHED:COMPLETED"
         job, run = Job.parse(text), in_process(text=text).runs[0]
-        wanted = protocol_of(job).model(job.asked, run.outcome.results)
+        wanted = protocol_of(job).model(job.spec, run.outcome.results)
         for member in MEMBERS:
             assert (running.outcome(member, again) or {})["run"] == run.name
             kept = ModelFile.load(running.kits[member].run_folder(again) / "model.json")

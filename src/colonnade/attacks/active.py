@@ -32,7 +32,7 @@ class PackedQuestion:
         self._width = plan.width(receiver)
         # Wide enough for a number and its sign, or a field would reach its neighbour.
         number = sum(plan.reach(owner) for owner in plan.relay(receiver)).bit_length() + 2
-        self.fields = Fields(number, Fields.most(number, plan.request.keys.bits))
+        self.fields = Fields(number, Fields.most(number, plan.options.keys.bits))
         self._integers: Integers = np.zeros((0, self._width), dtype=np.int64)
         self.captured: list[tuple[int, ...]] = []
 

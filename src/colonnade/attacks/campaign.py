@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from colonnade.attacks.transcripts import (
 )
 from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions
+from colonnade.protocols.specs import TrainingSpec, options_of
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import silent
 
@@ -61,6 +62,10 @@ class Finding:
         }
 
 
+def _options(spec: TrainingSpec) -> EncryptedOptions:
+    return options_of(spec, EncryptedOptions)
+
+
 @dataclass(frozen=True)
 class Campaign:
     """Whom to attack and how: all parties' tables hold the same people in the same order and are declared public.
@@ -69,7 +74,7 @@ class Campaign:
     """
 
     tables: Mapping[str, Table]
-    request: EncryptedRequest
+    request: TrainingSpec
     people: int
     progress: Progress = silent
 
@@ -77,8 +82,8 @@ class Campaign:
         """The attacks, one after another."""
         # The defence is worked out for the Taylor coefficient, whatever is attacked without it.
         for request in (
-            replace(self.request, defence="none"),
-            replace(self.request, defence="sound", approximation="taylor"),
+            self.request.with_options(defence="none"),
+            self.request.with_options(defence="sound", approximation="taylor"),
         ):
             yield from self._labels(request)
             yield from self._arbiter(request)
@@ -96,17 +101,17 @@ class Campaign:
     @property
     def _attacker(self) -> str:
         """The party without the label that has the most columns: it has the most equations."""
-        plan = planned(self.tables, replace(self.request, defence="none", batch=None))
+        plan = planned(self.tables, self.request.with_options(defence="none", batch=None))
         passives = [owner for owner in plan.group.owners if owner != plan.active]
         return max(passives, key=plan.width)
 
-    def _fitting(self, request: EncryptedRequest, tables: Mapping[str, Table]) -> EncryptedRequest:
+    def _fitting(self, request: TrainingSpec, tables: Mapping[str, Table]) -> TrainingSpec:
         """The request with batches of as many records as the attacker has columns, unless it names its own."""
         rows = min(table.rows for table in tables.values())
-        width = planned(tables, replace(request, batch=None)).width(self._attacker)
-        return replace(request, batch=min(rows, request.batch or max(2, width)))
+        width = planned(tables, request.with_options(batch=None)).width(self._attacker)
+        return request.with_options(batch=min(rows, _options(request).batch or max(2, width)))
 
-    def _labels(self, request: EncryptedRequest) -> Iterator[Finding]:
+    def _labels(self, request: TrainingSpec) -> Iterator[Finding]:
         tables = self._some
         transcript, _ = recorded(tables, self._fitting(request, tables), progress=self.progress)
         yield _label_finding(transcript, self._attacker, "our protocol, recorded")
@@ -116,10 +121,10 @@ class Campaign:
             success = label_success(guesses, transcript.labels)
             yield _finding("labels of a party without columns", transcript, self._attacker, success=success)
 
-    def _arbiter(self, request: EncryptedRequest) -> Iterator[Finding]:
+    def _arbiter(self, request: TrainingSpec) -> Iterator[Finding]:
         transcript, ideal = arbiters(self.tables, self._fitting(request, self.tables))
         yield _label_finding(transcript, self._attacker, "an arbiter's gradients, everybody")
-        if request.defence == "sound":
+        if _options(request).defence == "sound":
             plan = transcript.plan
             sigma = float(plan.noise_of(plan.active).sigma_squared) ** 0.5 / (1 << plan.fraction_bits)
             averaged = average_signs(
@@ -135,16 +140,18 @@ class Campaign:
                 note=f"σ = {sigma:.3g}; Φ(2·√looks/σ) = {averaged.predicted[-1]:.3f} after the last epoch",
             )
 
-    def _packed(self, request: EncryptedRequest) -> Iterator[Finding]:
+    def _packed(self, request: TrainingSpec) -> Iterator[Finding]:
         if not planned(self.tables, request).splits:
-            reason = f"not run: with {request.approximation} the label holder is asked for no sums"
+            reason = f"not run: with {_options(request).approximation} the label holder is asked for no sums"
             yield self._without("labels from packed answers", request, reason)
             return
         tables, attacker = self._some, self._attacker
         rows = min(table.rows for table in tables.values())
-        once = replace(request, epochs=1)
-        reads = PackedQuestion(planned(tables, replace(request, defence="none", batch=rows)), attacker).reads
-        packed = replace(once, batch=min(rows, reads, 256))
+        once = request.with_options(epochs=1)
+        reads = PackedQuestion(
+            planned(tables, request.with_options(defence="none", batch=rows)), attacker
+        ).reads
+        packed = once.with_options(batch=min(rows, reads, 256))
         try:
             transcript, asked = recorded(
                 tables, packed, attacker=attacker, asks=PackedQuestion, progress=self.progress
@@ -157,7 +164,7 @@ class Campaign:
             for batch, values in zip(transcript.plan.batches(0), captured, strict=True):
                 guesses[batch[: len(values)]] = -np.sign(np.array(values, dtype=np.float64))
             success = label_success(guesses, transcript.labels)
-            note = f"batches of {packed.batch}, with {transcript.plan.width(attacker)} columns"
+            note = f"batches of {_options(packed).batch}, with {transcript.plan.width(attacker)} columns"
             yield _finding("labels from packed answers", transcript, attacker, success=success, note=note)
         try:
             recorded(tables, packed, attacker=attacker, asks=lambda _plan, _owner: WideQuestion())
@@ -168,7 +175,7 @@ class Campaign:
                 "claiming more columns", request, "it was not refused: the peer took the claim"
             )
 
-    def _columns(self, request: EncryptedRequest) -> Iterator[Finding]:
+    def _columns(self, request: TrainingSpec) -> Iterator[Finding]:
         """The other party's features, where two parties are alone."""
         if len(self.tables) != 2:
             reason = "not run: with more than two parties a sum does not say whose columns it is of"
@@ -183,15 +190,15 @@ class Campaign:
         elif plan.width(active) >= 2:
             yield from self._inner_products(request, active, passive)
 
-    def _without(self, attack: str, request: EncryptedRequest, note: str) -> Finding:
+    def _without(self, attack: str, request: TrainingSpec, note: str) -> Finding:
         """An attack without a score, and why."""
         active = planned(self.tables, request).active
-        return Finding(attack, self._attacker, active, "our protocol", request.defence, note=note)
+        return Finding(attack, self._attacker, active, "our protocol", _options(request).defence, note=note)
 
-    def _column(self, request: EncryptedRequest, attacker: str, target: str) -> Iterator[Finding]:
+    def _column(self, request: TrainingSpec, attacker: str, target: str) -> Iterator[Finding]:
         tables = self._some
-        batch = min(planned(tables, replace(request, batch=None)).width(attacker), self.people)
-        several = replace(request, batch=batch, epochs=max(4, request.epochs))
+        batch = min(planned(tables, request.with_options(batch=None)).width(attacker), self.people)
+        several = request.with_options(batch=batch, epochs=max(4, _options(request).epochs))
         transcript, _ = recorded(tables, several, progress=self.progress)
         view, labels = transcript.view(attacker), transcript.labels
         if attacker != transcript.plan.active:
@@ -205,19 +212,19 @@ class Campaign:
             "the only column", transcript, attacker, target=target, success=value_success(signed, truth)
         )
 
-    def _inner_products(self, request: EncryptedRequest, attacker: str, target: str) -> Iterator[Finding]:
+    def _inner_products(self, request: TrainingSpec, attacker: str, target: str) -> Iterator[Finding]:
         rows = min(table.rows for table in self.tables.values())
         few = public_permutation(rows, seed=2)[:_FEW]
         tables = {party: table.take(few) for party, table in self.tables.items()}
-        batch = min(len(few) // 2, planned(tables, replace(request, batch=None)).width(attacker))
-        long = replace(request, batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
+        batch = min(len(few) // 2, planned(tables, request.with_options(batch=None)).width(attacker))
+        long = request.with_options(batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
         transcript, _ = recorded(tables, long, progress=self.progress)
         scores = foreign_scores(transcript.view(attacker), transcript.labels)
         recovered = recover_inner_products(
             scores,
             rows=len(few),
             step=transcript.plan.step_size,
-            starts_at_zero=request.initialisation == "zero",
+            starts_at_zero=_options(request).initialisation == "zero",
         )
         features = transcript.holdings[target].features
         upper = np.triu_indices(len(few))
@@ -243,7 +250,7 @@ def _label_finding(transcript: Transcript, attacker: str, run: str) -> Finding:
         run=run,
         success=attack.by_epoch[0],
         by_epoch=attack.by_epoch,
-        note=solved + (safe if transcript.plan.request.defence == "none" else ""),
+        note=solved + (safe if transcript.plan.options.defence == "none" else ""),
     )
 
 
@@ -260,17 +267,17 @@ def _finding(
 ) -> Finding:
     plan = transcript.plan
     whom = target or plan.active
-    return Finding(attack, attacker, whom, run, plan.request.defence, success, by_epoch, None, note)
+    return Finding(attack, attacker, whom, run, plan.options.defence, success, by_epoch, None, note)
 
 
 def _refusal(
     attack: str,
     tables: Mapping[str, Table],
-    request: EncryptedRequest,
+    request: TrainingSpec,
     attacker: str,
     error: RemoteProtocolError,
 ) -> Finding:
     plan = planned(tables, request)
     return Finding(
-        attack, attacker, plan.active, "our protocol, recorded", request.defence, refused=str(error)
+        attack, attacker, plan.active, "our protocol, recorded", _options(request).defence, refused=str(error)
     )

@@ -60,11 +60,11 @@ def recover_labels(view: PartyView, labels: Array, *, largest_score: float = 0.0
 
 def safe_steps(view: PartyView, largest_score: float) -> PaperFigure | None:
     """T_ε of the run, where the paper has one: Taylor or minimax coefficients, and scores below 2 at the start."""
-    request = view.plan.request
-    if request.approximation == "piecewise" or largest_score >= 2:
+    options = view.plan.options
+    if options.approximation == "piecewise" or largest_score >= 2:
         return None
-    known = label_attack_steps if request.approximation == "taylor" else label_attack_steps_minimax
-    return known(request.learning_rate, largest_score=largest_score)
+    known = label_attack_steps if options.approximation == "taylor" else label_attack_steps_minimax
+    return known(options.step_size, largest_score=largest_score)
 
 
 def labels_without_other_columns(view: PartyView, integers: Integers) -> Array:
@@ -81,7 +81,7 @@ def labels_without_other_columns(view: PartyView, integers: Integers) -> Array:
             guesses[look.rows] = np.where(guesses[look.rows] == 0, np.sign(labels), guesses[look.rows])
         elif len(look.rows) <= MOST_ENUMERATED:
             told = (view.features[look.rows].T @ look.own_scores - sums) / 2.0
-            target = np.rint(told * view.plan.request.gamma).astype(np.int64)
+            target = np.rint(told * view.plan.spec.gamma).astype(np.int64)
             agreed = signs_that_sum_to(integers[look.rows], target)
             guesses[look.rows] = np.where(guesses[look.rows] == 0, agreed, guesses[look.rows])
     return guesses

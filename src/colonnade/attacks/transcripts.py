@@ -16,7 +16,7 @@ from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
 from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party, silent
@@ -69,15 +69,17 @@ def owners_alone(tables: Mapping[str, Table]) -> Group:
     return Group.of(tuple(tables), active=active)
 
 
-def planned(tables: Mapping[str, Table], request: EncryptedRequest) -> EncryptedPlan:
+def planned(tables: Mapping[str, Table], request: TrainingSpec) -> EncryptedPlan:
     """The plan that these parties would agree on; all tables hold the same people in the same order."""
     rows = min(table.rows for table in tables.values())
-    return request.plan(owners_alone(tables), tuple(table.public() for table in tables.values()), rows)
+    schemas = tuple(table.public() for table in tables.values())
+    plan: EncryptedPlan = request.plan(owners_alone(tables), schemas, rows)
+    return plan
 
 
 def recorded(
     tables: Mapping[str, Table],
-    request: EncryptedRequest,
+    request: TrainingSpec,
     *,
     attacker: str | None = None,
     asks: Asker | None = None,
@@ -103,7 +105,7 @@ def recorded(
     return Transcript(plan, diaries, _holdings(tables, plan)), question
 
 
-def arbiters(tables: Mapping[str, Table], request: EncryptedRequest) -> tuple[Transcript, IdealDescent]:
+def arbiters(tables: Mapping[str, Table], request: TrainingSpec) -> tuple[Transcript, IdealDescent]:
     """A run in which an arbiter tells every party its gradient after each batch, without encryption in between."""
     plan = planned(tables, request)
     randomness = {owner: SystemRandomness() for owner in plan.group.owners}

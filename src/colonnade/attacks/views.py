@@ -57,7 +57,7 @@ class PartyView:
             told = self.diary.scores[number]
             if told.size and self.labels is not None:
                 # This owner reads the others' scores and computes the coefficients itself.
-                values = coefficients(self.plan.request.approximation, own + told, self.labels[rows])
+                values = coefficients(self.plan.options.approximation, own + told, self.labels[rows])
                 determined = True
             else:
                 solved, _, rank, _ = np.linalg.lstsq(mine.T, sums, rcond=None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -20,13 +19,13 @@ from colonnade.methods.local.plan import LocalPlan
 from colonnade.methods.moments.protocol import arranged
 from colonnade.methods.one_shot.protocol import NoisyColumnsPlan
 from colonnade.privacy.observers import PartyView, Server
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import Spec
 
 MANY = 1000
 """Records of a session in which every record counts."""
 
 
-def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment]:
+def local_experiments(plan: LocalPlan, request: Spec) -> list[Experiment]:
     """The server with every perturbed row; readers and parties with the sums that are published.
 
     No row of a declared record is zero, so the server and readers compare two records whose rows are as far apart as a
@@ -94,14 +93,14 @@ def local_row(plan: LocalPlan, people: People) -> Array:
     """One record's integers in the order in which sums are published: features by owner, the label last."""
     columns = plan.columns
     parts = [columns.quantizers[owner].quantize(people[owner]) for owner in plan.group.owners]
-    if columns.task != "pca":
+    if columns.spec.task != "pca":
         parts.append(columns.label.quantize(people[columns.label_holder].label, columns.gamma))
     return np.asarray(np.concatenate(parts, axis=1)[0], dtype=np.float64)
 
 
 def _dealt_order(plan: LocalPlan, published: Array) -> Array:
     """A vector in published order, as rows are sent: the label beside its holder's features."""
-    if plan.columns.task == "pca":
+    if plan.columns.spec.task == "pca":
         return published
     places = np.diag(arranged(np.diag(np.arange(1, plan.size + 1)), plan.columns)) - 1
     sent = np.empty(plan.size)
@@ -109,7 +108,7 @@ def _dealt_order(plan: LocalPlan, published: Array) -> Array:
     return sent
 
 
-def one_shot_experiments(plan: NoisyColumnsPlan, request: Request[Any]) -> list[Experiment]:
+def one_shot_experiments(plan: NoisyColumnsPlan, request: Spec) -> list[Experiment]:
     """The active party, and with more owners than two all but one of them together, with every noisy row."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     experiments = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from colonnade.audits.sessions import Session
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import Observer
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import Spec
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
@@ -68,6 +68,6 @@ class Experiment:
     canaries: int
     people: Callable[[Bits], People]
     statistic: Callable[[Session, Claim], Array]
-    request: Callable[[Bits], Request[Any]]
+    request: Callable[[Bits], Spec]
     what: str
     independent: bool = False

@@ -23,7 +23,7 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import arranged
 from colonnade.methods.moments.protocol import noise_part as matrix_noise
 from colonnade.privacy.observers import PartyView, Reader, Server
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import Spec
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
 
@@ -33,9 +33,7 @@ CANARIES = 8
 _LOW, _HIGH = 0.0, 1.0
 
 
-def opened_experiments(
-    plan: OpenedPlan, request: Request[Any], rest: People | None = None
-) -> list[Experiment]:
+def opened_experiments(plan: OpenedPlan, request: Spec, rest: People | None = None) -> list[Experiment]:
     """Server and readers with one record and with several, then every party; `rest` are people everybody knows."""
     schemas = plan.schemas
     low, high = corner(schemas, _LOW), corner(schemas, _HIGH)
@@ -67,7 +65,7 @@ def opened_experiments(
 
 def _sum_experiment(
     plan: OpenedPlan,
-    request: Request[Any],
+    request: Spec,
     claims: tuple[Claim, ...],
     *,
     base: People,

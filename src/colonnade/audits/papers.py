@@ -21,8 +21,7 @@ from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.owner import OwnerState
-from colonnade.methods.encrypted.plan import EncryptedPlan
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.spca.paper import paper_noise
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
@@ -37,6 +36,7 @@ from colonnade.privacy.paper.functional_mechanism import (
 from colonnade.privacy.paper.hdp_vfl import classical_sigma, passive_sensitivity
 from colonnade.privacy.paper.pbm_vfl import feature_epsilon
 from colonnade.privacy.paper.skellam_moments import gram_moments, server_mu
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness, below
 from colonnade.runtime.group import Group
 
@@ -284,18 +284,16 @@ def _encrypted_paper() -> Drawn:
         PublicSchema("passive", (other,)),
     )
     group = Group.pair("active", "passive", active="active")
-    request = EncryptedRequest(
-        epsilon=2.0,
+    spec = TrainingSpec(
+        "classification",
+        2.0,
         delta=0.1,
         accepted_delta=0.1,
-        epochs=12,
-        batch=1,
-        learning_rate=1.0,
-        defence="paper",
-        declared_public=group.owners,
+        options=EncryptedOptions(epochs=12, batch=1, learning_rate=1.0, defence="paper"),
+        public=group.owners,
         alignment="equal",
     )
-    plan = request.plan(group, schemas, 4)
+    plan = spec.plan(group, schemas, 4)
     low, high = corner(schemas, 0.0), corner(schemas, 1.0)
     worlds = {
         side: together([mixed(high, low, [] if side else ["passive"]), high, high, high])
@@ -306,7 +304,7 @@ def _encrypted_paper() -> Drawn:
         return np.array([_ratio_of_scores(plan, worlds, neighbour, randomness) for _ in range(count)])
 
     return Drawn(
-        _claimed(PartyView("active"), "others-part", request.epsilon, 0.1),
+        _claimed(PartyView("active"), "others-part", spec.epsilon, 0.1),
         draw,
         "the likelihood ratio of the passive party's scores, its weights followed on either data set",
     )

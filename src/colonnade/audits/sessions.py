@@ -10,7 +10,7 @@ from colonnade.audits.people import People, table_of
 from colonnade.audits.recorded_randomness import RecordedRandomness
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import Spec
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.memory import memory_network
@@ -70,7 +70,7 @@ class Sessions:
             return SystemRandomness()
         return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
 
-    def run(self, request: Request[Any], people: People) -> Session:
+    def run(self, request: Spec, people: People) -> Session:
         randomness = {member: RecordedRandomness(self.randomness(member)) for member in self.group.dealers}
         inputs = {}
         for member in self.group.members:

@@ -15,25 +15,22 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.methods.encrypted.audit import ROWS as ENCRYPTED_ROWS
 from colonnade.methods.encrypted.audit import encrypted_experiments
-from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.margin.audit import ROWS as MARGIN_ROWS
 from colonnade.methods.margin.audit import margin_draws, margin_experiments
-from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.messages.audit import MANY as MANY_MESSAGES
 from colonnade.methods.messages.audit import ROWS as MESSAGE_ROWS
 from colonnade.methods.messages.audit import canary_message_experiments, message_experiments
-from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.network.audit import HOLDER_ONLY, WORST, network_experiments, worst_session
 from colonnade.methods.network.audit import MANY as MANY_EMBEDDED
 from colonnade.methods.slr.audit import ROWS as GRADIENT_ROWS
 from colonnade.methods.slr.audit import gradient_experiments
-from colonnade.methods.slr.request import GradientRequest
 from colonnade.methods.table import protocol_named
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.plans import Plan, Request, default_delta
+from colonnade.protocols.plans import Plan, default_delta
+from colonnade.protocols.specs import TrainingSpec, options_of
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Program
 
@@ -95,8 +92,8 @@ def target_of(wanted: Wanted) -> Target:
     return _BUILDERS[method](replace(wanted, asked=replace(asked, delta=delta, accepted_delta=delta)))
 
 
-def _request(method: str, asked: TrainingSpec) -> Request[Any]:
-    return protocol_named(method).request(asked, ALIGNED)
+def _aligned(spec: TrainingSpec) -> TrainingSpec:
+    return replace(spec, alignment=ALIGNED)
 
 
 def _target(
@@ -112,20 +109,20 @@ def _target(
 
 def _opened(wanted: Wanted) -> Target:
     # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
-    request = _request(wanted.method, replace(wanted.asked, verify="none"))
+    request = replace(_aligned(wanted.asked), verify="none")
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
     target = _target(wanted, opened_experiments(plan, request, wanted.rest), 400, SAME_NOISE)
     return replace(target, drawn=tuple(opened_draws(plan)))
 
 
 def _local(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
+    request = _aligned(wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, 1)
     return _target(wanted, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
 def _one_shot(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
+    request = _aligned(wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, MANY)
     return _target(wanted, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
@@ -134,9 +131,10 @@ def _messages(wanted: Wanted) -> Target:
     paper = getattr(wanted.asked.options, "calibration", "sound") == "paper"
     rows = wanted.rows(MESSAGE_ROWS)
     asked, sized = _within(wanted.asked, rows, calibration="sound")
-    request = _request(wanted.method, asked)
-    if paper and isinstance(request, IntermediateRequest):
-        request = replace(request, calibration="paper", declared_public=wanted.group.owners)
+    request = _aligned(asked)
+    if paper:
+        changed = request.options.model_copy(update={"calibration": "paper"})
+        request = replace(request, options=changed, public=wanted.group.owners)
     few, many = (request.plan(wanted.group, wanted.schemas, count) for count in (rows, MANY_MESSAGES))
     experiments = (
         *message_experiments(few, request, _claims(few, asked, paper), wanted.others(MESSAGE_ROWS - 1)),
@@ -146,18 +144,14 @@ def _messages(wanted: Wanted) -> Target:
 
 
 def _gradient(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
-    if not isinstance(request, GradientRequest):
-        raise TypeError(f"slr asks for gradients, not {type(request).__name__}")
+    request = _aligned(wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
     experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
     return _target(wanted, experiments, 24, OWN_ROWS)
 
 
 def _margin(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
-    if not isinstance(request, MarginRequest):
-        raise TypeError(f"margin asks for margins, not {type(request).__name__}")
+    request = _aligned(wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
     experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
     target = _target(wanted, experiments, 24, SAME_NOISE)
@@ -170,10 +164,11 @@ def _encrypted(wanted: Wanted) -> Target:
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
     rows = wanted.rows(ENCRYPTED_ROWS)
     asked, sized = _within(wanted.asked, rows, defence="sound")
-    request = _request(wanted.method, asked)
-    if defence == "paper" and isinstance(request, EncryptedRequest):
-        step = min(1.0, request.learning_rate)
-        request = replace(request, defence="paper", declared_public=wanted.group.owners, learning_rate=step)
+    request = _aligned(asked)
+    if defence == "paper":
+        step = min(1.0, options_of(request, EncryptedOptions).step_size)
+        changed = request.options.model_copy(update={"defence": "paper", "learning_rate": step})
+        request = replace(request, options=changed, public=wanted.group.owners)
     plan = request.plan(wanted.group, wanted.schemas, rows)
     claims = _claims(plan, asked, defence == "paper")
     experiments = encrypted_experiments(plan, request, claims, wanted.others(ENCRYPTED_ROWS - 1))
@@ -207,7 +202,7 @@ def _claims(plan: Plan, asked: TrainingSpec, paper: bool) -> tuple[Claim, ...]:
 
 
 def _network(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
+    request = _aligned(wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED)
     return _target(
         wanted, network_experiments(plan, request), 60, WORST, ALONE, HOLDER_ONLY, program=worst_session

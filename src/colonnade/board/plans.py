@@ -25,7 +25,8 @@ from colonnade.forecast.plan_job import (
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.privacy.words import about_text, observer_text, unit_text
-from colonnade.protocols.plans import Plan, Task
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Task
 from colonnade.report.facts import guarantee_facts
 from colonnade.report.text import declared_text
 from colonnade.scoring.judged_training import judging_text

@@ -72,9 +72,9 @@ def attack(
     from colonnade.attacks.campaign import Campaign
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
-    from colonnade.methods.encrypted.request import EncryptedRequest
-    from colonnade.protocols.paillier import PaillierKeys
+    from colonnade.methods.encrypted.plan import EncryptedOptions
     from colonnade.protocols.plans import default_delta
+    from colonnade.protocols.specs import TrainingSpec
     from colonnade.report.attacks import attack_facts, attack_text, draw_attacks
 
     if people < 2:
@@ -90,10 +90,7 @@ def attack(
     ):
         tables = _aligned(agreed, files, advance)
         rows = min(table.rows for table in tables.values())
-        request = EncryptedRequest(
-            epsilon=agreed.epsilon if epsilon is None else epsilon,
-            delta=agreed.delta or default_delta(rows),
-            accepted_delta=agreed.accepted_delta,
+        options = EncryptedOptions.model_construct(
             approximation=_chosen("--approximation", approximation, ("taylor", "minimax", "piecewise")),
             initialisation=_chosen(
                 "--initialisation", initialisation, ("zero", "xavier", "kaiming", "large")
@@ -101,8 +98,15 @@ def attack(
             epochs=epochs,
             batch=batch,
             learning_rate=learning_rate,
-            keys=PaillierKeys(key_bits),
-            declared_public=agreed.parties,
+            key_bits=key_bits,
+        )
+        request = TrainingSpec(
+            "classification",
+            agreed.epsilon if epsilon is None else epsilon,
+            delta=agreed.delta or default_delta(rows),
+            accepted_delta=agreed.accepted_delta,
+            options=options,
+            public=agreed.parties,
             alignment="equal",
         )
         findings = list(Campaign(tables, request, min(people, rows), advance).findings())

@@ -196,14 +196,14 @@ def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None
         keepers=job.keepers,
         disclosed_noise=job.disclosed_noise,
     )
-    return Wanted(job.method, job.asked, group, schemas, rest)
+    return Wanted(job.method, job.spec, group, schemas, rest)
 
 
 def _wanted_of_run(run: RunFolder) -> Wanted:
     from colonnade.audits.targets import Wanted
     from colonnade.data.schema import PublicSchema
-    from colonnade.methods.method import TrainingSpec
     from colonnade.methods.table import METHODS, checked_options
+    from colonnade.protocols.specs import TrainingSpec
     from colonnade.runtime.group import Group
 
     if run.failed:
@@ -226,7 +226,14 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
         options = checked_options(method, asked["options"])
-        request = TrainingSpec(asked["task"], asked["epsilon"], delta, delta, asked["gamma"], options)
+        request = TrainingSpec(
+            asked["task"],
+            asked["epsilon"],
+            delta=delta,
+            accepted_delta=delta,
+            gamma=asked["gamma"],
+            options=options,
+        )
     return Wanted(method.name, request, group, schemas)
 
 

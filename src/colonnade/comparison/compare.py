@@ -27,13 +27,13 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.preflight import check_plan
 from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
-from colonnade.methods.method import Method, TrainedModel, TrainingSpec
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.method import Method, TrainedModel
 from colonnade.methods.table import METHODS
 from colonnade.models.fitting import NoiseWarning
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.protocols.plans import Task, check_parties
+from colonnade.protocols.plans import check_parties
+from colonnade.protocols.specs import DEFAULT_GAMMA, Task, TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent
 from colonnade.runtime.run import reason_for_peers
@@ -196,7 +196,12 @@ def compare(
                 noise_seed=None if noise_seed is None else noise_seed + seed,
             )
             asked = TrainingSpec(
-                task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options
+                task,
+                epsilon or asked_epsilons[-1],
+                delta=delta,
+                accepted_delta=accepted_delta,
+                gamma=gamma,
+                options=entry.options,
             )
             outcomes[entry.name, epsilon].append(_run(entry, place, asked, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
@@ -237,7 +242,14 @@ def compare_charged(
     rows = []
     for number, (entry, epsilon) in enumerate(runs):
         progress("comparing", number, len(runs))
-        asked = TrainingSpec(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
+        asked = TrainingSpec(
+            task,
+            epsilon or asked_epsilons[-1],
+            delta=delta,
+            accepted_delta=accepted_delta,
+            gamma=gamma,
+            options=entry.options,
+        )
         name = f"{entry.name} at ε = {asked.epsilon:g}"
         done = _run(entry, federation, asked, None, keep=partial(keep, name), tell=partial(tell, name))
         rows.append(_row(entry, epsilon, [done]))
@@ -276,12 +288,19 @@ def planned_sums(
     unknown: dict[str, None] = {}
     for entry in field.contenders:
         for epsilon in entry.at(epsilons):
-            asked = TrainingSpec(task, epsilon or epsilons[-1], delta, accepted_delta, gamma, entry.options)
+            asked = TrainingSpec(
+                task,
+                epsilon or epsilons[-1],
+                delta=delta,
+                accepted_delta=accepted_delta,
+                gamma=gamma,
+                options=entry.options,
+            )
             if not isinstance(entry.method, Method):
                 unknown[entry.name] = None
                 continue
             try:
-                plan = check_plan(entry.method.request(asked, "auto"), group, tables)
+                plan = check_plan(asked, group, tables)
             except ColonnadeError:
                 continue
             for item in plan.guarantees if plan is not None else ():

@@ -10,7 +10,7 @@ from colonnade.data.declaring import nearest
 from colonnade.data.documents import Form, check
 from colonnade.errors import InputError
 from colonnade.methods.method import AnyMethod
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 
 PAPER = "paper formula, not a guarantee"
 

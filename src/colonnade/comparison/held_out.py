@@ -21,7 +21,7 @@ from colonnade.models.linear import LinearRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import solve
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 from colonnade.randomness import public_permutation
 from colonnade.scoring.figures import ScoreLaw, auc
 

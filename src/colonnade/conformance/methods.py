@@ -7,7 +7,7 @@ of what one process makes of everybody's, or jobs between machines would leave s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias, get_args
 
@@ -16,11 +16,11 @@ import numpy as np
 from colonnade.conformance.verdict import expect, expect_refusal, judging
 from colonnade.errors import BudgetExceeded
 from colonnade.federation.federation import Federation, Run
-from colonnade.methods.method import Kernel, LinearModel, Method, TrainedModel, TrainingResult, TrainingSpec
+from colonnade.methods.method import Kernel, LinearModel, Method, TrainedModel, TrainingResult
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import checked_options
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task, TrainingSpec
 
 Law: TypeAlias = Callable[["_Case"], None]
 _SUM = 1e-6
@@ -41,8 +41,8 @@ class _Case:
     @cached_property
     def run(self) -> Run[Any]:
         federation = self.source((1e9, 0.5))
-        request = self.method.request(self.asked, federation.alignment)
-        return federation.run(self.method.session(self.asked), request)
+        spec = replace(self.asked, alignment=federation.alignment)
+        return federation.run(self.method.session(spec), spec)
 
     @cached_property
     def whole(self) -> TrainingResult:
@@ -82,10 +82,10 @@ def _is_named(case: _Case) -> None:
 
 
 def _is_compared(case: _Case) -> None:
-    one, other = (case.method.request(case.asked, "auto").to_data() for _ in range(2))
+    one, other = (case.asked.to_data() for _ in range(2))
     expect(one == other, "the same request for the same job", "two that differ")
     more = TrainingSpec(case.task, 2 * case.epsilon, options=case.asked.options)
-    changed = case.method.request(more, "auto").to_data()
+    changed = more.to_data()
     expect(changed != one, "another request for another ε", "the same, so that parties would not notice")
 
 

@@ -18,8 +18,7 @@ from colonnade.federation.preflight import by_party, check_budgets, check_plan, 
 from colonnade.federation.stopped import Journey, Stopped
 from colonnade.ledger import Cut, Ledger
 from colonnade.ledger.parts import PartName
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import OpenedMoments, moments_session
 from colonnade.models.files.membership import remember, remembered
 from colonnade.models.privacy import Privacy
@@ -27,7 +26,8 @@ from colonnade.models.release import MomentRelease
 from colonnade.protocols.alignment import Alignment, alignment_session, check_alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.parts import PartSpec
-from colonnade.protocols.plans import Plan, Request, Task
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import DEFAULT_GAMMA, Spec, Task, TrainingSpec
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger, journals_in
@@ -198,29 +198,29 @@ class Federation(NoRows):
         `verify` is what is checked of what owners deal; None: the rows of two owners, nothing of more. `conditional`
         releases one matrix for each class instead, at the same noise; nothing of it is checked unless `verify = "all"`.
         """
-        request = MomentsRequest(
+        spec = TrainingSpec(
             task,
             epsilon,
-            gamma,
+            gamma=gamma,
             verify=verify,
-            conditional=conditional,
+            options=MomentsOptions(conditional=conditional),
             delta=delta,
             accepted_delta=accepted_delta,
             alignment=self.alignment,
         )
-        return released(self.run(moments_session, request, record=record).result())
+        return released(self.run(moments_session, spec, record=record).result())
 
     def run(
         self,
         session: Program,
-        request: Request[PlanT],
+        spec: Spec,
         *,
         record: bool = False,
         trains: bool = True,
         part: PartName = "training",
         checkpoint: Path | None = None,
-    ) -> Run[PlanT]:
-        """Run a protocol once between all parties: `session(party, table, request)`.
+    ) -> Run[Any]:
+        """Run a protocol once between all parties: `session(party, table, spec)`.
 
         What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
         so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`. With
@@ -234,10 +234,8 @@ class Federation(NoRows):
         try:
             # A run that goes on was asked about and charged when it began.
             if not any(journal.resumed for journal in journals.values()):
-                self._check(request, trains=trains, parts=parts)
-            outcome = self._run(
-                session, request, record=record, trains=trains, parts=parts, journals=journals
-            )
+                self._check(spec, trains=trains, parts=parts)
+            outcome = self._run(session, spec, record=record, trains=trains, parts=parts, journals=journals)
         except BaseException:
             for journal in journals.values():
                 journal.close()
@@ -265,11 +263,11 @@ class Federation(NoRows):
             )
         return asked
 
-    def _check(self, request: Request[Any], *, trains: bool, parts: Mapping[str, PartSpec]) -> None:
-        check_alignment(request.alignment)
+    def _check(self, spec: Spec, *, trains: bool, parts: Mapping[str, PartSpec]) -> None:
+        check_alignment(spec.alignment)
         for party, asked in parts.items():
             asked.check(party)
-        plan = check_plan(request, self.group, self.tables)
+        plan = check_plan(spec, self.group, self.tables)
         if plan is not None:
             check_budgets(plan, self.ledgers, self.datasets, parts)
         for party in self.tables if trains else ():

@@ -29,13 +29,12 @@ from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
-from colonnade.methods.method import Method, NoOptions, TrainingSpec
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.method import Method
 from colonnade.methods.table import check_judged, checked_options, default_method, method_named
 from colonnade.models.class_weights import check_options
 from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import DEFAULT_GAMMA, NoOptions, Task, TrainingSpec
 from colonnade.runtime.group import Group
 
 
@@ -168,9 +167,16 @@ class Job:
         return job
 
     @property
-    def asked(self) -> TrainingSpec:
+    def spec(self) -> TrainingSpec:
         return TrainingSpec(
-            self.task, self.epsilon, self.delta, self.accepted_delta, self.gamma, self.options, self.verify
+            self.task,
+            self.epsilon,
+            delta=self.delta,
+            accepted_delta=self.accepted_delta,
+            gamma=self.gamma,
+            options=self.options,
+            verify=self.verify,
+            alignment=self.alignment,
         )
 
     def group(self) -> Group:

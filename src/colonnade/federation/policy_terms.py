@@ -14,10 +14,10 @@ from colonnade.data.documents import Document, Form, check, shown
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice, UnknownKey, WrongType
 from colonnade.federation.job import Job
 from colonnade.ledger import Comparison
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import METHODS
 from colonnade.privacy.observers import named_observer
 from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.specs import DEFAULT_GAMMA
 
 ANY = "*"
 ANYTHING = "any"

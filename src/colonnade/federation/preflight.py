@@ -17,22 +17,24 @@ from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.state import LedgerState
 from colonnade.protocols.parts import PartSpec
-from colonnade.protocols.plans import Plan, Request
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Spec
 from colonnade.runtime.group import Group
 
 PlanT = TypeVar("PlanT", bound=Plan)
 
 
-def check_plan(request: Request[PlanT], group: Group, tables: Mapping[str, Table]) -> PlanT | None:
-    """The plan of a request, or the `PlanError` that it would end in.
+def check_plan(spec: Spec, group: Group, tables: Mapping[str, Table]) -> Plan | None:
+    """The plan of what is asked, or the `PlanError` that it would end in.
 
     How many people the parties have in common shows only when they meet: the plan is for the most it can be.
     None where the ids must be equal and already their numbers are not, for which alignment has the words.
     """
     rows = {table.rows for table in tables.values()}
-    if request.alignment == "equal" and len(rows) != 1:
+    if spec.alignment == "equal" and len(rows) != 1:
         return None
-    return request.plan(group, tuple(tables[owner].public() for owner in group.owners), min(rows))
+    plan: Plan = spec.plan(group, tuple(tables[owner].public() for owner in group.owners), min(rows))
+    return plan
 
 
 def check_budgets(

@@ -283,8 +283,8 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, inputs: SiteIn
             with suppress(OSError, ColonnadeError):
                 keep_opened(folder, job, run, result)
 
-    request = method.request(job.asked, job.alignment)
-    return _Work(request, method.session(job.asked), method.resumable, keep_run, keep_paid)
+    job.spec.check()
+    return _Work(job.spec, method.session(job.spec), method.resumable, keep_run, keep_paid)
 
 
 def _kept(work: _Work, folder: Path, run: Run[Any], site: Site, judged: AnyJudged) -> dict[str, Any]:

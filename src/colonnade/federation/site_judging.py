@@ -13,7 +13,7 @@ from colonnade.federation.job import Job
 from colonnade.federation.train import result_at
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import NetworkFile
-from colonnade.protocols.joint_scores import ScoresRequest, scores_session
+from colonnade.protocols.joint_scores import ScoresSpec, scores_session
 from colonnade.protocols.judging import judge_session
 from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.party import Accountant, Party
@@ -100,7 +100,7 @@ async def _judged(
 class NetworkScores:
     """What is asked to judge a network by, its parts that are here, and how scores are read where they are."""
 
-    request: ScoresRequest
+    request: ScoresSpec
     model: NetworkModel
     reads: NetworkFile | None
 

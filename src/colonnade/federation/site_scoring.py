@@ -23,7 +23,7 @@ from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import Lists, TrainingMembership
-from colonnade.protocols.joint_scores import Scored, ScoresRequest, Terms, Weights, scores_session
+from colonnade.protocols.joint_scores import Scored, ScoresSpec, Terms, Weights, scores_session
 from colonnade.runtime.party import Party
 from colonnade.scoring.linear import linear_bound, linear_terms
 from colonnade.scoring.score import SPLIT, Stored, network_scores, read_scores, scores_csv
@@ -33,7 +33,7 @@ FACTS, SCORES = "facts.json", "scores.csv"
 
 
 @dataclass(frozen=True)
-class ModelScoresRequest(ScoresRequest):
+class ModelScoresSpec(ScoresSpec):
     """A request for scores by the model of one run, whose name the parties compare too."""
 
     model: str = ""
@@ -47,13 +47,13 @@ class Scoring:
     """
 
     job: ScoreJob
-    request: ModelScoresRequest
+    request: ModelScoresSpec
     terms: Terms | None = None
     encoder: Encoder | None = None
     people: tuple[TrainingMembership, ...] = ()
     saved: ModelFile | NetworkFile | None = None
 
-    async def session(self, party: Party, table: Table | None, request: ScoresRequest) -> Scored:
+    async def session(self, party: Party, table: Table | None, request: ScoresSpec) -> Scored:
         """What this member runs; an exact score of people it cannot tell from those trained on is refused."""
         if table is not None:
             self._check(party.name, table)
@@ -133,8 +133,8 @@ def scoring_of(
     return Scoring(job, request, network.terms().get(member), encoder, people, part)
 
 
-def _request(job: ScoreJob, width: int, bound: float, weights: Weights, run: str) -> ModelScoresRequest:
-    return ModelScoresRequest(
+def _request(job: ScoreJob, width: int, bound: float, weights: Weights, run: str) -> ModelScoresSpec:
+    return ModelScoresSpec(
         receiver=job.receiver,
         width=width,
         bound=bound,

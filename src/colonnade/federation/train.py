@@ -23,7 +23,6 @@ from colonnade.federation.job import Job
 from colonnade.federation.own_files import Saves, keep_parts
 from colonnade.methods.glm.losses import DEFAULT_LOSS
 from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, TrainingResult, frame_of
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import network_parts
@@ -36,7 +35,8 @@ from colonnade.models.input_spec import InputSpec
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import TASKS, Plan, Request
+from colonnade.protocols.plans import TASKS, Plan
+from colonnade.protocols.specs import DEFAULT_GAMMA, TrainingSpec
 
 DEFAULT_COMPONENTS = 2
 RELEASE = "release.npz"
@@ -58,8 +58,10 @@ class Trained:
     model: Model | Neural | None = None
 
 
-def request_of(job: Job) -> Request[Any]:
-    return protocol_of(job).request(job.asked, job.alignment)
+def spec_of(job: Job) -> TrainingSpec:
+    """What a job asks for, if its method has a protocol."""
+    protocol_of(job)
+    return job.spec
 
 
 def protocol_of(job: Job) -> Method:
@@ -118,7 +120,7 @@ def result_for(job: Job, federation: Federation) -> TrainingResult | ColonnadeEr
         )
     try:
         with told_of(job):
-            result = train_with(federation, job.method, job.asked)
+            result = train_with(federation, job.method, job.spec)
     except ColonnadeError as error:
         if not federation.runs:
             raise
@@ -134,7 +136,7 @@ def result_for(job: Job, federation: Federation) -> TrainingResult | ColonnadeEr
 def result_at(job: Job, run: Run[Any]) -> TrainingResult | ColonnadeError | None:
     """What is known here of a run that ended, from what those came away with who are here; or why there is no model."""
     try:
-        return protocol_of(job).model(job.asked, run.outcome.results)
+        return protocol_of(job).model(job.spec, run.outcome.results)
     except ColonnadeError as error:
         return error
 

@@ -37,14 +37,14 @@ def forecast_before_run(job: Job, federation: Federation, told: Told = nobody) -
         if job.alignment == "equal" and len(rows) != 1:
             return None
         most = min(rows if job.alignment == "equal" else shown.values())
-        plan = method.request(job.asked, job.alignment).plan(federation.group, tuple(schemas.values()), most)
+        plan = job.spec.plan(federation.group, tuple(schemas.values()), most)
         check_budgets(plan, federation.ledgers, federation.datasets)
         matching = Matching(federation.group, schemas, job.alignment, plan.rows, shown)
         pilot_runs = PilotRuns(schemas, effort=EFFORT, draws=1, tries=1, weighed=False, told=told)
         return forecast(
             pilot_runs,
             method,
-            job.asked,
+            job.spec,
             plan,
             matching=matching,
             components=job.components,

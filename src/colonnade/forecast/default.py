@@ -19,9 +19,10 @@ from colonnade.forecast.forecast import Expected, by_twin
 from colonnade.forecast.pairs import difference
 from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.forecast.work import Work
-from colonnade.methods.method import Method, TrainingSpec
+from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS, default_method, protocol_named
-from colonnade.protocols.plans import Plan, Task
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.runtime.group import Group
 
 TRIALS = 4
@@ -52,7 +53,7 @@ def settle(
     """
     if not left_open(job):
         return job
-    name, because = default_for(job.asked, group, schemas, rows=rows, told=told)
+    name, because = default_for(job.spec, group, schemas, rows=rows, told=told)
     if name == job.method:
         return replace(job, because=because)
     # No site knows the others' columns before they meet.
@@ -62,7 +63,7 @@ def settle(
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
     """The method for a federation where none is named, and why."""
-    asked, work = TrainingSpec(task, epsilon, delta), Work(federation.progress, 1)
+    asked, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.progress, 1)
     chosen = default_for(
         asked, federation.group, schemas_of(federation), rows=people_of(federation), told=work.told
     )
@@ -145,7 +146,7 @@ def _planned(
     method: Method, asked: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], rows: int
 ) -> Plan:
     asked = replace(asked, options=method.options())
-    made: Plan = method.request(asked, "equal").plan(
+    made: Plan = replace(asked, alignment="equal").plan(
         group, tuple(schemas[owner] for owner in group.owners), rows
     )
     return made

@@ -58,7 +58,7 @@ def expected_loss(plan: Plan) -> dict[str, Any] | None:
         law, noise = LAWS["margin"], plan.deviation
     elif (
         isinstance(plan, MomentsPlan)
-        and plan.task == "classification"
+        and plan.spec.task == "classification"
         and not (plan.conditional or plan.several)
     ):
         law, noise = LAWS["moments"], noise_of(plan)

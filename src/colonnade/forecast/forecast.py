@@ -11,8 +11,9 @@ from colonnade.errors import ColonnadeError
 from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.cost import Cost, cost_data, weighted
 from colonnade.forecast.pilot_run import PilotOutcome, PilotRuns, TrialError
-from colonnade.methods.method import Kernel, Method, Noise, TrainingResult, TrainingSpec
-from colonnade.protocols.plans import Plan, Task
+from colonnade.methods.method import Kernel, Method, Noise, TrainingResult
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.randomness import SeededRandomness
 
 FEWEST = 500
@@ -153,7 +154,7 @@ def _expected(
                 f"a simulation takes about {seconds:.0f} s, and --effort allows {pilot_runs.effort:g} s",
                 None,
             )
-        smaller = _planned_for(pilot_runs, method, asked, plan, rows)
+        smaller = _planned_for(pilot_runs, asked, plan, rows)
 
         def learn(trial: int) -> TrainingResult:
             return pilot_runs.perform(method, asked, smaller, trial=trial)[1]
@@ -174,7 +175,7 @@ def by_twin(
     if method.twin is None:
         raise ValueError(f"{method.name} has no twin")
     ideal, rows = method.twin, min(plan.rows, pilot_runs.most)
-    smaller = _planned_for(pilot_runs, method, asked, plan, rows)
+    smaller = _planned_for(pilot_runs, asked, plan, rows)
 
     def error(trial: int) -> float | None:
         randomness = SeededRandomness(f"trial {trial}")
@@ -184,11 +185,11 @@ def by_twin(
     return error
 
 
-def _planned_for(pilot_runs: PilotRuns, method: Method, asked: TrainingSpec, plan: Plan, rows: int) -> Plan:
+def _planned_for(pilot_runs: PilotRuns, asked: TrainingSpec, plan: Plan, rows: int) -> Plan:
     """The plan for other people, with the same ε and δ."""
     if rows == plan.rows:
         return plan
-    request = method.request(replace(asked, delta=plan.delta or asked.delta), "equal")
+    request = replace(asked, delta=plan.delta or asked.delta, alignment="equal")
     schemas = tuple(pilot_runs.schemas[owner] for owner in plan.group.owners)
     made: Plan = request.plan(plan.group, schemas, rows)
     return made

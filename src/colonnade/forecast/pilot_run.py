@@ -18,10 +18,11 @@ from colonnade.forecast.clock import Clock
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.pilots import MOST_CELLS, Pilot, longest, summed
 from colonnade.forecast.synthetic import Invented
-from colonnade.methods.method import Method, TrainedModel, TrainingResult, TrainingSpec
+from colonnade.methods.method import Method, TrainedModel, TrainingResult
 from colonnade.models.fitting import NoiseWarning
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.plans import Plan, Request
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Spec, TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program
@@ -36,15 +37,23 @@ _UNLIMITED = (1e9, 0.5)
 
 
 @dataclass(frozen=True)
-class Settled(Request[Any]):
-    """A request whose plan is made already. It is compared and carried out like any other."""
+class Settled(Spec):
+    """A spec whose plan is made already. It is compared and carried out like any other."""
 
-    request: Request[Any]
+    spec: Spec
     settled: Any
     alignment: Alignment = field(default="equal", kw_only=True)
 
+    @property
+    def method(self) -> str:
+        return self.spec.method
+
+    @property
+    def in_shares(self) -> bool:
+        return self.spec.in_shares
+
     def to_data(self) -> dict[str, Any]:
-        return self.request.to_data()
+        return self.spec.to_data()
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
         return self.settled
@@ -69,8 +78,8 @@ class PilotFederation(Federation):
         )
         self.settled = plan
 
-    def run(self, session: Program, request: Request[Any], **how: Any) -> Run[Any]:
-        return super().run(session, Settled(request, self.settled), **how)
+    def run(self, session: Program, spec: Spec, **how: Any) -> Run[Any]:
+        return super().run(session, Settled(spec, self.settled), **how)
 
     def _run(self, program: Program, *agreed: Any, **how: Any) -> Outcome:
         async def from_here(party: Party, *arguments: Any) -> Any:

@@ -16,7 +16,7 @@ from colonnade.federation.cuts import part_asked
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.preflight import ledger_state, release_before
-from colonnade.federation.train import request_of, told_of, worth_its_charge
+from colonnade.federation.train import spec_of, told_of, worth_its_charge
 from colonnade.federation.witnesses import check_ledger
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
@@ -26,7 +26,8 @@ from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.selection import units
 from colonnade.models.tables.margins import is_levelled
-from colonnade.protocols.plans import Plan, Task, default_delta
+from colonnade.protocols.plans import Plan, default_delta
+from colonnade.protocols.specs import Task
 from colonnade.runtime.group import Group
 
 FEW_ROWS = 1000
@@ -48,7 +49,7 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Pla
     """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
     with told_of(job):
         group = group_of(job, schemas)
-        plan: Plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
+        plan: Plan = spec_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
     features = features_of(job.task, schemas)
     if job.components is not None and job.components > features:
         raise JobError(
@@ -181,7 +182,7 @@ def coding_warnings(plan: MomentsPlan) -> tuple[str, ...]:
 
 def coding_advice(plan: Plan) -> str:
     """When to declare numbers in ordered bins, for a release of this noise: the rule of docs/tables-study.md."""
-    if not isinstance(plan, MomentsPlan) or plan.task != "classification":
+    if not isinstance(plan, MomentsPlan) or plan.spec.task != "classification":
         return ""
     poor = columns_without_levels(plan)
     if not poor:

@@ -19,10 +19,10 @@ from colonnade.forecast.pilot_run import PilotFederation, PilotRuns
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.forecast.work import Work
 from colonnade.methods.baselines.method import without_privacy
-from colonnade.methods.method import Method, TrainingSpec
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.method import Method
 from colonnade.methods.table import check_judged, methods_for
 from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import DEFAULT_GAMMA, TrainingSpec
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ def _candidate(
         if job.held_out is not None:
             check_judged(method, job.task)
         if method.name != job.method:
-            plan = planned(method, asked, job, own, schemas)
+            plan = planned(asked, job, own, schemas)
         answers = ask_budgets(plan, files, held_out=job.held_out)
     except (PlanError, ColonnadeError) as failure:
         return Candidate(method, reason=str(failure))
@@ -332,15 +332,13 @@ def _twin_is_worse(
 def asked_of(job: Job, method: Method) -> TrainingSpec:
     """What the job asks for, of its own method with its options; of another with that one's defaults."""
     if method.name == job.method:
-        return job.asked
-    return replace(job.asked, gamma=DEFAULT_GAMMA, options=method.options())
+        return job.spec
+    return replace(job.spec, gamma=DEFAULT_GAMMA, options=method.options())
 
 
-def planned(
-    method: Method, asked: TrainingSpec, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]
-) -> Plan:
+def planned(asked: TrainingSpec, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]) -> Plan:
     """Another method's plan for the same people, parties, ε and δ."""
-    made: Plan = method.request(asked, job.alignment).plan(
+    made: Plan = replace(asked, alignment=job.alignment).plan(
         own.group, tuple(schemas[owner] for owner in own.group.owners), own.rows
     )
     return made

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
 from colonnade.errors import LocalProtocolError
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.paper.figure import PaperFigure
-from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.plans import Plan, Request, Task, check_one_label
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Task, TrainingSpec, check_one_label
 from colonnade.randomness import Randomness
 from colonnade.runtime.run import Program
 
@@ -31,48 +29,12 @@ if TYPE_CHECKING:
     from colonnade.forecast.pilots import Pilot
 
 Array = NDArray[np.float64]
-OptionsT = TypeVar("OptionsT", bound=Form)
 LOG_LINK = ("poisson", "gamma")
 """Losses whose models predict exponentials of linear scores."""
 
 
 def _nothing() -> None:
     """What most methods need beyond the core."""
-
-
-class NoOptions(Form):
-    """A method with nothing to choose."""
-
-
-class Target(TypedDict):
-    """What every request is for: at which price, and how the people are found."""
-
-    epsilon: float
-    delta: float | None
-    accepted_delta: float | None
-    alignment: Alignment
-
-
-@dataclass(frozen=True)
-class TrainingSpec:
-    """What a user wants of a method; `options` are the method's own, in the shape of its form.
-
-    `verify` is what is checked of what others deal; None: the strongest that a method offers by itself.
-    """
-
-    task: Task
-    epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
-    gamma: int = DEFAULT_GAMMA
-    options: Form = field(default_factory=NoOptions)
-    verify: Verify | None = None
-
-    def target(self, alignment: Alignment) -> Target:
-        """What a request has of this whatever the method, for people who are found this way."""
-        return Target(
-            epsilon=self.epsilon, delta=self.delta, accepted_delta=self.accepted_delta, alignment=alignment
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,20 +109,6 @@ class Noise:
         return f"{self.deviation:.3g} on {self.on}"
 
 
-class RequestMaker(Protocol):
-    """How a method makes of what is asked what the parties compare before they plan.
-
-    `public` are the owners of columns if all of them declared their data public, and nobody otherwise: only then may
-    something be asked for that protects nobody.
-    """
-
-    def __call__(
-        self, asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] = (), /
-    ) -> Request[Any]:
-        """The request, or an error that says why there is none."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class AnyMethod(ABC):
     """A way to train that has a name: by a protocol between parties, or as a simulation for comparison.
@@ -187,7 +135,7 @@ class AnyMethod(ABC):
         """Whether ε means anything to it."""
 
     @abstractmethod
-    def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
+    def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
         """What was asked for, of all parties in this process."""
 
 
@@ -210,9 +158,9 @@ class Baseline(AnyMethod):
     def has_epsilon(self) -> bool:
         return self.private
 
-    def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
+    def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
         check_one_label([table.public() for table in federation.tables.values()], self.name)
-        return self.simulate(federation, asked)
+        return self.simulate(federation, spec)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +169,7 @@ class Method(AnyMethod):
 
     Nothing that only a method can say has a default, so that a method which forgets it cannot be made.
 
-    `request` is what the parties compare, and `session` what each of them runs. `model` takes what the members who are
+    `options` make the plan, and `session` is what each party runs. `model` takes what the members who are
     present came away with, all of them in one process, one at a site, and returns what is known there: a release, a
     model, the parts of one that lie there, which may be none; None where a release reached nobody who is present.
     `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
@@ -232,7 +180,6 @@ class Method(AnyMethod):
     protocol itself does not run it.
     """
 
-    request: RequestMaker
     session: Callable[[TrainingSpec], Program]
     model: Callable[[TrainingSpec, Mapping[str, Any]], TrainingResult | None]
     views: Callable[[Any], tuple[View, ...]]
@@ -254,13 +201,16 @@ class Method(AnyMethod):
     def has_epsilon(self) -> bool:
         return True
 
-    def train(self, federation: Federation, asked: TrainingSpec) -> TrainingResult:
+    def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
         """Run the protocol between all parties in this process; in the paper's own mode, simulate it."""
-        if self.paper is not None and getattr(asked.options, "calibration", "") == "paper":
-            return self.paper(federation, asked)
+        if not isinstance(spec.options, self.options):
+            raise TypeError(f"{self.name} takes {self.options.__name__}, not {type(spec.options).__name__}")
+        if self.paper is not None and getattr(spec.options, "calibration", "") == "paper":
+            return self.paper(federation, spec)
         public = federation.group.owners if federation.public else ()
-        run = federation.run(self.session(asked), self.request(asked, federation.alignment, public))
-        result = self.model(asked, run.outcome.results)
+        spec = replace(spec, alignment=federation.alignment, public=public)
+        run = federation.run(self.session(spec), spec)
+        result = self.model(spec, run.outcome.results)
         if result is None:
             raise LocalProtocolError(f"method {self.name!r} left nothing with anybody")
         return replace(result, run=run) if isinstance(result, TrainedModel) else result
@@ -268,13 +218,6 @@ class Method(AnyMethod):
 
 def plan_views(plan: Plan) -> tuple[View, ...]:
     return plan.views
-
-
-def options_of(asked: TrainingSpec, form: type[OptionsT]) -> OptionsT:
-    """The options of a method, which other methods' are not."""
-    if not isinstance(asked.options, form):
-        raise TypeError(f"this method takes {form.__name__}, not {type(asked.options).__name__}")
-    return asked.options
 
 
 def frame_of(result: TrainingResult) -> InputSpec:

@@ -14,16 +14,15 @@ from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.functional import method as method_functional
 from colonnade.methods.local import method as method_local
 from colonnade.methods.margin import method as method_margin
-from colonnade.methods.margin.request import refusal
+from colonnade.methods.margin.plan import refusal
 from colonnade.methods.messages import method as method_intermediate
-from colonnade.methods.method import AnyMethod, Method, TrainingResult, TrainingSpec
+from colonnade.methods.method import AnyMethod, Method, TrainingResult
 from colonnade.methods.moments import method as method_moments
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network import method as method_network
 from colonnade.methods.one_shot import method as method_one_shot
 from colonnade.methods.slr import method as method_slr
 from colonnade.methods.spca import method as method_spca
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import DEFAULT_GAMMA, Task, TrainingSpec
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
@@ -121,13 +120,13 @@ def protocol_named(name: str, *, place: str = "method") -> Method:
     return method
 
 
-def train_with(federation: Federation, name: str, asked: TrainingSpec) -> TrainingResult:
+def train_with(federation: Federation, name: str, spec: TrainingSpec) -> TrainingResult:
     """Train by the method of that name; a simulation only where every party declared its data public."""
-    method = method_named(name, asked.task)
+    method = method_named(name, spec.task)
     if method.public_only and not federation.public:
         raise OnlyForPublicData(
             f"method {name!r} looks at everybody's rows in one place, and not every party declared its data public. "
             "Nothing was run or charged. Choose a method that keeps rows apart, or declare public what is public."
         )
     method.needs()
-    return method.train(federation, asked)
+    return method.train(federation, spec)

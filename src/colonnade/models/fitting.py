@@ -12,12 +12,13 @@ from colonnade.errors import InputError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_rows
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import LinearModel, TrainedModel, TrainingSpec, frame_of
+from colonnade.methods.method import LinearModel, TrainedModel, frame_of
 from colonnade.methods.table import checked_options, method_named, train_with
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import TASKS, Task
+from colonnade.protocols.plans import TASKS
+from colonnade.protocols.specs import Task, TrainingSpec
 
 ESTIMATORS = {
     "logistic": "LogisticRegression",
@@ -92,7 +93,9 @@ def obtain(
         # Features are coded as the first label asks, whichever is learnt.
         coded: Task = TASKS[labels[0].kind] if len(labels) > 1 else task
         result = train_with(
-            source, method, TrainingSpec(coded, epsilon, delta, accepted_delta, options=asked)
+            source,
+            method,
+            TrainingSpec(coded, epsilon, delta=delta, accepted_delta=accepted_delta, options=asked),
         )
         return result if isinstance(result, MomentRelease) else linear_of(result, task=task, loss=loss)
     if method != "moments":

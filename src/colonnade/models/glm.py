@@ -13,13 +13,15 @@ from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.messages.method import METHOD, IntermediateOptions
-from colonnade.methods.method import TrainedModel, TrainingSpec
+from colonnade.methods.messages.method import METHOD
+from colonnade.methods.messages.plan import IntermediateOptions
+from colonnade.methods.method import TrainedModel
 from colonnade.models.columns import Rows
 from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import begin, fitted, linear_of
 from colonnade.models.parameters import at_least
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.scoring.reading import Reading
 
 Array = NDArray[np.float64]
@@ -57,7 +59,9 @@ class _ByMessages(Saved, Estimator):
             if "loss" in given:
                 raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
             form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
-            asked = TrainingSpec(task, self.epsilon, self.delta, self.accepted_delta, options=form)
+            asked = TrainingSpec(
+                task, self.epsilon, delta=self.delta, accepted_delta=self.accepted_delta, options=form
+            )
             trained: object = METHOD.train(source, asked)
         else:
             trained = source

@@ -13,7 +13,7 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
-from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.noise import discrete_gaussian
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
@@ -28,7 +28,7 @@ from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
 from colonnade.protocols.assumptions import reader_assumption, server_assumption
 from colonnade.protocols.noise_families import NEAR_ITS_LAW, AnyOwners, Family, selected
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.runtime.group import Group
 
 FIXED_MAPS = (
@@ -56,7 +56,15 @@ def moments(
         )
         for name, count in columns
     )
-    plan = MomentsPlan(task, 1.0, gamma, Fraction(1), group=group, rows=1, schemas=schemas, delta=0.5)
+    plan = MomentsPlan(
+        gamma,
+        Fraction(1),
+        spec=TrainingSpec(task, 1.0, options=MomentsOptions()),
+        group=group,
+        rows=1,
+        schemas=schemas,
+        delta=0.5,
+    )
 
     # What it would cost if more noise became known depends on δ, which is asked later.
     provided = {Server().name: server_assumption(group), Reader().name: reader_assumption(group)}

@@ -35,9 +35,10 @@ from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.charging import charge_first
-from colonnade.protocols.plans import Plan, Request, checked_delta
+from colonnade.protocols.plans import Plan, checked_delta
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.session import SessionResult, confirm, prepare
+from colonnade.protocols.specs import Spec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 
@@ -49,25 +50,78 @@ GRID = 1 << 23
 
 
 @dataclass(frozen=True)
-class ScoresPlan(Plan):
-    """One sum of `width` numbers per person, each party's within ±bound: exact, or noisy where β is positive."""
+class ScoresSpec(Spec):
+    """Who asks for scores, of what width and within which bound, and why the weights may be used.
+
+    `weights` are "released", "public" (frozen or random) or "private" (trained with differential privacy). ε asks for
+    noisy scores, charged at δ.
+    """
 
     receiver: str
     width: int
     bound: float
     weights: Weights
-    trials: int
+    epsilon: float | None = None
+    trials: int = 16
+
+    @property
+    def method(self) -> str:
+        return "joint scores"
+
+    @property
+    def takes_labels(self) -> bool:
+        return True
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
+        """The plan of one round of scores; parties in one process share the work."""
+        if self.receiver not in group.owners:
+            raise PlanError(
+                f"{self.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
+            )
+        if self.weights not in get_args(Weights):
+            raise PlanError(
+                f"weights = {self.weights!r}: joint scores need weights that are released, public or privately "
+                "trained. Scores by other weights disclose the people they were trained on."
+            )
+        if self.width < 1 or self.trials < 1 or not (math.isfinite(self.bound) and self.bound > 0):
+            raise PlanError(
+                f"width = {self.width}, bound = {self.bound:g}, trials = {self.trials}: all of them are positive."
+            )
+        target = 1.0 if self.epsilon is None else self.epsilon
+        delta = checked_delta(target, self.delta, self.accepted_delta, rows)
+        beta = Fraction(0)
+        if self.epsilon is not None:
+            event = calibrate_poisson_binomial(
+                len(group.owners) - 1,
+                trials=(self.trials,),
+                times=self.width,
+                epsilon=self.epsilon,
+                delta=delta,
+            )
+            beta = Fraction(event.beta)
+        return ScoresPlan(spec=self, group=group, schemas=schemas, rows=rows, delta=delta, beta=beta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresPlan(Plan):
+    """One sum of `width` numbers per person, each party's within ±bound: exact, or noisy where β is positive."""
+
+    spec: ScoresSpec
     beta: Fraction
 
     protocol = "joint scores"
     charged_as = "scores"
     published = False
 
+    @property
+    def receiver(self) -> str:
+        return self.spec.receiver
+
     @cached_property
     def noise(self) -> PoissonBinomialNoise | None:
         if not self.beta:
             return None
-        return PoissonBinomialNoise(self.trials, self.beta, Fraction(str(self.bound)))
+        return PoissonBinomialNoise(self.spec.trials, self.beta, Fraction(str(self.spec.bound)))
 
     @property
     def deviation(self) -> float:
@@ -77,7 +131,9 @@ class ScoresPlan(Plan):
         """
         if not self.beta:
             return 0.0
-        return self.bound * math.sqrt(len(self.group.owners) / (4.0 * self.trials)) / float(self.beta)
+        return (
+            self.spec.bound * math.sqrt(len(self.group.owners) / (4.0 * self.spec.trials)) / float(self.beta)
+        )
 
     @property
     def hiding(self) -> int:
@@ -87,15 +143,17 @@ class ScoresPlan(Plan):
     @cached_property
     def ring(self) -> SumRing:
         return SumRing(
-            parties=len(self.group.owners), largest=2 * GRID if self.noise is None else self.trials
+            parties=len(self.group.owners), largest=2 * GRID if self.noise is None else self.spec.trials
         )
 
     @cached_property
     def views(self) -> tuple[View, ...]:
         if self.noise is None:
             return ()
-        part = Repeated(PoissonBinomial(self.hiding, self.trials, self.beta), self.width)
-        whole = Repeated(PoissonBinomial(self.hiding, self.trials, self.beta, self.hiding), self.width)
+        part = Repeated(PoissonBinomial(self.hiding, self.spec.trials, self.beta), self.spec.width)
+        whole = Repeated(
+            PoissonBinomial(self.hiding, self.spec.trials, self.beta, self.hiding), self.spec.width
+        )
         alone = f"it colludes with nobody (its own term it knows){UNCHECKED}"
         observer = PartyView(self.receiver)
         others = [owner for owner in self.group.owners if owner != self.receiver]
@@ -112,7 +170,7 @@ class ScoresPlan(Plan):
                 f"{seen} They carry noise of a standard deviation of up to {self.deviation:.2g} on each sum, and are "
                 "read as what is expected under it; what they disclose is stated and charged."
             )
-        numbers, are = ("one number", "is") if self.width == 1 else (f"{self.width} numbers", "are")
+        numbers, are = ("one number", "is") if self.spec.width == 1 else (f"{self.spec.width} numbers", "are")
         return (
             f"{seen} They are exact: a score less {self.receiver}'s own part is the other parties' part of it, so that "
             f"{numbers} about each of {self.exact} people {are} disclosed to {self.receiver}, and no ε "
@@ -145,73 +203,9 @@ class ScoresPlan(Plan):
     def own_data(self) -> dict[str, Any]:
         """What is summed, for whom, on which grid."""
         return {
-            "receiver": self.receiver,
-            "width": self.width,
-            "bound": self.bound,
-            "weights": self.weights,
-            "trials": self.trials,
             "beta": str(self.beta),
             "grid": GRID,
         }
-
-
-@dataclass(frozen=True)
-class ScoresRequest(Request[ScoresPlan]):
-    """Who asks for scores, of what width and within which bound, and why the weights may be used.
-
-    `weights` are "released", "public" (frozen or random) or "private" (trained with differential privacy). ε asks for
-    noisy scores, charged at δ.
-    """
-
-    receiver: str
-    width: int
-    bound: float
-    weights: Weights
-    epsilon: float | None = None
-    trials: int = 16
-
-    method = "joint scores"
-    takes_labels = True
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
-        """The plan of one round of scores; parties in one process share the work."""
-        if self.receiver not in group.owners:
-            raise PlanError(
-                f"{self.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
-            )
-        if self.weights not in get_args(Weights):
-            raise PlanError(
-                f"weights = {self.weights!r}: joint scores need weights that are released, public or privately "
-                "trained. Scores by other weights disclose the people they were trained on."
-            )
-        if self.width < 1 or self.trials < 1 or not (math.isfinite(self.bound) and self.bound > 0):
-            raise PlanError(
-                f"width = {self.width}, bound = {self.bound:g}, trials = {self.trials}: all of them are positive."
-            )
-        target = 1.0 if self.epsilon is None else self.epsilon
-        delta = checked_delta(target, self.delta, self.accepted_delta, rows)
-        beta = Fraction(0)
-        if self.epsilon is not None:
-            event = calibrate_poisson_binomial(
-                len(group.owners) - 1,
-                trials=(self.trials,),
-                times=self.width,
-                epsilon=self.epsilon,
-                delta=delta,
-            )
-            beta = Fraction(event.beta)
-        return ScoresPlan(
-            group=group,
-            schemas=schemas,
-            rows=rows,
-            receiver=self.receiver,
-            width=self.width,
-            bound=float(self.bound),
-            weights=self.weights,
-            delta=delta,
-            trials=self.trials,
-            beta=beta,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,23 +218,25 @@ class Scored(SessionResult[ScoresPlan]):
 async def scores_session(
     party: Party,
     table: Table | None,
-    request: ScoresRequest,
+    spec: ScoresSpec,
     terms: Terms | None,
     trained_on: Container[str] = frozenset(),
 ) -> Scored:
     """Meet, align, agree, record, sum once. `trained_on` are the ids of this party that the weights learnt from."""
-    aligned, plan = await prepare(party, table, request)
+    aligned, plan = await prepare(party, table, spec, ScoresPlan)
     mine = None
     if aligned is not None:
         _refuse_trained(party, plan, aligned, trained_on)
-        mine = _checked(party, plan, np.zeros((plan.rows, plan.width)) if terms is None else terms(aligned))
+        mine = _checked(
+            party, plan, np.zeros((plan.rows, plan.spec.width)) if terms is None else terms(aligned)
+        )
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     streams = await share_mask_keys(party, party.group.owners)
     total = await secure_sum(
         party,
         None if mine is None else _counts(party, plan, mine),
-        (plan.rows, plan.width),
+        (plan.rows, plan.spec.width),
         streams=streams,
         among=party.group.owners,
         ring=plan.ring,
@@ -255,25 +251,26 @@ async def scores_session(
 def _counts(party: Party, plan: ScoresPlan, terms: Array) -> NDArray[np.int64]:
     if plan.noise is not None:
         return plan.noise.draw(terms, party.randomness)
-    return np.rint(terms * (GRID / plan.bound)).astype(np.int64) + GRID
+    return np.rint(terms * (GRID / plan.spec.bound)).astype(np.int64) + GRID
 
 
 def _read(plan: ScoresPlan, total: NDArray[np.uint64]) -> Array:
     parties = len(plan.group.owners)
     if plan.noise is not None:
         return plan.noise.estimate(total, parties=parties)
-    return (total.astype(np.float64) - parties * GRID) * (plan.bound / GRID)
+    return (total.astype(np.float64) - parties * GRID) * (plan.spec.bound / GRID)
 
 
 def _checked(party: Party, plan: ScoresPlan, terms: Array) -> Array:
-    if terms.shape != (plan.rows, plan.width):
+    if terms.shape != (plan.rows, plan.spec.width):
         raise DataError(
-            f"{party.name}: the terms of {plan.rows} people have shape {terms.shape}; agreed were {plan.width} each."
+            f"{party.name}: the terms of {plan.rows} people have shape {terms.shape}; agreed were "
+            f"{plan.spec.width} each."
         )
     # Written so that what is not a number fails it too.
-    if not (np.abs(terms) <= plan.bound).all():
+    if not (np.abs(terms) <= plan.spec.bound).all():
         raise DataError(
-            f"{party.name}: some terms lie outside ±{plan.bound:g} or are not numbers. Agree on a larger bound."
+            f"{party.name}: some terms lie outside ±{plan.spec.bound:g} or are not numbers. Agree on a larger bound."
         )
     return terms
 

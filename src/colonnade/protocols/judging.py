@@ -49,7 +49,7 @@ async def judge_session(
 
     One column for each score, or one number for each person where there is one score.
     """
-    aligned, plan = await prepare(party, table, request)
+    aligned, plan = await prepare(party, table, request, JudgePlan)
     mine = None
     if aligned is not None:
         if terms is None:

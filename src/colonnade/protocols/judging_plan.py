@@ -36,10 +36,11 @@ from colonnade.protocols.judging_heads import (
     class_heads,
     number_heads,
 )
-from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import check_keepers, check_parties, checked_delta
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.specs import Spec
 from colonnade.runtime.group import Group
 
 GRID_BITS = 12
@@ -227,7 +228,7 @@ class JudgePlan(SharedPlan):
 
 
 @dataclass(frozen=True)
-class JudgeRequest(Request[JudgePlan]):
+class JudgeRequest(Spec):
     """Which model is judged, within which bounds on its owners' parts of a score, at what ε.
 
     `limits` are the most that the judgement may be to some observers about some units, where that is less than what ε
@@ -239,8 +240,13 @@ class JudgeRequest(Request[JudgePlan]):
     epsilon: float
     limits: tuple[Limit, ...] = ()
 
-    method = "judging"
-    in_shares = True
+    @property
+    def method(self) -> str:
+        return "judging"
+
+    @property
+    def in_shares(self) -> bool:
+        return True
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> JudgePlan:
         """With the least noise that keeps what is asked, and every limit."""
@@ -261,6 +267,7 @@ class JudgeRequest(Request[JudgePlan]):
             Fraction(1),
             NUMBER_FREQUENCIES if numbers else FREQUENCIES,
             bits_for(self.epsilon),
+            spec=self,
             group=group,
             rows=rows,
             schemas=schemas,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
@@ -18,12 +18,12 @@ from colonnade.privacy.guarantee import Guarantee, View, guarantee
 from colonnade.privacy.neighbours import ColumnsOf, PartOf
 from colonnade.privacy.observers import SERVER_NAME, Colluding, members_of
 from colonnade.protocols.agreement import digest
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import Spec, Task, TrainingSpec
 from colonnade.runtime.group import Group
 
-Task = Literal["classification", "regression", "pca"]
-FORMAT = 3
-"""Of plans: since 2 every plan names its views in one form, since 3 who deals noise and how many parts are a whole."""
+FORMAT = 4
+"""Of plans: since 2 every plan names its views in one form, since 3 who deals noise and how many parts are a whole,
+since 4 what was asked."""
 _LABELS = {"classification": ("classes",), "regression": ("real", "count")}
 TASKS: dict[str, Task] = {"classes": "classification", "real": "regression", "count": "regression"}
 """What a label of each kind is learnt for."""
@@ -40,6 +40,7 @@ class Plan(ABC):
     what else was agreed (`own_data`); guarantees, the release and the hash follow.
     """
 
+    spec: Spec
     group: Group
     rows: int
     schemas: tuple[PublicSchema, ...]
@@ -66,7 +67,7 @@ class Plan(ABC):
 
     @abstractmethod
     def own_data(self) -> dict[str, Any]:
-        """What this kind of plan agrees on besides who, how many rows and which columns, as plain values."""
+        """What was derived from what was asked, as plain values."""
 
     def receiver_for(self, party: str) -> str:
         return self.group.server
@@ -133,6 +134,7 @@ class Plan(ABC):
             "format": FORMAT,
             **group_data(self.group),
             "rows": self.rows,
+            "asked": self.spec.to_data(),
             "delta": self.delta,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             **self.own_data(),
@@ -146,6 +148,13 @@ class Plan(ABC):
     def hash(self) -> str:
         """SHA-256 of `to_data`, which the parties compare."""
         return digest(self.to_data())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan(Plan):
+    """A plan by which a model is trained: what was asked, with the options of its method, and what follows from it."""
+
+    spec: TrainingSpec
 
 
 def group_data(group: Group) -> dict[str, Any]:
@@ -188,68 +197,8 @@ def lines_about(party: str, views: Iterable[View]) -> tuple[LedgerLine, ...]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What was asked, in fields that become plain values: δ, and how the parties find the people they have in common.
-
-    Without a δ a rule gives it; one that is too large to protect anybody is taken if `accepted_delta` repeats it.
-    """
-
-    delta: float | None = None
-    accepted_delta: float | None = None
-    alignment: Alignment = "auto"
-
-    method: ClassVar[str]
-    """Its name, in requests that parties compare."""
-
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": self.method,
-            **{item.name: _plain(getattr(self, item.name)) for item in fields(self)},
-        }
-
-
-@dataclass(frozen=True)
-class Request(Terms, ABC, Generic[PlanT]):
-    """What the parties want, before anybody has said how many rows or which columns there are."""
-
-    takes_labels: ClassVar[bool] = False
-    """Whether it learns several labels at once, or none."""
-    in_shares: ClassVar[bool] = False
-    """Whether keepers hold shares of everybody's columns: its plans are `SharedPlan`s."""
-
-    @abstractmethod
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
-        """The plan for these columns and rows, made anew."""
-
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
-        plan: PlanT = _planned(self, group, schemas, rows)
-        return plan
-
-
-@lru_cache(maxsize=64)
-def _planned(request: Request[Any], group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
-    # A plan is public and the same for every party, so parties in one process may share the work.
-    if not request.takes_labels:
-        check_one_label(schemas, request.method)
-    plan = request.planned(group, schemas, rows)
-    if group.disclosed_noise is not None and not plan.noise_in_parts:
-        raise PlanError(
-            f"disclosed_noise = {group.disclosed_noise} is for noise that several dealers add in parts, and "
-            f"{request.method} has none. Leave it out."
-        )
-    return plan
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_data"):
-        return value.to_data()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
 def default_delta(rows: int) -> float:
-    """1e-5, or a tenth of 1/n rounded down to a power of ten if smaller: between 1/(100n) and 1/(10n) there."""
+    """1e-5, or a tenth of 1/n rounded down to a power of ten where that is smaller: at least 1/(100n) there."""
     return min(1e-5, 10.0 ** math.floor(math.log10(1 / (10 * rows))))
 
 
@@ -310,20 +259,6 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
             f"{task} needs a label of kind {' or '.join(_LABELS[task])}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
-
-
-_INSTEAD = "Take method = 'moments', which learns all of them from one release"
-
-
-def check_one_label(schemas: Iterable[PublicSchema], what: str, instead: str = _INSTEAD) -> None:
-    """Refuse several labels where one is learnt."""
-    for schema in schemas:
-        if schema.more_labels:
-            names = ", ".join(label.column for label in schema.labels)
-            raise LabelMismatch(
-                f"{what} learns one label, and {schema.party} declares {len(schema.labels)} ({names}). {instead}, or "
-                "keep one of them in the schema."
-            )
 
 
 def check_two_classes(label: LabelBlock, holder: str, *, why: str, remedy: str) -> None:

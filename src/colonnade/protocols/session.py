@@ -22,7 +22,8 @@ from colonnade.protocols.alignment import align, compare_people, keep_part
 from colonnade.protocols.approval import wait_for_approval
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.parts import agree_on_cut
-from colonnade.protocols.plans import PlanT, Request, group_data
+from colonnade.protocols.plans import PlanT, group_data
+from colonnade.protocols.specs import Spec
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -32,36 +33,41 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 async def prepare(
-    party: Party, table: Table | None, request: Request[PlanT]
+    party: Party, table: Table | None, spec: Spec, kind: type[PlanT]
 ) -> tuple[AlignedTable | None, PlanT]:
     """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet.
 
     An owner asks its policy, its budgets and, where its policy says so, its people before its ids are compared with
     anybody's, for as many people as there can be, and its policy and budgets again when it is known how many there are.
     """
+    spec.check()
     await meet(party)
     part = {} if party.part is None else {"held_out": party.part.to_data()}
-    agreed = {**request.to_data(), "group": group_data(party.group), **part}
+    agreed = {**spec.to_data(), "group": group_data(party.group), **part}
     await agree(party, "job", agreed)
     schemas, asking = await introduce(party, table)
     plans = []
     if party.asks is not None and table is not None:
-        most = most_people(table.rows, request.to_data())
+        most = most_people(table.rows, spec.to_data())
         if party.part is not None:
             most = party.part.people(most)
         # Where δ is left to a rule it is largest for few people, and ε is taken at each.
-        plans = [request.plan(party.group, schemas, rows) for rows in dict.fromkeys((most, min(most, FEW)))]
+        plans = [spec.plan(party.group, schemas, rows) for rows in dict.fromkeys((most, min(most, FEW)))]
         for place, plan in enumerate(plans):
             party.asks(plan, place == 0)
     await wait_for_approval(party, asking, agreed, plans)
-    aligned = await align(party, table, request.alignment, in_shares=request.in_shares)
+    aligned = await align(party, table, spec.alignment, in_shares=spec.in_shares)
     if party.part is not None:
         aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
     await compare_people(party, aligned)
     rows = await agreed_rows(party, aligned)
     if party.aligned is not None:
         party.aligned()
-    plan = request.plan(party.group, schemas, rows)
+    plan = spec.plan(party.group, schemas, rows)
+    if not isinstance(plan, kind):
+        raise TypeError(
+            f"{spec.method} makes a {type(plan).__name__}, and this protocol runs a {kind.__name__}"
+        )
     if party.asks is not None:
         party.asks(plan, True)
     await agree(party, "plan", plan.to_data())
@@ -74,11 +80,12 @@ async def prepare(
 async def from_start_to_end(
     party: Party,
     table: Table | None,
-    request: Request[PlanT],
+    spec: Spec,
+    kind: type[PlanT],
     protocol: Callable[[Party, AlignedTable | None, PlanT], Awaitable[OutcomeT]],
 ) -> tuple[AlignedTable | None, PlanT, OutcomeT]:
     """Prepare, run the protocol of the agreed plan, of which nothing is published, and end together."""
-    aligned, plan = await prepare(party, table, request)
+    aligned, plan = await prepare(party, table, spec, kind)
     outcome = await protocol(party, aligned, plan)
     await confirm(party, "")
     return aligned, plan, outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,8 @@ from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.judging import Opened, judge_session
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest, Limit
-from colonnade.protocols.plans import Plan, PlanT, Request
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Spec
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program
 from colonnade.scoring.classes_judged import ClassesJudged, contrasts, judge_classes
@@ -94,9 +96,7 @@ def judge_jointly(
     return Judged(judging.read(run.result(federation.group.owners[0])), run)
 
 
-def run_held_out(
-    federation: Federation, session: Program, request: Request[PlanT], frame: InputSpec
-) -> Run[PlanT]:
+def run_held_out(federation: Federation, session: Program, request: Spec, frame: InputSpec) -> Run[Any]:
     """Run a judgement between all parties on the people held out, if some are; it is not what training opened.
 
     Of several labels the one counts that the model of this frame predicts.

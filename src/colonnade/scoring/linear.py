@@ -18,7 +18,7 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
+from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresSpec, Terms, scores_session
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.party import Party
 
@@ -46,7 +46,7 @@ class JointScores:
 
 def score_jointly(
     federation: Federation,
-    request: ScoresRequest,
+    request: ScoresSpec,
     terms: Mapping[str, Terms],
     *,
     trained_on: Mapping[str, TrainingMembership] | None = None,
@@ -62,7 +62,7 @@ def score_jointly(
             for people in lists:
                 people.check_rules(party, federation.tables[party].schema)
 
-    async def session(party: Party, table: Table | None, asked: ScoresRequest) -> Scored:
+    async def session(party: Party, table: Table | None, asked: ScoresSpec) -> Scored:
         lists = Lists(known.get(party.name, ()))
         return await scores_session(party, table, asked, terms.get(party.name), lists)
 

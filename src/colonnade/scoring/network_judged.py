@@ -20,7 +20,7 @@ from colonnade.methods.network.design import Design
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, scores_session
+from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresSpec, scores_session
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Party
 from colonnade.scoring.classes_judged import judge_class_rows
@@ -69,9 +69,9 @@ class NetworkJudged:
 
 def scores_asked(
     design: Design, *, epsilon: float, delta: float | None, accepted_delta: float | None, alignment: Alignment
-) -> ScoresRequest:
+) -> ScoresSpec:
     """Scores with noise by a network, for its label holder."""
-    return ScoresRequest(
+    return ScoresSpec(
         receiver=design.receiver,
         width=design.embedding,
         bound=float(design.bound),
@@ -83,7 +83,7 @@ def scores_asked(
     )
 
 
-def scores_within(design: Design, training: Plan, *, alignment: Alignment) -> ScoresRequest:
+def scores_within(design: Design, training: Plan, *, alignment: Alignment) -> ScoresSpec:
     """Scores of those held out by which no total grows: none of their lines is above that of training.
 
     All members come to the same, because they have the same plan.
@@ -111,12 +111,12 @@ def scores_within(design: Design, training: Plan, *, alignment: Alignment) -> Sc
 
 
 def judge_network(
-    federation: Federation, network: Network, model: NetworkFile | None, request: ScoresRequest
+    federation: Federation, network: Network, model: NetworkFile | None, request: ScoresSpec
 ) -> NetworkJudged:
     """Score the people of a federation, those held out if it holds some out, and hold them to their labels."""
     terms = network.terms()
 
-    async def session(party: Party, table: Table | None, asked: ScoresRequest) -> Scored:
+    async def session(party: Party, table: Table | None, asked: ScoresSpec) -> Scored:
         return await scores_session(party, table, asked, terms.get(party.name))
 
     run = run_held_out(federation, session, request, network.frame)

@@ -28,7 +28,7 @@ from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
+from colonnade.protocols.joint_scores import ScoresPlan, ScoresSpec
 from colonnade.scoring.linear import is_remembered, linear_bound, linear_terms, score_jointly
 from colonnade.scoring.noisy_scores import expected, noise_text, noisy_text
 
@@ -200,7 +200,7 @@ def score_job(
     if missing:
         raise DataError(f"the model reads columns of {', '.join(missing)}, which takes no part in this job.")
     receiver = federation.group.active or federation.group.owners[0]
-    request = ScoresRequest(
+    request = ScoresSpec(
         receiver=receiver,
         width=len(model.weights),
         bound=linear_bound(model.frame, model.weights),
@@ -254,7 +254,7 @@ def _scores(
             lambda around: _read(model, scores_of(around))[0],
             sums,
             deviation=plan.deviation,
-            most=len(plan.group.owners) * plan.bound,
+            most=len(plan.group.owners) * plan.spec.bound,
         )
         if model.reading.answer == "probabilities":
             predicted = _likeliest(model, values)

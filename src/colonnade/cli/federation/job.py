@@ -219,11 +219,11 @@ def _checked(job: Path) -> str:
     from colonnade.federation.job import Job
     from colonnade.federation.score_jobs import load_job
     from colonnade.federation.site_judging import check_readers
-    from colonnade.federation.train import request_of
+    from colonnade.federation.train import spec_of
 
     asked = load_job(job)
     if isinstance(asked, Job):
-        request_of(asked)
+        spec_of(asked)
         check_readers(asked)
     return job.read_text(encoding="utf-8")
 

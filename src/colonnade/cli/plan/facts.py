@@ -238,7 +238,7 @@ def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
     facts: dict[str, Any] = {"standard_deviation": noise.deviation, "on": noise.on}
     if isinstance(plan, MomentsPlan | FunctionalPlan):
         # One person moves a moment of two columns by at most 1/m; in the box of the functional mechanism by 1.
-        boxed = isinstance(plan, FunctionalPlan) and plan.domain != "ball"
+        boxed = isinstance(plan, FunctionalPlan) and plan.options.domain != "ball"
         facts["people"] = noise.deviation * (1 if boxed else plan.attributes)
     if isinstance(plan, MomentsPlan) and plan.several:
         facts["labels"] = [block.label.column for block in plan.labels.blocks if block.label is not None]

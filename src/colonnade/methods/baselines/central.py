@@ -31,7 +31,7 @@ def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease
     """
     plan = rows.plan
     change = matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius
-    variance = _variance(Fraction(change), plan.coefficients, epsilon=plan.epsilon, delta=plan.delta)
+    variance = _variance(Fraction(change), plan.coefficients, epsilon=plan.spec.epsilon, delta=plan.delta)
     diagonal = DiscreteGaussianNoise(variance).draw(plan.size, randomness)
     beside = DiscreteGaussianNoise(variance / 2).draw((plan.size, plan.size), randomness)
     upper = np.triu(beside, 1)

@@ -18,7 +18,6 @@ from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.losses import Loss
-from colonnade.methods.method import TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
@@ -27,6 +26,7 @@ from colonnade.privacy.guarantee import guarantee
 from colonnade.privacy.neighbours import ZERO_OUT
 from colonnade.privacy.observers import Reader
 from colonnade.protocols.plans import check_parties, checked_delta
+from colonnade.protocols.specs import TrainingSpec
 
 Array = NDArray[np.float64]
 TRUST = "one place that holds all rows, which a federation does not have, is trusted with them"
@@ -116,8 +116,10 @@ def gather(federation: Federation, asked: TrainingSpec) -> Gathered:
     tables = tuple(results[owner] for owner in group.owners)
     rows = tables[0].rows
     delta = checked_delta(asked.epsilon, asked.delta, asked.accepted_delta, rows)
-    terms = (asked.task, asked.epsilon, asked.gamma, Fraction(1))
-    return Gathered(MomentsPlan(*terms, group=group, rows=rows, schemas=schemas, delta=delta), tables)
+    plan = MomentsPlan(
+        asked.gamma, Fraction(1), spec=asked, group=group, rows=rows, schemas=schemas, delta=delta
+    )
+    return Gathered(plan, tables)
 
 
 def encoded_rows(

@@ -20,9 +20,10 @@ from colonnade.methods.baselines.descent import Law, descend, schedule
 from colonnade.methods.baselines.exact import exact_classes, exact_numbers
 from colonnade.methods.baselines.frank_wolfe import walk, wander
 from colonnade.methods.baselines.gathering import Gathered, gather
-from colonnade.methods.method import Baseline, LinearModel, NoOptions, TrainedModel, TrainingSpec, options_of
+from colonnade.methods.method import Baseline, LinearModel, TrainedModel
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
+from colonnade.protocols.specs import NoOptions, TrainingSpec, options_of
 
 Array = NDArray[np.float64]
 NO_PRIVACY = "This model was trained without any privacy, for comparison."

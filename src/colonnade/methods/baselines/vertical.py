@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -25,11 +26,12 @@ from colonnade.methods.glm.options import (
 from colonnade.methods.glm.rows import CONSTANT, ClippedRows
 from colonnade.methods.glm.solver import solve
 from colonnade.methods.messages.method import SPLIT
+from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.messages.protocol import intermediate_session
-from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.method import Baseline, LinearModel, TrainedModel, TrainingSpec, options_of
+from colonnade.methods.method import Baseline, LinearModel, TrainedModel
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import check_parties
+from colonnade.protocols.specs import TrainingSpec, options_of
 
 Array = NDArray[np.float64]
 NO_NOISE = "Messages were sent without noise, for comparison: no privacy. Public data only."
@@ -65,23 +67,18 @@ def ideal_messages(
 ) -> TrainedModel:
     """Vertical training without noise, of any loss."""
     _only_public(federation)
-    request = IntermediateRequest(
-        loss=loss,
-        penalty=options.penalties(),
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        calibration="none",
-        epochs=options.epochs,
-        batch=options.batch,
-        learning_rate=options.learning_rate or _RATES[loss.name],
-        radius=_FAR,
-        stretch=1.0,
-        seed=options.seed,
-        declared_public=federation.group.owners,
-        alignment=federation.alignment,
+    messages = IntermediateOptions.model_validate(
+        options.model_dump()
+        | {
+            "loss": loss.name,
+            "calibration": "none",
+            "learning_rate": options.learning_rate or _RATES[loss.name],
+            "radius": _FAR,
+            "stretch": 1.0,
+        }
     )
-    run = federation.run(intermediate_session, request)
+    spec = replace(asked, options=messages, public=federation.group.owners, alignment=federation.alignment)
+    run = federation.run(intermediate_session, spec)
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights)

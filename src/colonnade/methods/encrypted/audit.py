@@ -8,7 +8,6 @@ record's score goes with those of the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,13 @@ from colonnade.audits.people import People, corner, either, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.privacy.observers import PartyView
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import TrainingSpec
 
 ROWS = 2
 
 
 def encrypted_experiments(
-    plan: EncryptedPlan, request: Request[Any], claims: Sequence[Claim], rest: People
+    plan: EncryptedPlan, spec: TrainingSpec, claims: Sequence[Claim], rest: People
 ) -> list[Experiment]:
     """Every owner with two values of the others' part of the first record."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
@@ -42,7 +41,7 @@ def encrypted_experiments(
                 1,
                 either(worlds),
                 _statistic(plan, owner),
-                lambda _coins: request,
+                lambda _coins: spec,
                 "the others' noisy scores of the record, solved for from the sums that it decrypted",
             )
         )
@@ -53,7 +52,7 @@ def _statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Ar
     def statistic(session: Session, _claim: Claim) -> Array:
         diary = session.result(owner).diary
         block = session.people[owner]
-        features = plan.quantizers[owner].quantize(block) / plan.request.gamma
+        features = plan.quantizers[owner].quantize(block) / plan.spec.gamma
         labels = None if block.label is None else 2.0 * block.label - 1.0
         score = 0.0
         for look in Sight(plan, owner, diary, features, labels).looks:

@@ -79,12 +79,12 @@ class Exchange:
         others = [owner for owner in plan.group.owners if owner != party.name]
         for holder in plan.key_holders:
             if holder == party.name:
-                self._private = await make_key(party, plan.request.keys, others)
+                self._private = await make_key(party, plan.options.keys, others)
                 self._keys[holder] = self._private.public
                 own = await asyncio.to_thread(Encryptor.for_owner, self._private, party.randomness)
                 self._encryptors[holder] = own
                 continue
-            self._keys[holder] = await hear_key(party, holder, plan.request.keys)
+            self._keys[holder] = await hear_key(party, holder, plan.options.keys)
             if self._adds_under(holder):
                 made = await asyncio.to_thread(Encryptor.for_key, self._keys[holder], party.randomness)
                 self._encryptors[holder] = made

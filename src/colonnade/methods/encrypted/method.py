@@ -5,35 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
 
-from colonnade.crypto.paillier_keys import KEY_BITS
-from colonnade.data.documents import Form
-from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
-from colonnade.errors import OnlyForPublicData
 from colonnade.forecast.pilots import Pilot, kept
 from colonnade.methods.encrypted.ideal import ideal_descent
-from colonnade.methods.encrypted.plan import Defence, EncryptedPlan, Initialisation
+from colonnade.methods.encrypted.plan import Defence, EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
-from colonnade.methods.encrypted.request import EncryptedRequest
-from colonnade.methods.encrypted.sigmoid import Approximation
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    Noise,
-    TrainedModel,
-    TrainingSpec,
-    options_of,
-    plan_views,
-)
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.paillier import PaillierKeys
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness
 
 SPLIT = (
@@ -46,57 +29,11 @@ NOTES: dict[Defence, str] = {
     "none": "No defence, no ε: labels and columns can be read from the gradients. Public data only.",
 }
 
-Positive = Annotated[float, Field(gt=0)]
-
-
-class EncryptedOptions(Form):
-    """How the descent goes. Left out, `batch` is 256 or all rows, and `learning_rate` 2, or 1: see `_default_rate`."""
-
-    approximation: Approximation = "taylor"
-    initialisation: Initialisation = "zero"
-    epochs: Annotated[int, Field(ge=1)] = 5
-    batch: Annotated[int, Field(ge=1)] | None = None
-    learning_rate: Positive | None = None
-    radius: Positive = 2.0
-    encoding: Literal["linear", "circle"] = "linear"
-    key_bits: int = min(KEY_BITS)
-    defence: Defence = "sound"
-
-
-def _default_rate(options: EncryptedOptions) -> float:
-    # A paper's formula takes steps of at most 1; piecewise ones grow apart from just below 2.
-    return 1.0 if options.defence == "paper" or options.approximation == "piecewise" else 2.0
-
-
-def request(asked: TrainingSpec, alignment: Alignment, public: tuple[str, ...] = ()) -> EncryptedRequest:
-    """What the parties compare. Without a sound defence a run is of public data, in one process, and nowhere else."""
-    options = options_of(asked, EncryptedOptions)
-    if options.defence != "sound" and not public:
-        raise OnlyForPublicData(
-            f"defence = {options.defence!r} runs on public data in one process and promises nothing. "
-            "Use defence = 'sound'."
-        )
-    encoding: Mode = options.encoding
-    return EncryptedRequest(
-        approximation=options.approximation,
-        initialisation=options.initialisation,
-        epochs=options.epochs,
-        batch=options.batch,
-        learning_rate=options.learning_rate or _default_rate(options),
-        defence=options.defence,
-        radius=options.radius,
-        encoding=encoding,
-        gamma=asked.gamma,
-        keys=PaillierKeys(options.key_bits),
-        declared_public=public,
-        **asked.target(alignment),
-    )
-
 
 def model(_asked: TrainingSpec, results: Mapping[str, Descended]) -> TrainedModel:
     """A classifier of two classes: the weights of those owners who are here, each of whom has its own and no others."""
     first = next(iter(results.values()))
-    plan, defence = first.plan, first.plan.request.defence
+    plan, defence = first.plan, first.plan.options.defence
     parts = {owner: results[owner].weights for owner in plan.group.owners if owner in results}
     return LinearModel(
         np.concatenate([np.zeros(0), *parts.values()])[None, :],
@@ -115,12 +52,14 @@ def frame_of(plan: EncryptedPlan, owners: Iterable[str]) -> InputSpec:
 
 
 def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
-    batch, epochs = plan.schedule.batch, plan.request.epochs
+    batch, epochs = plan.schedule.batch, plan.options.epochs
     batches, rest = divmod(plan.rows, batch)
 
     def at(epochs: int, batches: int) -> EncryptedPlan:
-        request = replace(plan.request, epochs=epochs, batch=batch)
-        return kept(plan, replace(plan, request=request, rows=batches * batch + rest))
+        shorter = replace(
+            plan, spec=plan.spec.with_options(epochs=epochs, batch=batch), rows=batches * batch + rest
+        )
+        return kept(plan, shorter)
 
     if epochs * batches <= 6:
         return (Pilot(plan, 1.0, 1.0),)
@@ -165,7 +104,6 @@ METHOD = Method(
     title="gradient descent under Paillier encryption",
     tasks=("classification",),
     options=EncryptedOptions,
-    request=request,
     session=lambda _asked: encrypted_session,
     model=model,
     views=plan_views,

@@ -51,7 +51,7 @@ class OwnerState:
         blocks = list(own_rows(owner, table, plan.rows).blocks(plan.rows))
         quantizer = plan.quantizers[owner]
         self.integers = np.concatenate([quantizer.quantize(block) for block in blocks])
-        self.features: Array = self.integers / plan.request.gamma
+        self.features: Array = self.integers / plan.spec.gamma
         labels = [block.label for block in blocks if block.label is not None]
         self.labels: Array | None = None
         if owner == plan.active:
@@ -71,7 +71,7 @@ class OwnerState:
         sent = self.on_grid(self._terms(rows))
         if self.plan.noise:
             sent = sent + self.plan.noise_of(self.owner).draw(len(sent), self._randomness)
-        if self.plan.request.defence == "sound":
+        if self.plan.options.defence == "sound":
             sent = np.clip(sent, -self.plan.clips[self.owner], self.plan.clips[self.owner])
         return sent
 
@@ -91,7 +91,7 @@ class OwnerState:
         """f of every record at the owner of the label, who has read the sum of the others' scores."""
         if self.labels is None:
             raise LocalProtocolError(f"{self.owner} has no labels and computes no coefficients")
-        return coefficients(self.plan.request.approximation, self.scores(rows) + others, self.labels[rows])
+        return coefficients(self.plan.options.approximation, self.scores(rows) + others, self.labels[rows])
 
     def descend_split(self, rows: Integers, received: Sequence[int]) -> Array:
         """One step on own scores and the sum Σ m·x̃ of what the others sent; returns Σ f·x, as this owner sees it.
@@ -108,7 +108,7 @@ class OwnerState:
         return total
 
     def real(self, received: Sequence[int]) -> Array:
-        return from_fixed(received, self.plan.fraction_bits) / self.plan.request.gamma
+        return from_fixed(received, self.plan.fraction_bits) / self.plan.spec.gamma
 
     def _step(self, total: Array) -> None:
         self.weights = self._projected(self.weights - self.plan.step_size * total)
@@ -118,10 +118,10 @@ class OwnerState:
             raise LocalProtocolError(
                 f"{self.owner}: a weight is not a finite number. Choose a smaller learning_rate."
             )
-        if self.plan.request.defence != "sound":
+        if self.plan.options.defence != "sound":
             return weights
         norm = float(np.linalg.norm(weights))
-        return weights if norm <= self.plan.request.radius else weights * (self.plan.request.radius / norm)
+        return weights if norm <= self.plan.options.radius else weights * (self.plan.options.radius / norm)
 
 
 def initial_weights(plan: EncryptedPlan, owner: str, randomness: Randomness) -> Array:
@@ -131,7 +131,7 @@ def initial_weights(plan: EncryptedPlan, owner: str, randomness: Randomness) -> 
     """
     width = plan.width(owner)
     joint = sum(plan.width(name) for name in plan.group.owners)
-    match plan.request.initialisation:
+    match plan.options.initialisation:
         case "zero":
             return np.zeros(width)
         case "xavier":

@@ -9,21 +9,24 @@ like "paper" it is for data that every owner declared public. Proof: docs/proofs
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field as Number
 
 from colonnade.crypto.packing import Fields
+from colonnade.crypto.paillier_keys import KEY_BITS
 from colonnade.crypto.paillier_masks import SECURITY, BoundedMask
 from colonnade.data.encoding import Mode
-from colonnade.errors import PlanError
-from colonnade.methods.encrypted.sigmoid import Approximation
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
+from colonnade.methods.encrypted.sigmoid import SLOPES, Approximation
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart
@@ -38,13 +41,14 @@ from colonnade.privacy.sensitivity.messages import (
 )
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.paillier import Keys, PaillierKeys
-from colonnade.protocols.plans import Plan, Terms
+from colonnade.protocols.plans import TrainingPlan, check_parties, checked_delta
+from colonnade.protocols.specs import Options, TrainingSpec, options_of
 from colonnade.randomness import public_permutation
+from colonnade.runtime.group import Group
 
 Defence = Literal["none", "sound", "paper"]
 Initialisation = Literal["zero", "xavier", "kaiming", "large"]
 DEFAULT_BATCH = 256
-STANDARD_KEYS = PaillierKeys()
 # Scores that leave this range show that the weights run away; without a defence nothing else bounds a message.
 LARGEST_SCORE = 1 << 10
 # With the sound defence scores never leave that range: whether a run stops must not depend on data.
@@ -60,34 +64,69 @@ _ASSUMPTION = (
 )
 
 
-@dataclass(frozen=True)
-class EncryptedTerms(Terms):
-    """What the owners want. `declared_public`: whose data is declared public; without a sound defence, everybody's."""
-
-    epsilon: float
-    approximation: Approximation = "taylor"
-    initialisation: Initialisation = "zero"
-    epochs: int = 5
-    batch: int | None = None
-    learning_rate: float = 2.0
-    defence: Defence = "sound"
-    radius: float = 2.0
-    encoding: Mode = "linear"
-    gamma: int = DEFAULT_GAMMA
-    keys: Keys = STANDARD_KEYS
-    declared_public: tuple[str, ...] = ()
+class EncryptedOptions(Options):
+    """How the descent goes. Left out, `batch` is 256 or all rows, and `learning_rate` 2, or 1: see `step_size`."""
 
     method = "encrypted gradient"
 
+    approximation: Approximation = "taylor"
+    initialisation: Initialisation = "zero"
+    epochs: Annotated[int, Number(ge=1)] = 5
+    batch: Annotated[int, Number(ge=1)] | None = None
+    learning_rate: Annotated[float, Number(gt=0)] | None = None
+    radius: Annotated[float, Number(gt=0)] = 2.0
+    encoding: Literal["linear", "circle"] = "linear"
+    key_bits: int = min(KEY_BITS)
+    defence: Defence = "sound"
+
+    @property
+    def step_size(self) -> float:
+        """η. A paper's formula takes steps of at most 1; piecewise ones grow apart from just below 2."""
+        short = self.defence == "paper" or self.approximation == "piecewise"
+        return self.learning_rate if self.learning_rate is not None else (1.0 if short else 2.0)
+
+    @property
+    def keys(self) -> Keys:
+        return PaillierKeys(self.key_bits)
+
+    def check(self, spec: TrainingSpec) -> None:
+        """Without a sound defence a run is of public data, in one process, and nowhere else."""
+        if self.defence != "sound" and not spec.public:
+            raise OnlyForPublicData(
+                f"defence = {self.defence!r} runs on public data in one process and promises nothing. "
+                "Use defence = 'sound'."
+            )
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> EncryptedPlan:
+        """The plan with the least noise that keeps ε for every owner about the others' part of a record."""
+        check_parties(group, schemas, "classification")
+        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        plan = EncryptedPlan(spec=spec, group=group, rows=rows, schemas=schemas, delta=delta)
+        _check(plan)
+        if self.defence == "sound":
+            plan = _calibrated(plan)
+        elif self.defence == "paper":
+            one = 1 << plan.fraction_bits
+            sigmas = {owner: Fraction(figure.value) for owner, figure in plan.paper_sigmas.items()}
+            plan = replace(plan, noise=tuple((owner, (sigma * one) ** 2) for owner, sigma in sigmas.items()))
+        for owner in group.owners:
+            # Refused here, before any data is touched: what could wrap around, and noise that no sampler draws.
+            _ = plan.packing(owner)
+            if plan.noise:
+                _ = plan.noise_of(owner)
+        return plan
+
 
 @dataclass(frozen=True)
-class EncryptedPlan(Plan, Layout):
-    """Every batch of every epoch, how messages become integers, and what noise they carry. Made by `EncryptedRequest`.
+class EncryptedPlan(TrainingPlan, Layout):
+    """Every batch of every epoch, how messages become integers, and what noise they carry. Made by
+    `EncryptedOptions`.
 
     `noise` has σ² of each owner's messages in units of the grid; it is empty without a defence.
     """
 
-    request: EncryptedTerms
     noise: tuple[tuple[str, Fraction], ...] = ()
 
     protocol = "encrypted gradient"
@@ -95,12 +134,16 @@ class EncryptedPlan(Plan, Layout):
     published = False
 
     @property
+    def options(self) -> EncryptedOptions:
+        return options_of(self.spec, EncryptedOptions)
+
+    @property
     def mode(self) -> Mode:
-        return self.request.encoding
+        return self.options.encoding
 
     @property
     def gamma(self) -> int:  # type: ignore[override] # of a layout it is only read
-        return self.request.gamma
+        return self.spec.gamma
 
     @property
     def active(self) -> str:
@@ -112,27 +155,27 @@ class EncryptedPlan(Plan, Layout):
     def cap(self, owner: str) -> float:
         """No row of this owner is longer, as numbers on the grid 1/γ; rounded up."""
         bound = self.quantizers[owner].norm_squared_bound if self.width(owner) else 0
-        return math.sqrt(bound) / self.request.gamma * (1 + 2.0**-50)
+        return math.sqrt(bound) / self.spec.gamma * (1 + 2.0**-50)
 
     @cached_property
     def schedule(self) -> Schedule:
-        return Schedule(self.rows, self.request.batch or min(DEFAULT_BATCH, self.rows), self.request.epochs)
+        return Schedule(self.rows, self.options.batch or min(DEFAULT_BATCH, self.rows), self.options.epochs)
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
         """The rows of each batch: a public order, the same every epoch where sensitivities count on it."""
-        order = public_permutation(self.rows, seed=0 if self.request.defence == "sound" else epoch)
+        order = public_permutation(self.rows, seed=0 if self.options.defence == "sound" else epoch)
         size = self.schedule.batch
         return [order[start : start + size] for start in range(0, self.rows, size)]
 
     @property
     def step_size(self) -> float:
         """η over the nominal size of a batch, the factor of every update."""
-        return self.request.learning_rate / self.schedule.batch
+        return self.options.step_size / self.schedule.batch
 
     @property
     def fraction_bits(self) -> int:
         """Messages are multiples of 2^−f: fine without noise, coarse enough for exact accounting with it."""
-        return 32 if self.request.defence == "none" else 16
+        return 32 if self.options.defence == "none" else 16
 
     @property
     def splits(self) -> bool:
@@ -141,19 +184,19 @@ class EncryptedPlan(Plan, Layout):
         The other approximations need a power or a comparison of a sum that nobody has; there the owner of the label
         reads the sum of the others' scores.
         """
-        return self.request.approximation == "taylor"
+        return self.options.approximation == "taylor"
 
     @cached_property
     def clips(self) -> dict[str, int]:
         """The largest message of each owner on the grid, where senders clip."""
         one = 1 << self.fraction_bits
-        reach = {owner: self.request.radius * self.cap(owner) for owner in self.group.owners}
+        reach = {owner: self.options.radius * self.cap(owner) for owner in self.group.owners}
         reach[self.active] += 2.0
         return {owner: math.ceil(size * one) for owner, size in reach.items()}
 
     def reach(self, owner: str) -> int:
         """No message of this owner is larger on the grid."""
-        if self.request.defence == "sound":
+        if self.options.defence == "sound":
             return self.clips[owner]
         support = self.noise_of(owner).support if self.noise else 0
         return (LARGEST_SCORE << self.fraction_bits) + support
@@ -190,15 +233,15 @@ class EncryptedPlan(Plan, Layout):
 
         Without a defence they are uniform modulo N as the protocol is printed; they hide as well, and hide too much.
         """
-        return self.request.defence == "sound"
+        return self.options.defence == "sound"
 
     def packing(self, receiver: str) -> Fields:
         """How many of a receiver's sums travel in one ciphertext: one without a defence, else as many as fit."""
         width = self.largest_sum(receiver).bit_length() + 2
-        room = Fields.most(width, self.request.keys.bits - (SECURITY + 4))
+        room = Fields.most(width, self.options.keys.bits - (SECURITY + 4))
         if room < 1:
             raise PlanError(
-                f"a sum over {self.schedule.batch} rows takes {width} bits, and a key of {self.request.keys.bits} "
+                f"a sum over {self.schedule.batch} rows takes {width} bits, and a key of {self.options.keys.bits} "
                 "bits has no room. Take a longer key, a smaller gamma or a smaller batch."
             )
         return Fields(width, min(room, max(1, self.width(receiver))) if self.bounded else 1)
@@ -221,9 +264,9 @@ class EncryptedPlan(Plan, Layout):
         measure = encrypted_active_messages if owner == self.active else encrypted_passive_messages
         sensitivities = measure(
             self.schedule,
-            radius=self.request.radius,
+            radius=self.options.radius,
             peer_clip=peers,
-            step_size=self.request.learning_rate,
+            step_size=self.options.step_size,
             cap=self.cap(owner),
             grid=(1 + FLOAT_DRIFT) / one,
         )
@@ -231,7 +274,7 @@ class EncryptedPlan(Plan, Layout):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        if self.request.defence != "sound":
+        if self.options.defence != "sound":
             return ()
         return tuple(
             View(PartyView(owner), OthersPart(owner), self.seen_by(owner), _ASSUMPTION)
@@ -245,7 +288,7 @@ class EncryptedPlan(Plan, Layout):
             PerStep(self.sensitivities_by_owner[other], dict(self.noise)[other]) for other in others
         )
         masks = sum(self.questions(receiver) for receiver in others if self.relay(receiver)[0] == observer)
-        draws = len(others) * self.rows * self.request.epochs + masks * self.schedule.steps * _DRAWS_PER_MASK
+        draws = len(others) * self.rows * self.options.epochs + masks * self.schedule.steps * _DRAWS_PER_MASK
         return Approximated(steps[0] if len(steps) == 1 else Composed(steps), draws=draws)
 
     @cached_property
@@ -256,20 +299,20 @@ class EncryptedPlan(Plan, Layout):
     @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
         """σ of the paper's formulas, in paper mode; they promise nothing."""
-        return tuple(self.paper_sigmas.values()) if self.request.defence == "paper" else ()
+        return tuple(self.paper_sigmas.values()) if self.options.defence == "paper" else ()
 
     @cached_property
     def paper_sigmas(self) -> dict[str, PaperFigure]:
         """Equations (71) and (72) for every owner."""
-        schedule, request = self.schedule, self.request
+        schedule, spec, options = self.schedule, self.spec, self.options
         return {
             owner: (active_sigma if owner == self.active else passive_sigma)(
-                request.epsilon,
+                spec.epsilon,
                 self.delta,
                 gradient_bound=PAPER_GRADIENT_BOUND,
                 epochs=schedule.epochs,
                 steps=schedule.steps,
-                step_size=request.learning_rate,
+                step_size=options.step_size,
                 batch=schedule.batch,
             )
             for owner in self.group.owners
@@ -289,13 +332,9 @@ class EncryptedPlan(Plan, Layout):
         return ", ".join(owner for owner in self.group.owners if owner != party)
 
     def own_data(self) -> dict[str, Any]:
-        """The request, the schedule, and how messages are packed."""
+        """The schedule, and how messages are packed."""
         owners = self.group.owners
         return {
-            "task": "classification",
-            # Only the sound defence keeps a promise.
-            "epsilon": self.request.epsilon if self.request.defence == "sound" else None,
-            "request": self.request.to_data(),
             "batch": self.schedule.batch,
             **self.layout_data(),
             "widths": {owner: self.width(owner) for owner in owners},
@@ -303,3 +342,76 @@ class EncryptedPlan(Plan, Layout):
             "fields": {owner: [self.packing(owner).width, self.packing(owner).count] for owner in owners},
             "noise": {owner: str(variance) for owner, variance in self.noise},
         }
+
+
+def _calibrated(plan: EncryptedPlan) -> EncryptedPlan:
+    # Every owner's messages get noise in proportion to how far a record moves them, so that each costs the same.
+    totals = {owner: plan.sensitivities(owner).total for owner in plan.group.owners}
+    shares = {owner: Fraction(max(1, math.ceil(total**2))) for owner, total in totals.items()}
+
+    def scaled(factor: Fraction) -> EncryptedPlan:
+        noisy = replace(plan, noise=tuple((owner, factor * share) for owner, share in shares.items()))
+        noisy.__dict__["sensitivities_by_owner"] = plan.sensitivities_by_owner
+        return noisy
+
+    def least(owner: str) -> Fraction:
+        def seen(factor: Fraction) -> Event:
+            return scaled(factor).seen_by(owner)
+
+        return calibrate(seen, epsilon=plan.spec.epsilon, delta=plan.delta)
+
+    return scaled(max(least(owner) for owner in plan.group.owners))
+
+
+def _check(plan: EncryptedPlan) -> None:
+    options, rows = plan.options, plan.rows
+    classes = len(plan.label.classes)
+    if classes != 2:
+        raise LabelMismatch(
+            f"the encrypted gradient tells two classes apart; this label has {classes}. Use moments."
+        )
+    if options.defence != "sound":
+        private = [owner for owner in plan.group.owners if owner not in plan.spec.public]
+        if private:
+            raise OnlyForPublicData(
+                f"defence = {options.defence!r} protects nobody and is for data that every party declared public; "
+                f"{', '.join(private)} did not. Use defence = 'sound', or write public = true in each party's file."
+            )
+    if options.defence != "none" and not plan.splits:
+        raise PlanError(
+            f"defence = {options.defence!r} is worked out for approximation = 'taylor', not for "
+            f"{options.approximation!r}, where no bound on the messages is proved."
+        )
+    if options.epochs < 1:
+        raise PlanError(f"epochs = {options.epochs}, but there must be at least one.")
+    if options.batch is not None and not 1 <= options.batch <= rows:
+        raise PlanError(f"batch = {options.batch}, but it must be between 1 and the {rows} aligned rows.")
+    joint = math.fsum(plan.cap(owner) ** 2 for owner in plan.group.owners)
+    most = 1.0 if options.defence == "paper" else 2 / (SLOPES[options.approximation] * joint)
+    if not 0 < options.step_size <= most:
+        raise PlanError(
+            f"learning_rate = {options.step_size:g}, but it must be above 0 and at most {most:.4g}: beyond it "
+            "gradient steps spread weights apart instead of drawing them together."
+        )
+    if not 0 < options.radius <= LARGEST_RADIUS:
+        raise PlanError(f"radius = {options.radius:g}, but it must be above 0 and at most {LARGEST_RADIUS}.")
+    _check_drift(plan)
+
+
+def _check_drift(plan: EncryptedPlan) -> None:
+    """Refuse schedules over which the rounding of floats could move a message by more than was counted.
+
+    Per update less than (s + d + 64)·(1 + η)·(k + 2 + ΣC)·2^−52, over all steps of two runs
+    (docs/proofs/encrypted-gradient.md, "Floats").
+    """
+    if plan.options.defence != "sound":
+        return
+    widest = max(plan.width(owner) for owner in plan.group.owners)
+    clips = sum(plan.clips.values()) / (1 << plan.fraction_bits)
+    size = plan.options.radius + 2 + clips
+    drift = (plan.schedule.batch + widest + 64) * (1 + plan.options.step_size) * size * 2.0**-51
+    if drift * (plan.schedule.steps + 1) > FLOAT_DRIFT / (1 << plan.fraction_bits):
+        raise PlanError(
+            f"{plan.schedule.steps} steps of {plan.schedule.batch} rows are more than floating point can follow "
+            "closely enough for ε to be exact. Use fewer epochs or larger batches."
+        )

@@ -24,9 +24,9 @@ from colonnade.data.table import Table
 from colonnade.methods.encrypted.exchange import Exchange, Question
 from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
-from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.session import RowSource, SessionResult, confirm, prepare
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.party import Party
 
 Array = NDArray[np.float64]
@@ -42,13 +42,13 @@ class Descended(SessionResult[EncryptedPlan]):
 
 
 async def encrypted_session(
-    party: Party, table: Table | None, request: EncryptedRequest, question: Question | None = None
+    party: Party, table: Table | None, spec: TrainingSpec, question: Question | None = None
 ) -> Descended:
     """Prepare, descend, end together. Every owner comes away with its own weights and nobody with another's.
 
     `question` is for attacks: what a receiver asks instead of what was agreed.
     """
-    aligned, plan = await prepare(party, table, request)
+    aligned, plan = await prepare(party, table, spec, EncryptedPlan)
     weights, diary = await encrypted_gradient(party, aligned, plan, question)
     await confirm(party, "")
     return Descended(plan, party.run, party.seeded, aligned, weights, diary)

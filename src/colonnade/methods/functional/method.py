@@ -6,15 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
-from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
+from colonnade.errors import LabelMismatch, PlanError
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.baselines.gathering import encoded_rows, gather
 from colonnade.methods.functional.minimise import (
@@ -24,18 +23,9 @@ from colonnade.methods.functional.minimise import (
     opened_objective,
     paper_objective,
 )
-from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
-from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    Noise,
-    TrainedModel,
-    TrainingSpec,
-    options_of,
-    plan_views,
-)
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.privacy.guarantee import epsilon_text
@@ -50,53 +40,13 @@ from colonnade.privacy.paper.functional_mechanism import (
     logistic_sensitivity,
     party_epsilon,
 )
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import TrainingSpec, options_of
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
 
 Array = NDArray[np.float64]
 Positive = Annotated[float, Field(gt=0)]
-
-
-class FunctionalOptions(Form):
-    """What a job may choose. `epsilons` has one ε for each block, "bank" or "bank+shop", and only bottom-up."""
-
-    domain: Literal["ball", "box"] = "ball"
-    noise: Literal["auto", "laplace", "gaussian", "skellam"] = "auto"
-    budget: Literal["top-down", "bottom-up"] = "top-down"
-    epsilons: dict[str, Positive] = Field(default_factory=dict)
-    calibration: Literal["sound", "paper"] = "sound"
-    ridge: Annotated[float, Field(ge=0)] | None = None
-    intercept: bool = True
-
-
-def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> FunctionalRequest:
-    """What the parties compare before they begin; the paper's own mode asks them for nothing."""
-    options = options_of(asked, FunctionalOptions)
-    if options.calibration == "paper":
-        raise OnlyForPublicData(
-            "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
-        )
-    if options.budget == "bottom-up" and not options.epsilons:
-        raise PlanError(
-            "budget = 'bottom-up' needs an ε for every block: write them as [options.epsilons], "
-            "one for each party and for each pair, such as bank = 0.2 and 'bank+shop' = 0.3."
-        )
-    if options.budget == "top-down" and options.epsilons:
-        raise PlanError(
-            "epsilons are for budget = 'bottom-up'; top-down, the job's epsilon is for all blocks."
-        )
-    return FunctionalRequest(
-        asked.task,
-        gamma=asked.gamma,
-        domain=options.domain,
-        noise=options.noise,
-        epsilons=tuple(sorted(options.epsilons.items())) if options.epsilons else None,
-        intercept=options.intercept,
-        verify=asked.verify,
-        **asked.target(alignment),
-    )
 
 
 def model(asked: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
@@ -110,7 +60,7 @@ def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> Line
     check_classes(opened)
     plan, minimum = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
-    scale = math.sqrt(plan.attributes) if plan.domain == "box" else 1.0
+    scale = math.sqrt(plan.attributes) if plan.options.domain == "box" else 1.0
     coefficients, intercepts = _in_label_units(minimum, plan.label, scale)
     return LinearModel(
         coefficients,
@@ -126,7 +76,7 @@ def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str,
     lines = [f"Block {line}." for line in plan.bill]
     for stated in plan.part_guarantees:
         lines.append(f"{stated.unit.sentence}: ε = {epsilon_text(stated.epsilon)} to the server.")
-    if plan.budget == "bottom-up":
+    if plan.options.budget == "bottom-up":
         total = sum(epsilon for _, epsilon in plan.epsilons)
         lines.append(f"Bottom-up: the blocks' ε sum to {total:.6g}, by plain composition.")
     if minimum is not None and minimum.dropped:
@@ -229,7 +179,6 @@ METHOD = Method(
     title="functional mechanism",
     tasks=("classification", "regression"),
     options=FunctionalOptions,
-    request=request,
     session=lambda _asked: functional_session,
     model=model,
     views=plan_views,

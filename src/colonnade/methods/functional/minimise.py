@@ -20,7 +20,7 @@ from colonnade.methods.functional.protocol import OpenedObjective
 from colonnade.models.spectral import Spectrum, decompose, floor_of
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity, logistic_sensitivity
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
@@ -92,7 +92,7 @@ def opened_objective(opened: OpenedObjective) -> Objective:
     gamma, g, c = float(plan.gamma), float(plan.label_size), float(plan.constant_size)
     at = parts.features
     deviation = math.sqrt(max(noise.variance(plan.group) for noise in plan.noises))
-    second, first = (0.125, -0.5) if plan.task == "classification" else (1.0, -2.0)
+    second, first = (0.125, -0.5) if plan.spec.task == "classification" else (1.0, -2.0)
     quadratic = second * matrix[np.ix_(at, at)] / gamma**2
     linear = first * matrix[at, parts.label] / (gamma * g)
     noise = second * deviation / gamma**2
@@ -108,7 +108,7 @@ def opened_objective(opened: OpenedObjective) -> Objective:
 def check_classes(opened: OpenedObjective) -> None:
     """Refuse to tell two classes apart where the noisy count of one of them is not above zero."""
     plan, parts = opened.plan, opened.plan.dissection
-    if plan.task != "classification" or parts.constant is None:
+    if plan.spec.task != "classification" or parts.constant is None:
         return
     size = float(plan.label_size * plan.constant_size)
     difference = float(parts.matrix(opened.coefficients)[parts.constant, parts.label]) / size

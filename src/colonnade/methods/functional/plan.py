@@ -10,15 +10,21 @@ for every block of the dissection, each block has noise of its own, and the bloc
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field as Number
 
 from colonnade.crypto.row_claims import Claim
 from colonnade.data.encoding import Mode
+from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
+from colonnade.data.schema import PublicSchema
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.functional.blocks import Block, Dissection
-from colonnade.methods.functional.noise import BlockNoise, truncation_delta
+from colonnade.methods.functional.noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import Composed, Event
 from colonnade.privacy.guarantee import Guarantee, View, account, delta_text, epsilon_text
@@ -33,13 +39,19 @@ from colonnade.privacy.sensitivity.coefficients import (
 from colonnade.privacy.sensitivity.functional import CoefficientChange
 from colonnade.protocols.assumptions import Verify, server_assumption
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.plans import Task, guarantees_of
+from colonnade.protocols.limits import check_memory, gamma_advice
+from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties, checked_delta, guarantees_of
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.verified_rows import checked_block
+from colonnade.protocols.specs import Options, TrainingSpec, options_of, refuse_paper_plan
+from colonnade.protocols.verified_rows import checked_block, chosen_verify
+from colonnade.runtime.group import Group
 
 Domain = Literal["ball", "box"]
 Budget = Literal["top-down", "bottom-up"]
+Positive = Annotated[float, Number(gt=0)]
+_LEAST_GAMMA = {"ball": LEAST_GAMMA_NEAREST, "box": 2}
 
 
 @dataclass(frozen=True)
@@ -64,18 +76,95 @@ class BlockCost:
         )
 
 
+class FunctionalOptions(Options):
+    """What a job may choose. `epsilons` has one ε for each block, "bank" or "bank+shop", and only bottom-up."""
+
+    method = "functional"
+    in_shares = True
+
+    domain: Domain = "ball"
+    noise: Literal["auto", "laplace", "gaussian", "skellam"] = "auto"
+    budget: Budget = "top-down"
+    epsilons: dict[str, Positive] = Number(default_factory=dict)
+    calibration: Literal["sound", "paper"] = "sound"
+    ridge: Annotated[float, Number(ge=0)] | None = None
+    intercept: bool = True
+
+    def check(self, spec: TrainingSpec) -> None:
+        refuse_paper_plan(self.calibration)
+        if self.budget == "bottom-up" and not self.epsilons:
+            raise PlanError(
+                "budget = 'bottom-up' needs an ε for every block: write them as [options.epsilons], "
+                "one for each party and for each pair, such as bank = 0.2 and 'bank+shop' = 0.3."
+            )
+        if self.budget == "top-down" and self.epsilons:
+            raise PlanError(
+                "epsilons are for budget = 'bottom-up'; top-down, the job's epsilon is for all blocks."
+            )
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> FunctionalPlan:
+        """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
+
+        With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own
+        ε needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and
+        δ is then what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
+        """
+        check_keepers(group)
+        task, epsilon, gamma, domain = spec.task, spec.epsilon, spec.gamma, self.domain
+        if task not in ("classification", "regression"):
+            raise PlanError(
+                f"the functional mechanism minimises a linear or a logistic objective; {task} has neither. "
+                "Choose classification or regression."
+            )
+        check_parties(group, schemas, task)
+        delta = checked_delta(epsilon, spec.delta, spec.accepted_delta, rows)
+        least = _LEAST_GAMMA[domain]
+        if not least <= gamma <= MOST_GAMMA:
+            raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
+        blank = FunctionalPlan(
+            gamma,
+            (),
+            (),
+            spec=spec,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
+        )
+        _check_columns(blank)
+        # In a box by default nothing: every feature has pads of its own, which takes more than two and a half times.
+        wanted = spec.verify if domain == "ball" else spec.verify or "none"
+        checked = chosen_verify(wanted, group, blank.claims, rows=min(rows, blank.block))
+        blank = replace(blank, verify=checked)
+        laws: tuple[Law, ...] = LAWS if self.noise == "auto" else (self.noise,)
+        if self.epsilons:
+            chosen = _chosen(blank.dissection.blocks, self.epsilons, epsilon)
+            blank = replace(blank, epsilons=chosen)
+        try:
+            plan = _calibrated(blank, laws)
+        except PlanError as error:
+            advice = gamma_advice(
+                lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
+            )
+            raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+        try:
+            _ = plan.guarantees, plan.part_guarantees
+        except PrivacyError as error:
+            raise PlanError(f"{error} Or lower epsilon, or choose noise = 'gaussian'.") from None
+        return plan
+
+
 @dataclass(frozen=True)
-class FunctionalPlan(SharedPlan, Layout):
+class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
     """One noisy quadratic objective: who, which columns, which blocks, at what ε, with how much noise.
 
-    Made by `FunctionalRequest`, which chooses `noises`: one for all coefficients, or one for each block.
+    Made by `FunctionalOptions`, which choose `noises`: one for all coefficients, or one for each block. `epsilons` are
+    the blocks' own, in their order.
     """
 
-    task: Task
-    epsilon: float
     gamma: int
-    domain: Domain
-    intercept: bool
     epsilons: tuple[tuple[str, float], ...]
     noises: tuple[BlockNoise, ...]
     verify: Verify = "none"
@@ -84,13 +173,12 @@ class FunctionalPlan(SharedPlan, Layout):
     charged_as = "objective"
 
     @property
-    def budget(self) -> Budget:
-        """Whether one ε was given or one for each block."""
-        return "bottom-up" if self.epsilons else "top-down"
+    def options(self) -> FunctionalOptions:
+        return options_of(self.spec, FunctionalOptions)
 
     @property
     def mode(self) -> Mode:
-        return "circle" if self.domain == "ball" and self.task == "classification" else "linear"
+        return "circle" if self.options.domain == "ball" and self.spec.task == "classification" else "linear"
 
     @property
     def label_size(self) -> int:
@@ -100,22 +188,22 @@ class FunctionalPlan(SharedPlan, Layout):
         for the logistic one, whose first order is ½ and second order ⅛. In the ball features are short and their
         weights long, so that noise in Σxxᵀ is felt more, and the label gets γ/2.
         """
-        if self.domain == "ball":
+        if self.options.domain == "ball":
             return self.gamma // 2
-        return 4 * self.gamma if self.task == "classification" else self.gamma
+        return 4 * self.gamma if self.spec.task == "classification" else self.gamma
 
     @property
     def constant_size(self) -> int:
         """c: the integer that stands for the intercept's 1; 0 without an intercept."""
-        if not self.intercept:
+        if not self.options.intercept:
             return 0
-        return self.gamma // 2 if self.domain == "ball" else self.gamma
+        return self.gamma // 2 if self.options.domain == "ball" else self.gamma
 
     @cached_property
     def row(self) -> CoefficientRow:
         parts = tuple(
             FeatureBounds.box(encoder.width, side=self.gamma)
-            if self.domain == "box"
+            if self.options.domain == "box"
             else FeatureBounds.ball(encoder.width, square=self.quantizers[party].norm_squared_bound)
             for party, encoder in self.encoders.items()
         )
@@ -130,7 +218,7 @@ class FunctionalPlan(SharedPlan, Layout):
     @cached_property
     def dissection(self) -> Dissection:
         widths = tuple(encoder.width for encoder in self.encoders.values())
-        return Dissection(self.group.owners, widths, self.label_holder, self.intercept)
+        return Dissection(self.group.owners, widths, self.label_holder, self.options.intercept)
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -149,7 +237,7 @@ class FunctionalPlan(SharedPlan, Layout):
             else:
                 listed = [Claim(1, part.side**2)] * part.features
             if owner == self.label_holder:
-                listed += [Claim(1, self.constant_size**2)] * int(self.intercept)
+                listed += [Claim(1, self.constant_size**2)] * int(self.options.intercept)
                 listed.append(Claim(1, self.label_size**2))
             claims[owner] = tuple(listed)
         return claims
@@ -200,7 +288,7 @@ class FunctionalPlan(SharedPlan, Layout):
         Of a record zeroed out, or of these parts replaced.
         """
         known = self.group.tolerated if known is None else known
-        if self.budget == "top-down":
+        if self.options.budget == "top-down":
             entries = self.dissection.coefficients
             return self.noises[0].event(self.change(None, replaced), self.group, entries=entries, known=known)
         return Composed(
@@ -262,7 +350,7 @@ class FunctionalPlan(SharedPlan, Layout):
             change, noise = self.change(block), self.noise_of(block)
             event = noise.event(change, self.group, entries=block.size, known=self.group.tolerated)
             delta = self.delta
-            if self.budget == "bottom-up":
+            if self.options.budget == "bottom-up":
                 pure = noise.is_laplace
                 delta = truncation_delta((event,), delta) if pure else delta / len(blocks)
             lines.append(
@@ -283,12 +371,7 @@ class FunctionalPlan(SharedPlan, Layout):
     def own_data(self) -> dict[str, Any]:
         """The blocks, their noise, and how columns become integers."""
         return {
-            "task": self.task,
-            "epsilon": self.epsilon,
             **self.layout_data(),
-            "domain": self.domain,
-            "intercept": self.intercept,
-            "budget": self.budget,
             "epsilons": dict(self.epsilons),
             "blocks": {block.name: block.size for block in self.dissection.blocks},
             "noises": [noise.to_data() for noise in self.noises],
@@ -298,3 +381,94 @@ class FunctionalPlan(SharedPlan, Layout):
             "block": self.block,
             "verify": self.verify,
         }
+
+
+def _check_columns(plan: FunctionalPlan) -> None:
+    label = plan.label.label
+    if plan.spec.task == "classification" and isinstance(label, ClassLabel) and len(label.classes) != 2:
+        raise LabelMismatch(
+            f"the logistic objective tells two classes apart; {plan.label_holder} declares {len(label.classes)}. "
+            "Use method = 'moments', which takes any number of classes, or merge classes."
+        )
+    mapped = [party for party, encoder in plan.encoders.items() if encoder.map is not None]
+    if plan.options.domain == "box" and mapped:
+        raise PlanError(
+            f"{mapped[0]} maps its columns, and what a map makes has a bounded norm but no bounds of its own. "
+            "Choose domain = 'ball', or leave the map out."
+        )
+    check_memory(plan.dissection.columns, what="an objective")
+
+
+def _chosen(
+    blocks: tuple[Block, ...], epsilons: Mapping[str, float], epsilon: float
+) -> tuple[tuple[str, float], ...]:
+    """The blocks' ε in the order of the blocks, whichever way round two parties are named."""
+    names = {frozenset(block.owners): block.name for block in blocks}
+    given: dict[str, float] = {}
+    for name, value in epsilons.items():
+        block_name = names.get(frozenset(name.replace(" ", "").split("+")))
+        if block_name is None:
+            raise PlanError(
+                f"epsilons names {name!r}, but the blocks of this objective are {', '.join(names.values())}."
+            )
+        if block_name in given:
+            raise PlanError(f"epsilons names the block {block_name} twice.")
+        if not 0 < value < float("inf"):
+            raise PlanError(
+                f"epsilons gives {block_name} an ε of {value:g}; privacy loss is a positive number."
+            )
+        given[block_name] = float(value)
+    missing = [name for name in names.values() if name not in given]
+    if missing:
+        raise PlanError(
+            f"bottom-up, every block needs an ε, and epsilons has none for {', '.join(missing)}. "
+            "Give each of them one, or choose budget = 'top-down'."
+        )
+    total = sum(given.values())
+    if total > epsilon * (1 + 1e-9):
+        raise PlanError(
+            f"the blocks' ε sum to {total:.6g}, above the job's epsilon = {epsilon:g}. Lower them, or raise it."
+        )
+    return tuple((block.name, given[block.name]) for block in blocks)
+
+
+def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
+    plan = replace(blank, noises=_noises(blank, laws))
+    if all(noise.is_laplace for noise in plan.noises):
+        events = [view.event for view in plan.views]
+        events += [plan.event([owner]) for owner in plan.group.owners]
+        plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))
+    plan = _drawable(plan)
+    return near_enough(plan, FunctionalPlan.accounted, _finer)
+
+
+def _finer(plan: FunctionalPlan, bits: int) -> FunctionalPlan:
+    """The same noise with finer draws, where it has a law that can be drawn so."""
+    return _drawable(replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises)))
+
+
+def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    _ = plan.field
+    return plan
+
+
+def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
+    def least(block: Block | None, entries: int, epsilon: float, delta: float) -> BlockNoise:
+        return least_noise(
+            laws,
+            plan.change(block),
+            plan.group,
+            entries=entries,
+            epsilon=epsilon,
+            delta=delta,
+            bits=bits_for(plan.spec.epsilon),
+        )
+
+    if not plan.epsilons:
+        return (least(None, plan.dissection.coefficients, plan.spec.epsilon, plan.delta),)
+    share = plan.delta / len(plan.epsilons)
+    return tuple(
+        least(block, block.size, epsilon, share)
+        for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=True)
+    )

@@ -23,13 +23,13 @@ from colonnade.data.block import Block as Rows
 from colonnade.data.table import Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.numbers.field import FieldArray
 from colonnade.numbers.rounding import nearest
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.session import RowSource, SessionResult, own_blocks, prepare, publish_integers
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import open_to, share_noise
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.protocols.verified_rows import sum_products
 from colonnade.runtime.party import Party
 
@@ -43,10 +43,8 @@ class OpenedObjective(SessionResult[FunctionalPlan]):
     coefficients: Integers = field(repr=False)
 
 
-async def functional_session(
-    party: Party, table: Table | None, request: FunctionalRequest
-) -> OpenedObjective:
-    aligned, plan = await prepare(party, table, request)
+async def functional_session(party: Party, table: Table | None, spec: TrainingSpec) -> OpenedObjective:
+    aligned, plan = await prepare(party, table, spec, FunctionalPlan)
     return await open_objective(party, aligned, plan)
 
 
@@ -95,7 +93,7 @@ def integer_rows(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
     """One owner's columns on the grid: features, and for the label holder the constant and the label."""
     width = plan.encoders[party].width
     integers = np.empty((rows.rows, plan.dissection.dealt[party]), dtype=np.int64)
-    if plan.domain == "ball":
+    if plan.options.domain == "ball":
         integers[:, :width] = plan.quantizers[party].quantize(rows)
     elif width:
         _fill_box(plan, party, rows, integers[:, :width])
@@ -120,7 +118,7 @@ def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
     if rows.label is None:
         raise LocalProtocolError(f"{plan.label_holder} should bring a label, brought none")
     size = plan.label_size
-    if plan.task == "classification":
+    if plan.spec.task == "classification":
         return np.where(np.asarray(rows.label) > 0, size, -size)
     scaled = np.rint(size * plan.label.to_unit(rows.label))
     return np.clip(scaled, -size, size).astype(np.int64)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.data.targets import Label
 from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.sensitivity.losses import LossBounds
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 
 Array = NDArray[np.float64]
 

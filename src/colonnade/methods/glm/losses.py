@@ -20,7 +20,7 @@ from colonnade.methods.glm.interfaces import Loss
 from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.sensitivity import losses as sensitivity
 from colonnade.privacy.sensitivity.losses import LossBounds
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task
 
 Array = NDArray[np.float64]
 

@@ -18,8 +18,9 @@ from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES, Gamma
 from colonnade.methods.glm.penalties import Penalty, PenaltyName
 from colonnade.methods.glm.rows import CONSTANT, ClippedRows
-from colonnade.methods.method import LOG_LINK, TrainingSpec
+from colonnade.methods.method import LOG_LINK
 from colonnade.models.input_spec import InputSpec
+from colonnade.protocols.specs import TrainingSpec
 
 Array = NDArray[np.float64]
 LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
@@ -38,14 +39,14 @@ class GlmOptions(Form):
         return Penalty.named(self.penalty, self.strength, mix=self.mix)
 
 
-def chosen_loss(asked: TrainingSpec, options: GlmOptions) -> Loss:
+def chosen_loss(spec: TrainingSpec, options: GlmOptions) -> Loss:
     """The loss that was named, or the task's own; it must be a loss for that task."""
-    if asked.task not in DEFAULT_LOSS:
-        raise PlanError(f"messages train models for classification and regression, not {asked.task!r}.")
-    loss = LOSSES[options.loss or DEFAULT_LOSS[asked.task]]
-    if loss.task != asked.task:
-        fitting = ", ".join(name for name, other in LOSSES.items() if other.task == asked.task)
-        raise PlanError(f"loss = {loss.name!r} is for {loss.task}; for {asked.task} there are {fitting}.")
+    if spec.task not in DEFAULT_LOSS:
+        raise PlanError(f"messages train models for classification and regression, not {spec.task!r}.")
+    loss = LOSSES[options.loss or DEFAULT_LOSS[spec.task]]
+    if loss.task != spec.task:
+        fitting = ", ".join(name for name, other in LOSSES.items() if other.task == spec.task)
+        raise PlanError(f"loss = {loss.name!r} is for {loss.task}; for {spec.task} there are {fitting}.")
     return loss
 
 

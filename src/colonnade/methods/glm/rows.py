@@ -8,6 +8,7 @@ The constant belongs to the active party and carries the intercept.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +20,7 @@ from colonnade.data.clipping import clamp_columns
 from colonnade.data.encoding import Encoder
 from colonnade.data.schema import PublicSchema
 from colonnade.numbers.rounding import nearest
-from colonnade.protocols.plans import Plan
+from colonnade.protocols.plans import TrainingPlan
 
 GAMMA = 1 << 20
 """The grid of rows: features are multiples of 1/GAMMA."""
@@ -77,11 +78,13 @@ class ClippedRows:
         return self.integers(owner, block) / GAMMA
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClippedPlan(Plan):
+class ClippedPlan(TrainingPlan):
     """A plan in which the active owner and the others work on clipped rows."""
 
-    stretch: float
+    @property
+    @abstractmethod
+    def stretch(self) -> float:
+        """What features are stretched by before rows are clipped."""
 
     @property
     def active(self) -> str:

@@ -10,25 +10,13 @@ from fractions import Fraction
 import numpy as np
 
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
-from colonnade.methods.local.plan import LocalPlan, LocalRequest
+from colonnade.methods.local.plan import LocalOptions, LocalPlan
 from colonnade.methods.local.protocol import PerturbedMoments, local_session
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    Noise,
-    NoOptions,
-    TrainedModel,
-    TrainingSpec,
-    plan_views,
-)
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.alignment import Alignment
-
-
-def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> LocalRequest:
-    return LocalRequest(asked.task, gamma=asked.gamma, **asked.target(alignment))
+from colonnade.protocols.specs import TrainingSpec
 
 
 def model(
@@ -112,8 +100,7 @@ METHOD = Method(
     name="local",
     title="local perturbation",
     tasks=("classification", "regression", "pca"),
-    options=NoOptions,
-    request=request,
+    options=LocalOptions,
     session=lambda _asked: local_session,
     model=model,
     views=plan_views,

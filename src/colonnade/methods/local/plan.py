@@ -14,7 +14,7 @@ from typing import Any
 
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import LedgerLine
-from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.numbers.field import FIELD63, check_fits
 from colonnade.privacy.calibrate import calibrate
@@ -24,19 +24,18 @@ from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import root_up
 from colonnade.protocols.assumptions import UNCHECKED
-from colonnade.protocols.plans import Plan, Request, Task, check_parties, checked_delta, lines_about
+from colonnade.protocols.plans import TrainingPlan, check_parties, checked_delta, lines_about
 from colonnade.protocols.precision import bits_for, near_enough
+from colonnade.protocols.specs import Options, TrainingSpec
 from colonnade.runtime.group import Group
 
 _SECRET = f"no owner discloses the noise on its own columns{UNCHECKED}"
 
 
 @dataclass(frozen=True)
-class LocalPlan(Plan):
-    """Noise of parameter σ² on every integer of every row. Made by `LocalRequest`."""
+class LocalPlan(TrainingPlan):
+    """Noise of parameter σ² on every integer of every row. Made by `LocalOptions`."""
 
-    task: Task
-    epsilon: float
     gamma: int
     sigma_squared: Fraction
     bits: int = COARSE_BITS
@@ -50,10 +49,9 @@ class LocalPlan(Plan):
         """How rows become integers: as for a moment release, whose own noise is not used."""
         unused = Fraction(1)
         return MomentsPlan(
-            self.task,
-            self.epsilon,
             self.gamma,
             unused,
+            spec=self.spec,
             group=self.group,
             rows=self.rows,
             schemas=self.schemas,
@@ -63,7 +61,7 @@ class LocalPlan(Plan):
     @property
     def dealt(self) -> dict[str, int]:
         """How many integers of a row each owner sends. The constant of a task without label is known and not sent."""
-        return self.columns.widths if self.task == "pca" else self.columns.dealt
+        return self.columns.widths if self.spec.task == "pca" else self.columns.dealt
 
     @property
     def size(self) -> int:
@@ -72,7 +70,7 @@ class LocalPlan(Plan):
     def bound_of_all_but(self, party: str | None) -> int:
         """The largest squared norm of the others' part of an integer row; of the whole row without a party."""
         shape = self.columns.shape_of_all_but(party)
-        return shape.norm_squared if self.task == "pca" else shape.bound
+        return shape.norm_squared if self.spec.task == "pca" else shape.bound
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise:
@@ -116,34 +114,28 @@ class LocalPlan(Plan):
 
     def own_data(self) -> dict[str, Any]:
         return {
-            "task": self.task,
-            "epsilon": self.epsilon,
             **self.columns.layout_data(),
             "sigma_squared": str(self.sigma_squared),
             "block": self.columns.block,
         }
 
 
-@dataclass(frozen=True)
-class LocalRequest(Request[LocalPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are."""
-
-    task: Task
-    epsilon: float
-    gamma: int = DEFAULT_GAMMA
+class LocalOptions(Options):
+    """A method with nothing to choose."""
 
     method = "local"
 
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> LocalPlan:
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> LocalPlan:
         """The plan with the least noise that keeps ε for the server and for readers."""
-        check_parties(group, schemas, self.task)
-        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
+        check_parties(group, schemas, spec.task)
+        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
         blank = LocalPlan(
-            self.task,
-            float(self.epsilon),
-            self.gamma,
+            spec.gamma,
             Fraction(1),
-            bits_for(self.epsilon),
+            bits_for(spec.epsilon),
+            spec=spec,
             group=group,
             rows=rows,
             schemas=schemas,
@@ -152,7 +144,7 @@ class LocalRequest(Request[LocalPlan]):
         bound = blank.bound_of_all_but(None)
         least = calibrate(
             lambda variance: replace(blank, sigma_squared=variance).event(bound),
-            epsilon=blank.epsilon,
+            epsilon=spec.epsilon,
             delta=delta,
         )
         plan = _drawable(replace(blank, sigma_squared=least))

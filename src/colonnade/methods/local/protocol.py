@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.table import Table
-from colonnade.methods.local.plan import LocalPlan, LocalRequest
+from colonnade.methods.local.plan import LocalPlan
 from colonnade.methods.moments.protocol import arranged, integer_blocks
 from colonnade.numbers.field import FIELD63, GramSum
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import RowSource, SessionResult, prepare, publish
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -35,8 +36,8 @@ class PerturbedMoments(SessionResult[LocalPlan]):
     sums: Integers
 
 
-async def local_session(party: Party, table: Table | None, request: LocalRequest) -> PerturbedMoments:
-    aligned, plan = await prepare(party, table, request)
+async def local_session(party: Party, table: Table | None, spec: TrainingSpec) -> PerturbedMoments:
+    aligned, plan = await prepare(party, table, spec, LocalPlan)
     summed = await perturbed_moments(party, aligned, plan)
 
     def checked(said: Message) -> Integers:
@@ -75,7 +76,7 @@ async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPl
     if not party.is_server:
         return None
     matrix = total.value().decode()
-    if columns.task != "pca":
+    if plan.spec.task != "pca":
         # A diagonal matrix is arranged as its entries are: the label block goes last.
         matrix, sums = arranged(matrix, columns), np.diag(arranged(np.diag(sums), columns))
     return np.concatenate([matrix, sums[None, :]])

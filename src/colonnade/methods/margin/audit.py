@@ -19,17 +19,17 @@ from colonnade.audits.sessions import Session
 from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.margin.request import MarginRequest
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.privacy.neighbours import ZERO_OUT
 from colonnade.privacy.observers import PartyView, Reader
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness
 
 ROWS = 8
 
 
-def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -> list[Experiment]:
+def margin_experiments(plan: MarginPlan, spec: TrainingSpec, rest: People) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     public = tuple(
@@ -42,7 +42,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
             1,
             either([rest, together([rest, high])]),
             _statistic(plan, rest, together([rest, high])),
-            lambda _coins: request,
+            lambda _coins: spec,
             "how much likelier moments and gradients are with the record than without",
         )
     ]
@@ -57,7 +57,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
                     1,
                     either(worlds),
                     _statistic(plan, *worlds),
-                    lambda _coins: request,
+                    lambda _coins: spec,
                     "how much likelier moments and gradients are with one of two values of the others' part",
                 )
             )

@@ -5,76 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from colonnade.data.table import Table
-from colonnade.errors import PlanError
 from colonnade.forecast.pilots import Axis, Pilot, kept, product
-from colonnade.methods.margin.curve import HARMONICS
 from colonnade.methods.margin.ideal import ideal_margin
-from colonnade.methods.margin.plan import MOST_STEPS, MarginPlan, Schedule
-from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.plan import MarginOptions, MarginPlan
 from colonnade.methods.margin.session import MarginTrained, margin_session
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    Noise,
-    TrainedModel,
-    TrainingSpec,
-    options_of,
-    plan_views,
-)
-from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
-from colonnade.models.class_weights import ClassOptions
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.numbers.threads import one_thread
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
-
-CHECKED_HARMONICS = 3
-"""Where owners' rows are bounded by their norm, |r| is charged as a₀ + Σ√(a_j² + b_j²): .538 of three harmonics, .613
-of six, for about the same accuracy."""
-
-
-class MarginOptions(ClassOptions):
-    """How the training goes: nothing must be chosen, and nothing is by looking at the data.
-
-    `steps` gradients are opened, of a curve of so many `harmonics`; second moments take `moments_share` of the budget.
-    Half the steps cost half the time and about a thousandth of accuracy. Left out there are 6 harmonics, and 3 where
-    what is dealt is checked: there fewer need less noise and less time. `gamma` is the grid of the rows.
-    """
-
-    steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = 20
-    harmonics: Annotated[int, Field(ge=HARMONICS[0], le=HARMONICS[-1])] | None = None
-    moments_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    gamma: Annotated[int, Field(ge=4)] | None = None
-
-
-def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MarginRequest:
-    options = options_of(asked, MarginOptions)
-    if asked.gamma != JOB_GAMMA:
-        raise PlanError(
-            f"gamma = {asked.gamma} is the grid of a moment release; margin has its own. Write it under [options]."
-        )
-    share = Fraction(options.moments_share).limit_denominator(10**6)
-    harmonics = options.harmonics or (CHECKED_HARMONICS if asked.verify == "all" else Schedule().harmonics)
-    return MarginRequest(
-        epsilon=asked.epsilon,
-        schedule=Schedule(options.steps, harmonics, share),
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        gamma=options.gamma,
-        verify=asked.verify,
-        alignment=alignment,
-    )
 
 
 def model(_asked: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:
@@ -145,7 +92,6 @@ METHOD = Method(
     title="noisy margin descent",
     tasks=("classification",),
     options=MarginOptions,
-    request=request,
     session=lambda _asked: margin_session,
     model=model,
     views=plan_views,

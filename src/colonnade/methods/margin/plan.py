@@ -11,18 +11,23 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field as Number
 
 from colonnade.crypto.folding import MOST_ROWS
 from colonnade.crypto.row_claims import Claim
-from colonnade.data.quantizer import Rounding
-from colonnade.errors import PlanError
-from colonnade.methods.margin.curve import Curve
+from colonnade.data.quantizer import LEAST_GAMMA, MOST_GAMMA, Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
+from colonnade.methods.margin.curve import HARMONICS, Curve
 from colonnade.methods.margin.waves import Waves
-from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise, MatrixGaussianNoise
+from colonnade.models.class_weights import ClassOptions
+from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
-from colonnade.numbers.field import Field, smallest_field
-from colonnade.privacy.events import COARSE_BITS, Composed, Event, MatrixChange, Repeated
+from colonnade.numbers.field import FIELD63, Field, smallest_field
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, MatrixChange, Repeated
 from colonnade.privacy.sensitivity.gradient import VectorChange
 from colonnade.privacy.sensitivity.margin import (
     Slopes,
@@ -39,12 +44,22 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law
+from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
 from colonnade.protocols.layout import Layout
+from colonnade.protocols.limits import check_memory, physical_memory
+from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.specs import Options, TrainingSpec, check_job_gamma
+from colonnade.protocols.verified_rows import chosen_verify
+from colonnade.runtime.group import Group
 
 MOST_STEPS = 1000
+# The finest grids of a gradient: past this nothing is gained. The coarsest: below it rounding is most of the bound.
+_FINEST, _COARSEST = 39, 16
+# Tables are within 2⁻²⁰ of what they stand for up to this grid.
+_LARGEST_GRID = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -76,14 +91,97 @@ class Schedule:
         }
 
 
-@dataclass(frozen=True)
-class MarginPlan(SharedPlan, Layout):
-    """One training run: who, which columns, at what ε, on which grids, with how much noise.
+CHECKED_HARMONICS = 3
+"""Where owners' rows are bounded by their norm, |r| is charged as a₀ + Σ√(a_j² + b_j²): .538 of three harmonics, .613
+of six, for about the same accuracy."""
 
-    Made by `MarginRequest`, which chooses grids and noise.
+
+class MarginOptions(ClassOptions, Options):
+    """How the training goes: nothing must be chosen, and nothing is by looking at the data.
+
+    `steps` gradients are opened, of a curve of so many `harmonics`; second moments take `moments_share` of the budget.
+    Half the steps cost half the time and about a thousandth of accuracy. Left out there are 6 harmonics, and 3 where
+    what is dealt is checked: there fewer need less noise and less time. `gamma` is the grid of the rows.
     """
 
-    epsilon: float
+    method = "margin"
+    in_shares = True
+
+    steps: Annotated[int, Number(ge=1, le=MOST_STEPS)] = 20
+    harmonics: Annotated[int, Number(ge=HARMONICS[0], le=HARMONICS[-1])] | None = None
+    moments_share: Annotated[float, Number(gt=0, lt=1)] = 0.1
+    gamma: Annotated[int, Number(ge=4)] | None = None
+
+    def schedule(self, verify: Verify | None) -> Schedule:
+        share = Fraction(self.moments_share).limit_denominator(10**6)
+        harmonics = self.harmonics or (CHECKED_HARMONICS if verify == "all" else Schedule().harmonics)
+        return Schedule(self.steps, harmonics, share)
+
+    def check(self, spec: TrainingSpec) -> None:
+        check_job_gamma(
+            spec, "is the grid of a moment release; margin has its own. Write it under [options]."
+        )
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> MarginPlan:
+        """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
+        check_keepers(group)
+        check_parties(group, schemas, "classification")
+        if spec.verify == "rows":
+            raise PlanError(
+                "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
+                "nothing where products are not. Write verify = 'all', or 'none'."
+            )
+        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        gamma = self.gamma or _grid(group)
+        if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
+            raise PlanError(
+                f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
+            )
+        blank = MarginPlan(
+            self.schedule(spec.verify),
+            gamma,
+            1,
+            1,
+            variance=Fraction(1),
+            # By default nothing: checks of every step cost more than two and a half times.
+            verify=spec.verify or "none",
+            bits=bits_for(spec.epsilon),
+            spec=spec,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
+        )
+        _check_size(blank)
+        plan = _on_grids(blank, self.gamma)
+        for claims in (plan.claims, plan.wave_claims):
+            chosen_verify(plan.verify, group, claims, rows=min(rows, plan.block))
+
+        def drawn(noise: DealtNoise) -> object:
+            moments, gradient = plan.noises(noise)
+            return moments.matrix.part(group.whole), gradient.vector.part(group.whole)
+
+        least = least_noise(
+            lambda noise: plan.released(plan.noises(noise)),
+            epsilon=spec.epsilon,
+            delta=delta,
+            drawn=drawn,
+            bits=plan.bits,
+            digits=4,
+        )
+        plan = _drawable(replace(plan, variance=least.variance, law=least.law))
+        return near_enough(plan, MarginPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+
+
+@dataclass(frozen=True)
+class MarginPlan(SharedPlan, TrainingPlan, Layout):
+    """One training run: who, which columns, at what ε, on which grids, with how much noise.
+
+    Made by `MarginOptions`, which choose grids and noise.
+    """
+
     schedule: Schedule
     gamma: int
     label_grid: int
@@ -318,8 +416,6 @@ class MarginPlan(SharedPlan, Layout):
     def own_data(self) -> dict[str, Any]:
         """The schedule, the grids, the noise, and how columns become integers."""
         return {
-            "task": "classification",
-            "epsilon": self.epsilon,
             **self.layout_data(),
             "schedule": self.schedule.to_data(),
             "grids": [self.label_grid, self.wave_grid],
@@ -329,3 +425,94 @@ class MarginPlan(SharedPlan, Layout):
             "block": self.block,
             "verify": self.verify,
         }
+
+
+def _drawable(plan: MarginPlan) -> MarginPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    field = plan.field
+    if plan.verify != "none" and field != FIELD63:
+        raise FieldTooSmall(
+            f"verify = {plan.verify!r} was asked for; what is dealt is checked in a field of {FIELD63.bits} bits, "
+            f"and gradients between {len(plan.group.owners)} owners need {field.bits}. Write verify = 'none', or "
+            "take the method 'moments'."
+        )
+    return plan
+
+
+def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
+    """Why no run is planned between these owners at this ε, whatever their columns are; empty where one is."""
+    if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
+        return ""  # whoever plans refuses it by name
+    blank = MarginPlan(
+        Schedule(),
+        _grid(group),
+        1,
+        1,
+        Fraction(1),
+        spec=TrainingSpec("classification", epsilon, options=MarginOptions()),
+        group=group,
+        rows=1,
+        schemas=(),
+        delta=delta or 1e-5,
+    )
+    try:
+        check_keepers(group)
+        _on_grids(blank, None)
+    except PlanError as error:
+        return str(error)
+    return ""
+
+
+def _grid(group: Group) -> int:
+    # Rows are rounded finely between two; with more owners the bits are needed by their waves.
+    return 1 << 10 if len(group.owners) == 2 else 1 << 8
+
+
+def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
+    """The finest grids for labels and waves whose noise can still be drawn.
+
+    The error of rounding is least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²).
+    """
+    sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.spec.epsilon, delta=plan.delta, digits=3)
+    share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
+    # A little more than at sensitivity ½, or what a checked row may reach, for what rounding adds.
+    reach = 0.7 if plan.verify == "none" else 0.9
+    largest = math.sqrt(float(LARGEST_VARIANCE)) / (
+        reach * float(sigma) * math.sqrt(share * max(1, plan.heads))
+    )
+    bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
+    if bits < _COARSEST:
+        what = (
+            f"gamma = {plan.gamma}"
+            if asked
+            else f"epsilon = {plan.spec.epsilon:g} over {plan.schedule.steps} steps"
+        )
+        raise PlanError(
+            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. "
+            + ("Leave gamma out, or take a smaller one." if asked else "Raise epsilon, or take fewer steps.")
+        )
+    curve = Curve.of(plan.schedule.harmonics)
+    ratio = 1.0  # harmonics that are levelled are as large on either side
+    if plan.verify == "none":
+        ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
+    owners = len(plan.group.owners)
+    wave = (2.0**bits / ratio) ** (1 / owners)
+    wave_grid, label_grid = (min(max(2, int(grid)), _LARGEST_GRID) for grid in (wave, wave * ratio))
+    gridded = replace(plan, wave_grid=wave_grid, label_grid=label_grid)
+    if gridded.slopes.most > gridded.scale:
+        raise PlanError(
+            f"{owners} owners multiply {owners} rounded factors, and on the grids that noise can be drawn for rounding "
+            "would cost more than half of the noise. Use the method 'moments', which takes any number of owners."
+        )
+    return gridded
+
+
+def _check_size(plan: MarginPlan) -> None:
+    check_memory(plan.size)
+    need, held = 16 * plan.rows * plan.size, physical_memory()
+    if held is not None and need > held:
+        raise TooMuchMemory(
+            f"{plan.rows} rows of {plan.size} columns: keepers hold shares of all rows between steps, which takes "
+            f"{need / 2**30:.0f} GiB; a machine that takes part has less. Declare fewer columns, or use the method "
+            "'moments', which holds no rows."
+        )

@@ -11,8 +11,8 @@ from colonnade.data.table import Table
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.methods.margin.request import MarginRequest
 from colonnade.protocols.session import SessionResult, prepare, publish
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -33,8 +33,8 @@ class MarginTrained(SessionResult[MarginPlan]):
     descent: MarginDescent | None = None
 
 
-async def margin_session(party: Party, table: Table | None, request: MarginRequest) -> MarginTrained:
-    aligned, plan = await prepare(party, table, request)
+async def margin_session(party: Party, table: Table | None, spec: TrainingSpec) -> MarginTrained:
+    aligned, plan = await prepare(party, table, spec, MarginPlan)
     descent = await noisy_margin(party, aligned, plan)
 
     def checked(said: Message) -> Array:

@@ -9,7 +9,6 @@ noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.messages.plan import GRID, IntermediatePlan
 from colonnade.methods.messages.protocol import Descent, step_weights
 from colonnade.privacy.observers import PartyView
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness, public_permutation
 
 ROWS = 4
@@ -29,7 +28,7 @@ MANY = 200
 
 
 def message_experiments(
-    plan: IntermediatePlan, request: Request[Any], claims: Sequence[Claim], rest: People
+    plan: IntermediatePlan, spec: TrainingSpec, claims: Sequence[Claim], rest: People
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
@@ -48,7 +47,7 @@ def message_experiments(
                 1,
                 either(worlds),
                 _ratio(plan, changed, worlds, sees),
-                lambda _coins: request,
+                lambda _coins: spec,
                 "the likelihood ratio of every message, the senders' weights followed on either data set",
             )
         )
@@ -56,12 +55,12 @@ def message_experiments(
 
 
 def canary_message_experiments(
-    plan: IntermediatePlan, request: Request[Any], claims: Sequence[Claim]
+    plan: IntermediatePlan, spec: TrainingSpec, claims: Sequence[Claim]
 ) -> list[Experiment]:
     """Many records in one session, each with a coin, to whoever reads the active party's residuals."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     second = mixed(low, high, [plan.active])
-    order = np.argsort(public_permutation(plan.rows, plan.seed))
+    order = np.argsort(public_permutation(plan.rows, plan.options.seed))
     target = plan.loss.targets(plan.label, _labels(together([low, high]), plan.active))
     sign = float(np.sign(np.diff(plan.loss.residual(np.zeros(2), target))[0]))
 
@@ -87,7 +86,7 @@ def canary_message_experiments(
             plan.rows,
             lambda coins: chosen(low, second, coins),
             statistic,
-            lambda _coins: request,
+            lambda _coins: spec,
             "the sum of each record's noisy residuals over the epochs",
         )
     ]
@@ -160,7 +159,7 @@ def expected(
         else:
             for passive in plan.passive:
                 told = received[passive][step]
-                if plan.calibration == "sound":
+                if plan.options.calibration == "sound":
                     limit = plan.radius * plan.cap(passive)
                     told = np.clip(plan.weight(passive) * told, -limit, limit)
                 scores = scores + told
@@ -172,7 +171,7 @@ def expected(
 
 def _in_order(plan: IntermediatePlan, owner: str, people: People) -> tuple[Array, Array | None]:
     """An owner's rows in the public order of the batches, and at the active party the constant and its targets."""
-    order = public_permutation(plan.rows, plan.seed)
+    order = public_permutation(plan.rows, plan.options.seed)
     features = plan.clipped.of(owner, people[owner])[order]
     if owner != plan.active:
         return features, None

@@ -12,15 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import Field as Number
+
+from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import Label
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.methods.glm.interfaces import Loss, Penalty
+from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
@@ -32,13 +38,22 @@ from colonnade.privacy.sensitivity.messages import (
     Schedule,
     StepSensitivities,
     active_messages,
+    largest_step,
     passive_messages,
 )
+from colonnade.protocols.plans import check_parties, checked_delta
+from colonnade.protocols.precision import bits_for, in_views, near_enough
 from colonnade.protocols.session import array_digest
+from colonnade.protocols.specs import Options, TrainingSpec, options_of
 from colonnade.randomness import public_permutation
+from colonnade.runtime.group import Group
 
 Calibration = Literal["sound", "paper", "none"]
 
+DEFAULT_STEP = 1.0
+"""The step where no bound limits it, on public data."""
+MOST_STEPS = 100_000
+LARGEST_BATCH = 1 << 20
 GRID_BITS = 20
 """Messages are multiples of 2^-GRID_BITS."""
 GRID = Fraction(1, 1 << GRID_BITS)
@@ -47,25 +62,92 @@ _ULP = 2.0**-53
 _TENTH = 0.3
 
 
+class IntermediateOptions(GlmOptions, Options):
+    """How the descent goes; every default is chosen without data.
+
+    A choice made by looking at private data, such as cross-validation, costs budget that nobody counts here. None
+    leaves a number to a rule: all rows in one batch, half the longest step that is proved, the loss's own radius,
+    messages clipped to the largest residual.
+    """
+
+    method = "intermediate"
+
+    epochs: Annotated[int, Number(ge=1)] = 10
+    batch: Annotated[int, Number(ge=1)] | None = None
+    learning_rate: Positive | None = None
+    radius: Positive | None = None
+    stretch: Positive = 3.0
+    clip: Positive | None = None
+    seed: Annotated[int, Number(ge=0)] = 0
+    calibration: Calibration = "sound"
+
+    def check(self, spec: TrainingSpec) -> None:
+        """Paper mode is of public data, in one process, and nowhere else."""
+        if self.calibration != "sound" and not spec.public:
+            raise OnlyForPublicData(
+                f"calibration = {self.calibration!r} protects nobody: it runs on public data in one process. Use "
+                "calibration = 'sound'."
+            )
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> IntermediatePlan:
+        """The plan with the least noise that keeps ε for each owner's part of a record, against all others together."""
+        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        loss = chosen_loss(spec, self)
+        _check(spec, self, loss, group, schemas, rows)
+        plan = IntermediatePlan(
+            spec=spec,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
+            batch=min(rows, LARGEST_BATCH) if self.batch is None else self.batch,
+            learning_rate=DEFAULT_STEP,
+            radius=float(loss.radius if self.radius is None else self.radius),
+            clip=None,
+            bits=bits_for(spec.epsilon),
+        )
+        try:
+            plan = replace(plan, learning_rate=_step(self, plan))
+            if self.calibration == "sound":
+                plan = replace(plan, clip=float(self.clip or plan.bounds.size))
+        except OverflowError:
+            raise PlanError(
+                f"radius = {plan.radius:g} lets scores grow so far that the {loss.name} loss has no finite "
+                f"bound. Choose a smaller radius; {loss.radius:g} is the default."
+            ) from None
+        if plan.schedule.steps > MOST_STEPS:
+            raise PlanError(
+                f"{self.epochs} epochs of {rows} rows in batches of {plan.batch} are {plan.schedule.steps} steps; "
+                f"{MOST_STEPS} is the most. Use larger batches, which also cost less noise."
+            )
+        match self.calibration:
+            case "none":
+                return plan
+            case "paper":
+                plan = replace(plan, variances=_paper_variances(plan))
+            case "sound":
+                # The active party's noise first: how long passive steps are depends on it.
+                for owner in plan.senders:
+                    plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
+        plan = _drawable(plan)
+        return near_enough(plan, in_views, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+
+
 @dataclass(frozen=True)
 class IntermediatePlan(ClippedPlan):
     """One training run by noisy messages: who, which columns, which steps, with how much noise.
 
-    Made by `IntermediateRequest`, which chooses the noise. `variances` has one σ² a sender, in grid units. Only "sound"
+    Made by `IntermediateOptions`, which choose the noise. `variances` has one σ² a sender, in grid units. Only "sound"
     protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at all, and both
     are for public data.
     """
 
-    loss: Loss
-    penalty: Penalty
-    epsilon: float
-    calibration: Calibration
-    epochs: int
     batch: int
     learning_rate: float
     radius: float
     clip: float | None
-    seed: int
     variances: tuple[Fraction, ...] = ()
     bits: int = COARSE_BITS
 
@@ -74,13 +156,29 @@ class IntermediatePlan(ClippedPlan):
     published = False
 
     @property
+    def options(self) -> IntermediateOptions:
+        return options_of(self.spec, IntermediateOptions)
+
+    @property
+    def stretch(self) -> float:
+        return self.options.stretch
+
+    @cached_property
+    def loss(self) -> Loss:
+        return chosen_loss(self.spec, self.options)
+
+    @property
+    def penalty(self) -> Penalty:
+        return self.options.penalties()
+
+    @property
     def senders(self) -> tuple[str, ...]:
         """The owners in the order of `variances`: the active one first."""
         return (self.active, *self.passive)
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule(self.rows, self.batch, self.epochs)
+        return Schedule(self.rows, self.batch, self.options.epochs)
 
     def batches(self) -> Iterator[tuple[int, slice]]:
         """Step numbers and the rows of each step, in the public order that `seed` gives."""
@@ -119,11 +217,11 @@ class IntermediatePlan(ClippedPlan):
         itself. The step is divided by that, unless it then moved weights so far that they would cost more than a
         tenth of what records' own entries cost (docs/private-messages.md). Neither looks at data.
         """
-        if owner == self.active or self.calibration != "sound" or self.clip is None:
+        if owner == self.active or self.options.calibration != "sound" or self.clip is None:
             return self.learning_rate
         kept = math.erf(self.clip / (math.sqrt(2) * self.sigma(self.active)))
         affordable = (self.radius * self.batch * math.sqrt(_TENTH / self.rows)) / (
-            self.clip * self.cap(owner) * self.epochs
+            self.clip * self.cap(owner) * self.options.epochs
         )
         longest = min(self.learning_rate / kept, max(affordable, self.learning_rate))
         # Four digits, so that two machines come to the same number.
@@ -138,7 +236,9 @@ class IntermediatePlan(ClippedPlan):
         pull = self.bounds.size if owner == self.active or self.clip is None else self.clip
         cap, width = self.cap(owner), self.clipped.encoders[owner].width + 1
         stride = self.rate(owner) * pull * cap
-        lost = self.rows * self.epochs * stride + self.schedule.steps * (width + 16) * (self.radius + stride)
+        lost = self.rows * self.options.epochs * stride + self.schedule.steps * (width + 16) * (
+            self.radius + stride
+        )
         reach = self.radius * (cap + self.passive_cap) + self.bounds.size + 1
         steep = max(1.0, self.bounds.slope)
         return float(GRID) + 2 * steep * _ULP * (cap * lost + (width + 16) * reach)
@@ -170,13 +270,13 @@ class IntermediatePlan(ClippedPlan):
         data, and what is done to a message after it arrived costs nothing.
         """
         variance = (self.radius * self.cap(owner) / 3) ** 2
-        return variance / (variance + self.sigma(owner) ** 2) if self.calibration == "sound" else 1.0
+        return variance / (variance + self.sigma(owner) ** 2) if self.options.calibration == "sound" else 1.0
 
     def event(self, owner: str) -> Event:
         """All messages of one owner, to whoever sees every message of the run and knows all other columns."""
         variance = self.variances[self.senders.index(owner)]
         return run_of_messages(
-            self.in_grid_units(owner), variance, draws=self.epochs * self.rows, bits=self.bits
+            self.in_grid_units(owner), variance, draws=self.options.epochs * self.rows, bits=self.bits
         )
 
     def in_grid_units(self, owner: str) -> tuple[float, ...]:
@@ -186,7 +286,7 @@ class IntermediatePlan(ClippedPlan):
     @cached_property
     def views(self) -> tuple[View, ...]:
         """What the run is to each party, and to all parties but one together; nothing reaches the server."""
-        if self.calibration != "sound":
+        if self.options.calibration != "sound":
             return ()
         owners = self.group.owners
         events = {owner: self.event(owner) for owner in owners}
@@ -205,11 +305,11 @@ class IntermediatePlan(ClippedPlan):
     @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
         """In paper mode, the paper's sensitivities and σ of both directions: formulas, not guarantees."""
-        if self.calibration != "paper":
+        if self.options.calibration != "paper":
             return ()
         passive, active = paper_sensitivities(self)
         sigmas = (
-            hdp_vfl.classical_sigma(self.epsilon, self.delta, sensitivity=figure.value)
+            hdp_vfl.classical_sigma(self.spec.epsilon, self.delta, sensitivity=figure.value)
             for figure in (passive, active)
         )
         return (passive, active, *sigmas)
@@ -230,18 +330,11 @@ class IntermediatePlan(ClippedPlan):
     def own_data(self) -> dict[str, Any]:
         """The loss, the schedule and the noise of each sender."""
         return {
-            "task": self.loss.task,
             "loss": self.loss.name,
-            "penalty": self.penalty.to_data(),
-            "epsilon": self.epsilon,
-            "calibration": self.calibration,
-            "epochs": self.epochs,
             "batch": self.batch,
             "learning_rate": self.learning_rate,
             "radius": self.radius,
-            "stretch": self.stretch,
             "clip": self.clip,
-            "seed": self.seed,
             "order": self._order,
             "grid_bits": GRID_BITS,
             "gamma": GAMMA,
@@ -253,7 +346,7 @@ class IntermediatePlan(ClippedPlan):
     @cached_property
     def _order(self) -> str:
         # A library that shuffles differently would train on other pairs of rows; better it is named here.
-        return array_digest(public_permutation(self.rows, self.seed))
+        return array_digest(public_permutation(self.rows, self.options.seed))
 
 
 def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int, bits: int) -> Event:
@@ -266,7 +359,7 @@ def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigur
     constants = plan.loss.paper(plan.label, radius=plan.radius)
     shared: dict[str, Any] = {
         "batch": plan.batch,
-        "epochs": plan.epochs,
+        "epochs": plan.options.epochs,
         "steps": plan.schedule.steps,
         "radius": plan.radius,
         "step_size": plan.learning_rate,
@@ -279,3 +372,86 @@ def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigur
         label_bound=constants.label_bound,
     )
     return hdp_vfl.passive_sensitivity(**shared), active
+
+
+def _drawable(plan: IntermediatePlan) -> IntermediatePlan:
+    """Refuses, before any data is touched, what cannot be drawn."""
+    _ = plan.noise
+    return plan
+
+
+def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:
+    steps = plan.in_grid_units(owner)
+    draws = plan.options.epochs * plan.rows
+    return calibrate(
+        lambda variance: run_of_messages(steps, variance, draws=draws, bits=plan.bits),
+        epsilon=plan.spec.epsilon,
+        delta=plan.delta,
+    )
+
+
+def _paper_variances(plan: IntermediatePlan) -> tuple[Fraction, ...]:
+    passive, active = paper_sensitivities(plan)
+
+    def variance(figure: PaperFigure) -> Fraction:
+        sigma = hdp_vfl.classical_sigma(plan.spec.epsilon, plan.delta, sensitivity=figure.value).value
+        return (Fraction(sigma) / GRID) ** 2
+
+    return tuple(variance(active if owner == plan.active else passive) for owner in plan.senders)
+
+
+def _step(options: IntermediateOptions, plan: IntermediatePlan) -> float:
+    """The step size, which must not let a gradient step spread the active party's weights apart."""
+    if options.calibration == "none":
+        return DEFAULT_STEP if options.learning_rate is None else float(options.learning_rate)
+    largest = largest_step(plan.bounds, cap=plan.cap(plan.active))
+    if options.learning_rate is None:
+        return float(_four_digits_below(largest / 2))
+    if options.calibration == "sound" and options.learning_rate > largest * (1 - 1e-9):
+        raise PlanError(
+            f"learning_rate = {options.learning_rate:g} lets a gradient step of the {plan.loss.name} loss spread "
+            f"weights apart, and no bound is proved for what the active party then sends. "
+            f"The largest allowed here is {_four_digits_below(largest)}."
+        )
+    return float(options.learning_rate)
+
+
+def _four_digits_below(value: float) -> str:
+    """A number as people write it, not above the value, and the same on every machine."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.floor(value / unit * (1 - 1e-8)) * unit:.4g}"
+
+
+def _check(
+    spec: TrainingSpec,
+    options: IntermediateOptions,
+    loss: Loss,
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    rows: int,
+) -> None:
+    private = [owner for owner in group.owners if owner not in spec.public]
+    if options.calibration != "sound" and private:
+        raise OnlyForPublicData(
+            f"calibration = {options.calibration!r} protects nobody, so it runs only on data that every party declared "
+            f"public; {', '.join(private)} did not. Use calibration = 'sound'."
+        )
+    check_parties(group, schemas, loss.task)
+    for schema in schemas:
+        if schema.label is not None:
+            loss.check(schema.label)
+    for name, value in (
+        ("radius", options.radius),
+        ("stretch", options.stretch),
+        ("learning_rate", options.learning_rate),
+        ("clip", options.clip),
+    ):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise PlanError(f"{name} = {value:g} is not a finite number above 0.")
+    if options.epochs < 1:
+        raise PlanError(f"epochs = {options.epochs}, but every record is used at least once.")
+    if options.batch is not None and not 1 <= options.batch <= min(rows, LARGEST_BATCH):
+        raise PlanError(
+            f"batch = {options.batch} for {rows} rows: a batch has at least one record and at most "
+            f"{min(rows, LARGEST_BATCH)}. Leave it out to take as many as fit."
+        )

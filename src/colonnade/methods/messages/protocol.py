@@ -18,12 +18,12 @@ from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.messages.plan import GRID_BITS, IntermediatePlan
-from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import SessionResult, from_start_to_end
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness, public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -54,11 +54,9 @@ class Descent:
     step: int = 0
 
 
-async def intermediate_session(
-    party: Party, table: Table | None, request: IntermediateRequest
-) -> TrainedPart:
+async def intermediate_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedPart:
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
-    aligned, plan, state = await from_start_to_end(party, table, request, intermediate_results)
+    aligned, plan, state = await from_start_to_end(party, table, spec, IntermediatePlan, intermediate_results)
     return TrainedPart(plan, party.run, party.seeded, aligned, None if state is None else state.weights)
 
 
@@ -80,7 +78,7 @@ async def descend(party: Party, plan: IntermediatePlan, features: Array, *, targ
     state = Descent(np.zeros(features.shape[1]), rate=plan.rate(party.name))
     noise = None
     if plan.variances:
-        noise = NoiseStream(plan.noise[party.name], party.randomness, total=plan.epochs * plan.rows)
+        noise = NoiseStream(plan.noise[party.name], party.randomness, total=plan.options.epochs * plan.rows)
     total = plan.schedule.steps
     for step, rows in plan.batches():
         batch = features[rows]
@@ -100,7 +98,7 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
     width = plan.clipped.encoders[table.party].width
     features = np.full((plan.rows, width + active), CONSTANT)
     # Where each row goes: row order[i] of the table is the i-th of the batches.
-    places = np.argsort(public_permutation(plan.rows, plan.seed))
+    places = np.argsort(public_permutation(plan.rows, plan.options.seed))
     labels, start = [], 0
     for block in table.blocks():
         here = places[start : start + block.rows]
@@ -124,7 +122,7 @@ async def _ask(
         plan,
         scores,
         noise,
-        limit=plan.radius * plan.cap(party.name) if plan.calibration == "sound" else None,
+        limit=plan.radius * plan.cap(party.name) if plan.options.calibration == "sound" else None,
     )
     await tell(party, plan.active, f"scores {state.step}", message)
     label = f"residuals {state.step}"
@@ -148,13 +146,13 @@ async def _answer(
     scores = batch @ state.weights
     for passive in plan.passive:
         received = _received(await hear(party, passive, f"scores {state.step}"), plan, len(batch))
-        if plan.calibration == "sound":
+        if plan.options.calibration == "sound":
             limit = plan.radius * plan.cap(passive)
             received = np.clip(plan.weight(passive) * received, -limit, limit)
         scores = scores + received
     residuals = plan.loss.residual(scores, targets)
     message = _noisy(
-        party, plan, residuals, noise, limit=plan.bounds.size if plan.calibration == "sound" else None
+        party, plan, residuals, noise, limit=plan.bounds.size if plan.options.calibration == "sound" else None
     )
     for passive in plan.passive:
         await tell(party, passive, f"residuals {state.step}", message)
@@ -222,7 +220,7 @@ def step_weights(
 def _not_finite(party: Party, plan: IntermediatePlan, what: str) -> LocalProtocolError:
     advice = (
         "HDP-VFL's own protocol clips nothing, and this loss grows without bound; use calibration = 'sound'."
-        if plan.calibration == "paper"
+        if plan.options.calibration == "paper"
         else "Choose a smaller learning_rate."
     )
     return LocalProtocolError(f"{party.name}: its {what} are no longer finite. {advice}")

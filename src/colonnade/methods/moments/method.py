@@ -8,36 +8,14 @@ from dataclasses import replace
 
 from colonnade.federation.federation import released
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
-from colonnade.methods.method import Method, Noise, TrainingSpec, plan_views
-from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.method import Method, Noise, plan_views
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.session import OpenedMoments, moments_session
-from colonnade.models.class_weights import ClassOptions
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import TrainingSpec
 
 
-class MomentsOptions(ClassOptions):
-    """What may be chosen of a moment release.
-
-    `conditional` opens the moments of each class apart, at the same noise: trees need it, linear models do not.
-    """
-
-    conditional: bool = False
-
-
-def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
-    return MomentsRequest(
-        asked.task,
-        gamma=asked.gamma,
-        verify=asked.verify,
-        # Methods that make the same request bring options of their own.
-        conditional=isinstance(asked.options, MomentsOptions) and asked.options.conditional,
-        **asked.target(alignment),
-    )
-
-
-def model(_asked: TrainingSpec, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
+def model(_spec: TrainingSpec, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
     """The release, as everybody has it who read it."""
     return next((released(opened) for opened in results.values() if opened.matrix.size), None)
 
@@ -78,8 +56,7 @@ METHOD = Method(
     title="one noisy moment matrix",
     tasks=("classification", "regression", "pca"),
     options=MomentsOptions,
-    request=request,
-    session=lambda _asked: moments_session,
+    session=lambda _spec: moments_session,
     model=model,
     views=plan_views,
     checks=("rows",),

@@ -8,7 +8,7 @@ may become known, the rest adds up to the noise that ε was computed for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,10 @@ from colonnade.crypto.folding import MOST_ROWS
 from colonnade.crypto.row_claims import Claim
 from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock, LabelBlocks
-from colonnade.data.quantizer import Rounding
+from colonnade.data.quantizer import LEAST_GAMMA, Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import LabelMismatch, PlanError
+from colonnade.models.class_weights import ClassOptions
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
@@ -34,41 +37,70 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law
+from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.plans import Task
+from colonnade.protocols.limits import check_memory, gamma_advice
+from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.verified_rows import checked_block
+from colonnade.protocols.specs import Options, TrainingSpec, check_one_label
+from colonnade.protocols.verified_rows import checked_block, chosen_verify
+from colonnade.runtime.group import Group
 
-DEFAULT_GAMMA = 1 << 12
+
+class MomentsOptions(ClassOptions, Options):
+    """What may be chosen of a moment release.
+
+    `conditional` opens the moments of each class apart, at the same noise: trees need it, linear models do not.
+    """
+
+    method = "moments"
+    takes_labels = True
+    in_shares = True
+
+    conditional: bool = False
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> MomentsPlan:
+        if self.conditional and spec.task != "classification":
+            raise LabelMismatch(
+                f"conditional = true tells moments apart by class, and {spec.task} has no classes. Leave it out, or "
+                'write task = "classification".'
+            )
+        if self.conditional:
+            check_one_label(schemas, "a release by class", "Leave out conditional = true")
+        return plan_moments(spec, group, schemas, rows, gamma=spec.gamma)
 
 
 @dataclass(frozen=True)
-class MomentsPlan(SharedPlan, Layout):
+class MomentsPlan(SharedPlan, TrainingPlan, Layout):
     """One noisy moment matrix: who, which columns, at what ε, with how much noise.
 
-    Made by `MomentsRequest`, which chooses `law` and `mu`, half the variance of the whole noise on the diagonal. Equal
+    Made by `plan_moments`, which chooses `law` and `mu`, half the variance of the whole noise on the diagonal. Equal
     plans have equal hashes, and parties compare hashes before anything leaves.
     """
 
-    task: Task
-    epsilon: float
     gamma: int
     mu: Fraction
     rounding: Rounding = "nearest"
     law: Law = "gaussian"
     verify: Verify = "none"
-    conditional: bool = False
     bits: int = COARSE_BITS
 
     protocol = "noisy moments"
     charged_as = "moments"
 
     @property
+    def conditional(self) -> bool:
+        """Whether the moments of each class are told apart."""
+        return isinstance(self.spec.options, MomentsOptions) and self.spec.options.conditional
+
+    @property
     def mode(self) -> Mode:
         """Classification puts numbers on a circle, which lifts every classifier; the rest stays linear."""
-        return "circle" if self.task == "classification" else "linear"
+        return "circle" if self.spec.task == "classification" else "linear"
 
     @property
     def rows_rounded(self) -> Rounding:
@@ -78,7 +110,7 @@ class MomentsPlan(SharedPlan, Layout):
     def labels(self) -> LabelBlocks:
         """The blocks of all labels; a constant where there is no label to learn."""
         declared = [label for schema in self.schemas for label in schema.labels]
-        return LabelBlocks.of(() if self.task == "pca" else declared)
+        return LabelBlocks.of(() if self.spec.task == "pca" else declared)
 
     @property
     def label(self) -> LabelBlock:
@@ -243,8 +275,6 @@ class MomentsPlan(SharedPlan, Layout):
     def own_data(self) -> dict[str, Any]:
         """The grid, the noise, and how columns become integers."""
         return {
-            "task": self.task,
-            "epsilon": self.epsilon,
             "mu": str(self.mu),
             "noise": self.dealt_noise.to_data(),
             **self.layout_data(),
@@ -252,6 +282,80 @@ class MomentsPlan(SharedPlan, Layout):
             "primes": list(self.field.primes),
             "block": self.block,
             "verify": self.verify,
-            **({"conditional": True} if self.conditional else {}),
             **({"labels": [one.to_data() for one in self.labels.blocks]} if self.several else {}),
         }
+
+
+def plan_moments(
+    spec: TrainingSpec,
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    rows: int,
+    *,
+    gamma: int,
+    rounding: Rounding = "nearest",
+) -> MomentsPlan:
+    """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
+    check_keepers(group)
+    check_parties(group, schemas, spec.task)
+    delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+    blank = _with_checks(
+        MomentsPlan(
+            gamma,
+            Fraction(1),
+            rounding,
+            bits=bits_for(spec.epsilon),
+            spec=spec,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
+        )
+    )
+    check_memory(blank.size)
+    _ = blank.quantizers  # refuses what is no grid at all
+
+    def calibrated(grid: int) -> MomentsPlan:
+        on_grid = _with_checks(replace(blank, gamma=grid))
+        least = least_noise(
+            lambda noise: noise.matrix_event(on_grid.zeroed_change, group, size=blank.size),
+            epsilon=spec.epsilon,
+            delta=delta,
+            drawn=lambda noise: noise.matrix.part(group.whole),
+            bits=blank.bits,
+        )
+        plan = _drawable(replace(on_grid, mu=least.variance / 2, law=least.law))
+        return near_enough(
+            plan, MomentsPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
+        )
+
+    try:
+        plan = calibrated(gamma)
+    except PlanError as error:
+        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], asked=gamma)
+        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+    plan.check_stated()
+    return plan
+
+
+def _with_checks(plan: MomentsPlan) -> MomentsPlan:
+    """The plan with what is checked of it: what was asked for, or the strongest that is affordable."""
+    verify, plan = plan.spec.verify, replace(plan, verify="none")
+    rows = min(plan.rows, plan.block)
+    if not plan.conditional:
+        return replace(plan, verify=chosen_verify(verify, plan.group, plan.claims, rows=rows))
+    if verify == "rows":
+        raise PlanError(
+            "verify = 'rows': moments by class multiply what was dealt, and rows that are checked show nothing "
+            "where products are not. Write verify = 'all', or 'none'."
+        )
+    # By default nothing: a proof for every product costs more than two and a half times.
+    plan = replace(plan, verify=verify or "none")
+    chosen_verify(plan.verify, plan.group, plan.claims, rows=min(plan.rows, plan.block))
+    return plan
+
+
+def _drawable(plan: MomentsPlan) -> MomentsPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    _ = plan.field
+    return plan

@@ -11,8 +11,8 @@ from colonnade.data.table import Table
 from colonnade.methods.moments.conditional import conditional_moments
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.request import MomentsRequest
 from colonnade.protocols.session import SessionResult, prepare, publish
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -24,9 +24,9 @@ class OpenedMoments(SessionResult[MomentsPlan]):
     matrix: NDArray[np.int64]
 
 
-async def moments_session(party: Party, table: Table | None, request: MomentsRequest) -> OpenedMoments:
+async def moments_session(party: Party, table: Table | None, spec: TrainingSpec) -> OpenedMoments:
     """Prepare, release once, publish."""
-    aligned, plan = await prepare(party, table, request)
+    aligned, plan = await prepare(party, table, spec, MomentsPlan)
     protocol = conditional_moments if plan.conditional else noisy_moments
     opened = await protocol(party, aligned, plan)
     nothing = np.zeros((0, 0), dtype=np.int64)

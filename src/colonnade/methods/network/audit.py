@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +22,10 @@ from colonnade.data.table import Table
 from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
-from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.methods.network.terms import BOUND
 from colonnade.privacy.neighbours import ColumnsOf
 from colonnade.privacy.observers import PartyView, Server
-from colonnade.protocols.plans import Request
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.party import Party
 
 MANY = 400
@@ -36,12 +35,12 @@ HOLDER_ONLY = "Tried is what the label holder learns of one record; whole column
 Indices = NDArray[np.int64]
 
 
-async def worst_session(party: Party, table: Table | None, request: EmbeddingsRequest) -> TrainedEmbeddings:
+async def worst_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedEmbeddings:
     """The protocol of the networks, with networks that give away most and a fusion model that only writes down."""
-    return await embeddings_session(party, table, request, _bring)
+    return await embeddings_session(party, table, spec, _bring)
 
 
-def network_experiments(plan: EmbeddingsPlan, request: Request[Any]) -> list[Experiment]:
+def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Experiment]:
     """The label holder, in both of its roles, about each party's part of a record and about all of them."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     observers = {Server().name, PartyView(plan.receiver).name}
@@ -108,7 +107,7 @@ def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
         ends = [encoder.encode(corner(plan.schemas, place)[table.party])[0] for place in (0.0, 1.0)]
         way, middle = ends[1] - ends[0], (ends[0] + ends[1]) / 2
         rows = np.concatenate([encoder.encode(block) for block in table.blocks()])
-        contributor = _Corners(np.where((rows - middle) @ way > 0, 1.0, -1.0) * plan.bound, plan.embedding)
+        contributor = _Corners(np.where((rows - middle) @ way > 0, 1.0, -1.0) * BOUND, plan.options.embedding)
     fusion = _Notes(plan) if table.party == plan.receiver else None
     return PartyModels(contributor, fusion)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from colonnade.methods.network.terms import Regime
-from colonnade.protocols.plans import Task
+from colonnade.methods.network.terms import BOUND, Kind, Regime
+from colonnade.protocols.specs import Task
 
-Kind = Literal["random", "dense", "convolutional", "resnet18"]
 OWN = "own"
 """A module that a user wrote: its class is not in any file, so whoever loads its weights has to bring it."""
 
@@ -29,7 +28,7 @@ class Design:
     fusion: str = "linear"
     image: tuple[int, int, int] | None = None
     embedding: int = 16
-    bound: int = 1
+    bound: int = BOUND
     classes: int = 0
     scale: float = 1.0
 

@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import InputError, ModelError
+from colonnade.errors import InputError, ModelError, PlanError
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.federation.own_files import keep_parts, keep_people
 from colonnade.methods.method import TrainedModel
 from colonnade.methods.network.extra import need_networks
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.network_file import KINDS, NetworkFile, network_file, network_parts
-from colonnade.methods.network.spec import NetworkSpec
+from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.network.terms import Mechanism, Regime
 from colonnade.models.columns import Rows
 from colonnade.models.discriminant import probabilities
 from colonnade.models.estimator import Classifier, Estimator, Regressor
+from colonnade.models.parameters import at_least
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.plans import Task
+from colonnade.protocols.specs import Task, TrainingSpec
 from colonnade.scoring.linear import JointScores, trained_people
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
     from colonnade.methods.network.network import Network
+    from colonnade.methods.network.training import Settings
 
 Array = NDArray[np.float64]
 
@@ -121,12 +123,57 @@ class _Neural(Estimator):
 
         if not isinstance(federation, Parties):
             refuse_rows(federation, "a Federation")
-        spec = NetworkSpec(task=self._task, **self.get_params(deep=False))
-        settings, parameters = spec.settings(), spec.parameters
-        if parameters is None:
-            modules = modules_for(federation.tables, settings).values()
-            parameters = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
-        return train(federation, spec.request(federation.alignment, parameters), settings)
+        settings, options = self._settings(), self._options()
+        if self.parameters is None:
+            modules = modules_for(federation.tables, options, settings).values()
+            most = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
+            options = options.model_copy(update={"parameters": most})
+        spec = TrainingSpec(
+            self._task,
+            # The paper's regime is not calibrated to any ε.
+            1.0 if self.regime == "paper" or self.epsilon is None else self.epsilon,
+            delta=self.delta,
+            accepted_delta=self.accepted_delta,
+            options=options,
+            alignment=federation.alignment,
+            public=federation.group.owners if federation.public else (),
+        )
+        return train(federation, spec, settings)
+
+    def _settings(self) -> Settings:
+        from colonnade.methods.network import training
+
+        if self.networks is not None and not isinstance(self.networks, str | Mapping):
+            raise InputError(
+                f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
+            )
+        own = None if self.networks is None or isinstance(self.networks, str) else self.networks
+        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        return training.Settings(networks=own, fusion=self.fusion, checkpoint=checkpoint)
+
+    def _options(self) -> NetworkOptions:
+        """The parameters as a job would have them; what no form has checked the plan refuses by name."""
+        if self.epsilon is not None:
+            at_least("epsilon", self.epsilon, 0.0, strict=True)
+        elif self.regime != "paper":
+            raise PlanError(f"regime {self.regime!r} needs ε. Try 8.")
+        at_least("learning_rate", self.learning_rate, 0.0, strict=True)
+        at_least("momentum", self.momentum, 0.0)
+        at_least("patience", self.patience, 1)
+        if not self.momentum < 1:
+            raise InputError(f"momentum = {self.momentum!r} is a number from 0 to below 1.")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or self.seed < 0:
+            raise InputError(
+                f"seed = {self.seed!r} is not a whole number from 0. It is public: orders and first weights."
+            )
+        given = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
+        names = set(NetworkOptions.model_fields) - {"networks", "image", "coalitions"}
+        return NetworkOptions.model_construct(
+            networks=self.networks if isinstance(self.networks, str) else None,
+            image=None if self.image is None else list(self.image),
+            coalitions=[list(members) for members in self.coalitions],
+            **{name: value for name, value in given.items() if name in names},
+        )
 
     def _take(self, network: Network, privacy: Privacy, statement: str) -> None:
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:

@@ -82,13 +82,13 @@ def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> No
         raise LocalProtocolError(f"{party.name} brings the fusion model exactly if it holds the label")
     if contributor is None:
         return
-    if contributor.embedding != plan.embedding:
+    if contributor.embedding != plan.options.embedding:
         raise PlanError(
             f"{party.name}: its network makes embeddings of {contributor.embedding} numbers, but all parties agreed on "
-            f"{plan.embedding}. Give every network an output of {plan.embedding}."
+            f"{plan.options.embedding}. Give every network an output of {plan.options.embedding}."
         )
-    if plan.update_noise is not None and contributor.parameters > plan.parameters:
+    if plan.update_noise is not None and contributor.parameters > plan.options.parameters:
         raise PlanError(
             f"{party.name}: its network has {contributor.parameters} parameters; this plan accounts for noise on "
-            f"{plan.parameters}. Say parameters = {contributor.parameters}, or take a smaller network."
+            f"{plan.options.parameters}. Say parameters = {contributor.parameters}, or take a smaller network."
         )

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from colonnade.errors import InputError
-from colonnade.methods.network.design import Kind
+from colonnade.methods.network.terms import Kind
 
 ImageShape = tuple[int, int, int]
 KINDS = get_args(Kind)

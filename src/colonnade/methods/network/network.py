@@ -22,7 +22,7 @@ from colonnade.methods.network.modules import from_seed, local_network
 from colonnade.methods.network.parts import LocalNetwork, Weights
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.input_spec import InputSpec
-from colonnade.protocols.joint_scores import ScoresRequest, Terms
+from colonnade.protocols.joint_scores import ScoresSpec, Terms
 from colonnade.scoring.linear import JointScores, score_jointly
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Network:
         if missing or self.design.receiver not in people.tables:
             absent = ", ".join(missing or [self.design.receiver])
             raise DataError(f"the model has a part of {absent}, which takes no part here.")
-        request = ScoresRequest(
+        request = ScoresSpec(
             receiver=self.design.receiver,
             width=self.design.embedding,
             bound=float(self.design.bound),

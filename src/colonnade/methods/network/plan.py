@@ -15,24 +15,273 @@ regimes say what is protected:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, get_args
 
+from pydantic import Field
+
+from colonnade.crypto.masks import SumRing
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.ledger import LedgerLine
-from colonnade.methods.network.terms import EmbeddingsTerms
-from colonnade.methods.network.views import costs_of, lines_of, views_of
+from colonnade.methods.network.terms import BOUND, EMBEDDING_GRID, Batch, Kind, Mechanism, Regime
+from colonnade.methods.network.views import (
+    cost_of,
+    costs_of,
+    embedding_event,
+    lines_of,
+    update_event,
+    views_of,
+)
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.poisson_binomial import PoissonBinomialNoise
+from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
+from colonnade.privacy.events import Composed
 from colonnade.privacy.guarantee import Guarantee, View
+from colonnade.privacy.neighbours import OthersPart
+from colonnade.privacy.paper.pbm_vfl import local_variance
 from colonnade.protocols.agreement import digest
+from colonnade.protocols.plans import TrainingPlan, check_parties, checked_delta
+from colonnade.protocols.specs import Options, TrainingSpec, check_job_gamma, options_of
+from colonnade.randomness import public_permutation
+from colonnade.runtime.group import Group
+
+# A step's counts, words and gradients are held at once by every party, and a gradient travels in one frame.
+MOST_VALUES = 1 << 24
+LARGEST_TRIALS = 1 << 12
+LARGEST_PAPER_BETA = 0.25
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-@dataclass(frozen=True)
-class EmbeddingsPlan(EmbeddingsTerms):
-    """The terms of a training run, and what it is to each observer. Made by `EmbeddingsRequest`."""
+class NetworkOptions(Options):
+    """What `NeuralClassifier` takes, but for modules of one's own, which no job file can hold.
+
+    `networks` left out is "random" where networks are frozen, else "dense"; `image` is [channels, height, width] of
+    each party's part. ε and δ of the job are for what the label holder learns of one party's part of one record. No
+    party's network may have more than `parameters` numbers to learn: noise is accounted for that many.
+
+    `beta` is given in the paper's regime, which calibrates nothing, and nowhere else. `label_epsilon` is what fellow
+    parties may learn about a label: if it is not given, ε in the private-local regime and no bound in the paper's.
+    `local_share` is the part of ε that embeddings get before local learning gets the rest. `held_out` is the share of
+    records that only early stopping looks at, charged like the others.
+    """
+
+    method = "embeddings"
+
+    regime: Regime = "frozen"
+    mechanism: Mechanism = "poisson-binomial"
+    networks: Kind | None = None
+    image: Annotated[list[Count], Field(min_length=3, max_length=3)] | None = None
+    embedding: Count = 16
+    trials: Count = 16
+    beta: Positive | None = None
+    label_epsilon: Positive | None = None
+    local_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    epochs: Count = 10
+    batch: Count = 100
+    learning_rate: Positive = 0.01
+    momentum: Share = 0.9
+    clip: Positive = 1.0
+    held_out: Share = 0.0
+    patience: Count = 3
+    gradient_bits: Annotated[int, Field(ge=16, le=32)] = 32
+    parameters: Count = 1 << 16
+    coalitions: list[list[str]] = Field(default_factory=list)
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def check(self, spec: TrainingSpec) -> None:
+        """The paper's regime is for public data, in one process, and nowhere else."""
+        check_job_gamma(spec, "is the grid of a moment release, and networks have none. Leave it out.")
+        if self.regime == "paper" and not spec.public:
+            raise OnlyForPublicData(
+                "regime = 'paper' protects nobody end to end: it runs on public data in one process. Use regime = "
+                "'frozen' or 'private-local'."
+            )
+        _check_values(self)
+        _check_noise(self)
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> EmbeddingsPlan:
+        """The plan with the least noise that keeps ε for what the label holder learns of one part of one record.
+
+        The paper's regime takes b and β as given and promises nothing.
+        """
+        if spec.task not in ("classification", "regression"):
+            raise PlanError(f"networks learn classification or regression, not {spec.task!r}.")
+        check_parties(group, schemas, spec.task)
+        for members in self.coalitions:
+            if len(set(members)) < 2 or set(members) - set(group.owners):
+                raise PlanError(
+                    f"a coalition is two owners or more of {', '.join(group.owners)}, not {', '.join(members)}."
+                )
+        private = self.regime != "paper" and self.mechanism != "none"
+        delta = checked_delta(spec.epsilon if private else 1.0, spec.delta, spec.accepted_delta, rows)
+        held_out = int(self.held_out * rows)
+        if rows - held_out < 1:
+            raise PlanError(
+                f"held_out = {self.held_out:g} of {rows} records leaves none to learn from. Hold out fewer."
+            )
+        given = self.beta if self.regime == "paper" else None
+        plan = EmbeddingsPlan(
+            beta=Fraction(0) if given is None else Fraction(str(given)),
+            batch=min(self.batch, rows - held_out),
+            held_out=held_out,
+            spec=spec,
+            group=group,
+            schemas=schemas,
+            rows=rows,
+            delta=delta,
+        )
+        if not plan.taught:
+            raise PlanError(
+                "an embedding is summed over at least one party beside the label holder; none declares a column."
+            )
+        if self.mechanism == "poisson-binomial" and len(plan.contributors) < 2:
+            raise PlanError(
+                f"{plan.taught[0]} alone declares columns, so that a sum of embeddings is its embedding. A secure sum "
+                "needs two contributors or more; give the label holder columns too."
+            )
+        return plan if self.mechanism == "none" else _with_noise(plan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingsPlan(TrainingPlan):
+    """One training run: who, which columns, how noisy, how often. Made by `NetworkOptions`.
+
+    `beta` is β of the Poisson binomial mechanism; `local_variance` is σ² of the integer noise of the local baseline, in
+    units of its grid; `update_variance` that of the clipped sums that local networks learn from; `label_trials` and
+    `label_beta` randomise the labels, or are 0 where nothing computed from labels leaves. Batches follow public
+    permutations: a record is in exactly one batch of an epoch.
+    """
+
+    beta: Fraction
+    batch: int
+    held_out: int
+    local_variance: Fraction = Fraction(0)
+    update_variance: Fraction = Fraction(0)
+    label_trials: int = 0
+    label_beta: Fraction = Fraction(0)
 
     protocol = "embeddings"
     charged_as = "embeddings"
     published = False
+
+    @property
+    def options(self) -> NetworkOptions:
+        return options_of(self.spec, NetworkOptions)
+
+    @property
+    def receiver(self) -> str:
+        return self.group.active or ""
+
+    @cached_property
+    def contributors(self) -> tuple[str, ...]:
+        """The owners of at least one column, in order; M of them."""
+        return tuple(schema.party for schema in self.schemas if schema.columns)
+
+    @property
+    def taught(self) -> tuple[str, ...]:
+        """The contributors to whom the label holder says something: all but itself."""
+        return tuple(party for party in self.contributors if party != self.receiver)
+
+    @property
+    def hiding(self) -> int:
+        """How many contributors' counts the label holder does not know."""
+        return len(self.taught)
+
+    @property
+    def sum_variance(self) -> float:
+        """The variance of a coordinate of the label holder's estimate of Σ h, at most.
+
+        Where nothing goes back it takes its own counts out of the sum and its own embedding in.
+        """
+        noisy = len(self.contributors) if self.learns_locally else self.hiding
+        if self.options.mechanism == "poisson-binomial":
+            return float(noisy * BOUND**2 / (4 * self.options.trials * self.beta**2))
+        return noisy * float(self.local_variance) * (BOUND / EMBEDDING_GRID) ** 2
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        return {schema.party: schema.encoder("linear") for schema in self.schemas if schema.columns}
+
+    @cached_property
+    def label(self) -> LabelBlock:
+        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+
+    @property
+    def learns_locally(self) -> bool:
+        return self.options.regime != "frozen"
+
+    @property
+    def passes(self) -> int:
+        return self.options.epochs if self.learns_locally else 1
+
+    @cached_property
+    def noise(self) -> PoissonBinomialNoise | None:
+        """The quantiser, where sums are what travels."""
+        if self.options.mechanism != "poisson-binomial":
+            return None
+        return PoissonBinomialNoise(self.options.trials, self.beta, Fraction(BOUND))
+
+    @cached_property
+    def local_noise(self) -> DiscreteGaussianNoise | None:
+        return (
+            DiscreteGaussianNoise(self.local_variance)
+            if self.options.mechanism == "local-gaussian" and self.local_variance
+            else None
+        )
+
+    @cached_property
+    def update_noise(self) -> DiscreteGaussianNoise | None:
+        """What is added to the clipped sum of gradients before a local network learns from it."""
+        return DiscreteGaussianNoise(self.update_variance) if self.update_variance else None
+
+    @cached_property
+    def label_noise(self) -> PoissonBinomialNoise | None:
+        """How labels are randomised before anything that leaves is computed from them."""
+        if not self.label_trials:
+            return None
+        return PoissonBinomialNoise(self.label_trials, self.label_beta, Fraction(1))
+
+    @property
+    def label_coordinates(self) -> int:
+        return 2 if len(self.label.classes) > 2 else 1
+
+    @cached_property
+    def ring(self) -> SumRing:
+        return SumRing(parties=len(self.contributors), largest=self.options.trials)
+
+    @property
+    def train_rows(self) -> int:
+        return self.rows - self.held_out
+
+    @property
+    def steps_in_epoch(self) -> int:
+        return -(-self.train_rows // self.batch) + -(-self.held_out // self.batch)
+
+    @property
+    def steps(self) -> int:
+        return self.passes * self.steps_in_epoch
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch in public order: every record is in exactly one."""
+        split = public_permutation(self.rows, self.options.seed)
+        train, looked_at = split[: self.train_rows], split[self.train_rows :]
+        # The place of the epoch in the seed's sequence; only its being public and agreed matters.
+        train = train[public_permutation(len(train), self.options.seed + (epoch + 1) * 1_000_003)]
+        step = epoch * self.steps_in_epoch
+        for rows, held_out in ((train, False), (looked_at, True)):
+            for start in range(0, len(rows), self.batch):
+                yield Batch(step, rows[start : start + self.batch], held_out)
+                step += 1
 
     @cached_property
     def views(self) -> tuple[View, ...]:
@@ -42,7 +291,7 @@ class EmbeddingsPlan(EmbeddingsTerms):
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """One statement per view. The paper's regime has none."""
-        return costs_of(self.views, self.delta) if self.regime != "paper" else ()
+        return costs_of(self.views, self.delta) if self.options.regime != "paper" else ()
 
     @property
     def statement(self) -> str:
@@ -59,13 +308,12 @@ class EmbeddingsPlan(EmbeddingsTerms):
             "paper": "paper: per-embedding release, not end to end. Local networks learn from exact gradients, so that "
             f"a record also acts on every later embedding, and {labels}. "
             "Public data only; paper formula, not a guarantee.",
-        }[self.regime]
+        }[self.options.regime]
 
     @property
     def what(self) -> str:
-        return (
-            f"sums of {self.embedding} embedding coordinates, {self.passes} time(s) a record ({self.regime})"
-        )
+        times = f"{self.passes} time(s) a record"
+        return f"sums of {self.options.embedding} embedding coordinates, {times} ({self.options.regime})"
 
     @property
     def shown_to(self) -> tuple[str, ...]:
@@ -82,30 +330,140 @@ class EmbeddingsPlan(EmbeddingsTerms):
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
         """The lines about a party's own part and about whole records; in the paper's regime nothing is claimed."""
-        return lines_of(self, party) if self.regime != "paper" else ()
+        return lines_of(self, party) if self.options.regime != "paper" else ()
 
     def own_data(self) -> dict[str, Any]:
         first = next(self.batches(0)).rows
         return {
-            "task": self.task,
-            "regime": self.regime,
-            "mechanism": self.mechanism,
-            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
-            "embedding": self.embedding,
-            "bound": self.bound,
-            "trials": self.trials,
+            "bound": BOUND,
             "beta": str(self.beta),
             "local_variance": str(self.local_variance),
             "update_variance": str(self.update_variance),
             "label_trials": self.label_trials,
             "label_beta": str(self.label_beta),
             "batch": self.batch,
-            "epochs": self.epochs,
             "held_out": self.held_out,
-            "clip": self.clip,
-            "parameters": self.parameters,
-            "gradient_bits": self.gradient_bits,
-            "order_seed": self.order_seed,
             "first_batch": digest([int(row) for row in first]),
-            "coalitions": [list(members) for members in self.coalitions],
         }
+
+
+def _with_noise(blank: EmbeddingsPlan) -> EmbeddingsPlan:
+    plan, options = blank, blank.options
+    if options.regime == "paper":
+        if options.label_epsilon is not None:
+            plan = _with_label_noise(plan, options.label_epsilon)
+        if options.mechanism == "poisson-binomial":
+            return plan
+        figure = local_variance(
+            contributors=len(plan.contributors), trials=options.trials, beta=float(plan.beta)
+        )
+        grid = Fraction(EMBEDDING_GRID, BOUND) ** 2
+        return replace(plan, local_variance=Fraction(str(figure.value)).limit_denominator(10**9) * grid)
+    local = plan.learns_locally
+    target = plan.spec.epsilon * options.local_share if local else plan.spec.epsilon
+    if options.mechanism == "poisson-binomial":
+        event = calibrate_poisson_binomial(
+            plan.hiding,
+            trials=(options.trials,),
+            times=plan.passes * options.embedding,
+            epsilon=target,
+            delta=plan.delta,
+        )
+        plan = replace(plan, beta=Fraction(event.beta))
+    else:
+        variance = calibrate(
+            lambda value: embedding_event(replace(blank, local_variance=value), known={blank.receiver}),
+            epsilon=target,
+            delta=blank.delta,
+        )
+        plan = replace(blank, local_variance=variance)
+    if not local:
+        return plan
+    embeddings = embedding_event(plan, known={plan.receiver})
+    variance = calibrate(
+        lambda value: Composed((embeddings, update_event(replace(blank, update_variance=value)))),
+        epsilon=plan.spec.epsilon,
+        delta=plan.delta,
+        digits=4,
+    )
+    labels = plan.spec.epsilon if options.label_epsilon is None else options.label_epsilon
+    plan = _with_label_noise(replace(plan, update_variance=variance), labels)
+    for view in plan.views:
+        if view.unit == OthersPart() and math.isinf(cost_of(view.event, plan.delta).epsilon):
+            raise PlanError(
+                f"at ε = {plan.spec.epsilon:g} for one party's part, {view.observer.name} would learn so much about "
+                "whole records that nothing can be stated about them. Choose a smaller ε, fewer coordinates or "
+                "epochs, or a smaller local_share."
+            )
+    return plan
+
+
+def _with_label_noise(plan: EmbeddingsPlan, epsilon: float) -> EmbeddingsPlan:
+    beta = _coin_beta(epsilon / plan.label_coordinates)
+    return replace(plan, label_trials=1, label_beta=beta)
+
+
+def _coin_beta(epsilon: float) -> Fraction:
+    """β of one coin whose faces differ by at most e^ε between any two values: tanh(ε/2)/2, rounded down.
+
+    One coin is also the best count for one number at the ε that labels are given: more trials at the same ε have a
+    smaller bβ².
+    """
+    grid = 10**6
+    return Fraction(max(1, min(math.floor(grid * math.tanh(epsilon / 2) / 2), grid // 2 - 1)), grid)
+
+
+def _check_values(options: NetworkOptions) -> None:
+    """Refuse, with what would do, what an estimator was given and no form has checked."""
+    for name, kind, known in (
+        ("regime", options.regime, get_args(Regime)),
+        ("mechanism", options.mechanism, get_args(Mechanism)),
+    ):
+        if kind not in known:
+            raise PlanError(f"{name} = {kind!r} is not one of {', '.join(known)}.")
+    for name in ("embedding", "trials", "batch", "epochs", "parameters"):
+        value = getattr(options, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise PlanError(f"{name} = {value!r} is not a whole number from 1.")
+    if options.trials > LARGEST_TRIALS:
+        raise PlanError(f"trials = {options.trials}: b is from 1 to {LARGEST_TRIALS}. Try 16.")
+    if options.gradient_bits not in (16, 32):
+        raise PlanError(f"gradient_bits = {options.gradient_bits!r}: a gradient travels in 16 or 32 bits.")
+    if not 0 <= options.held_out < 1:
+        raise PlanError(f"held_out = {options.held_out!r} is a share of the records from 0 to below 1.")
+    if not (math.isfinite(options.clip) and options.clip > 0):
+        raise PlanError(f"clip = {options.clip!r} is not a positive number.")
+    check_batch(options.batch, options.embedding)
+
+
+def _check_noise(options: NetworkOptions) -> None:
+    paper = options.regime == "paper"
+    labels = options.label_epsilon
+    if labels is not None and not (math.isfinite(labels) and labels > 0):
+        raise PlanError(f"label_epsilon = {labels!r} is not a positive number.")
+    if options.mechanism == "none" and not paper:
+        raise PlanError(
+            "mechanism 'none' sends embeddings as they are. It is a baseline for public data: use regime 'paper'."
+        )
+    if paper:
+        given = options.beta
+        if options.mechanism != "none" and (given is None or not 0 < given <= LARGEST_PAPER_BETA):
+            raise PlanError(
+                f"beta = {given!r}: the paper's regime takes β from above 0 to 1/4, and b = trials, as given."
+            )
+        return
+    if options.beta is not None:
+        raise PlanError(
+            f"beta = {options.beta!r}: regime {options.regime!r} calibrates β to ε. Leave it out, or use 'paper'."
+        )
+    if not 0 < options.local_share < 1:
+        raise PlanError(f"local_share = {options.local_share!r} is a share of ε between 0 and 1.")
+
+
+def check_batch(batch: int, embedding: int) -> None:
+    """Refuse a step whose arrays would not fit; the error says what does."""
+    if batch * embedding > MOST_VALUES:
+        raise PlanError(
+            f"batches of {batch} records with {embedding} coordinates are {batch * embedding} values a step; "
+            f"{MOST_VALUES} fit. Use batches of at most {max(1, MOST_VALUES // embedding)}."
+        )

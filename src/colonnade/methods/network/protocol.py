@@ -22,13 +22,13 @@ from colonnade.data.table import Table
 from colonnade.ledger import Release
 from colonnade.methods.network.interfaces import Floats, ModelFactory, PartyModels, check_models
 from colonnade.methods.network.plan import EmbeddingsPlan
-from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.network.steps import Training, label_targets, one_batch
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.secure_sum import Masks, share_mask_keys
 from colonnade.protocols.session import SessionResult, confirm, prepare
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.party import AskingAccountant, Party
 from colonnade.runtime.wire import Message
 
@@ -43,10 +43,10 @@ class TrainedEmbeddings(SessionResult[EmbeddingsPlan]):
 
 
 async def embeddings_session(
-    party: Party, table: Table | None, request: EmbeddingsRequest, bring: ModelFactory
+    party: Party, table: Table | None, spec: TrainingSpec, bring: ModelFactory
 ) -> TrainedEmbeddings:
     """Meet, compare, align, plan, charge the whole schedule once, train, end together."""
-    aligned, plan = await prepare(party, table, request)
+    aligned, plan = await prepare(party, table, spec, EmbeddingsPlan)
     brought = bring(aligned, plan)
     check_models(party, plan, brought)
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
@@ -60,13 +60,13 @@ async def _train(
     party: Party, plan: EmbeddingsPlan, release: Release, brought: PartyModels
 ) -> tuple[int, Floats | None]:
     masks: Masks | None = None
-    if plan.mechanism == "poisson-binomial":
+    if plan.options.mechanism == "poisson-binomial":
         masks = await share_mask_keys(party, plan.contributors)
     targets = None if brought.fusion is None else label_targets(plan, brought.fusion, party.randomness)
     # The ledger has said yes to the whole schedule; every step asks it again, and it knows the answer.
     paid = replace(party, ledger=_Paid(party.ledger, release))
     run = Training(plan, release, masks, brought, targets)
-    sums = None if brought.fusion is None else np.zeros((plan.rows, plan.embedding))
+    sums = None if brought.fusion is None else np.zeros((plan.rows, plan.options.embedding))
     epoch = 0
     for epoch in range(plan.passes):
         for batch in plan.batches(epoch):
@@ -108,6 +108,10 @@ def formula_bytes(plan: EmbeddingsPlan) -> float:
     F is the size of a returned number in bits, 0 where nothing is returned.
     """
     contributors = len(plan.contributors)
-    up = math.log2(plan.trials * contributors) if plan.mechanism == "poisson-binomial" else 32.0
-    back = plan.gradient_bits if plan.learns_locally else 0
-    return contributors * plan.embedding * plan.passes * (plan.rows * up + plan.train_rows * back) / 8
+    up = (
+        math.log2(plan.options.trials * contributors)
+        if plan.options.mechanism == "poisson-binomial"
+        else 32.0
+    )
+    back = plan.options.gradient_bits if plan.learns_locally else 0
+    return contributors * plan.options.embedding * plan.passes * (plan.rows * up + plan.train_rows * back) / 8

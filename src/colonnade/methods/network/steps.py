@@ -12,7 +12,7 @@ from colonnade.errors import DataError
 from colonnade.ledger import Release
 from colonnade.methods.network.interfaces import Floats, Fusion, PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
-from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID, Batch
+from colonnade.methods.network.terms import BOUND, EMBEDDING_GRID, GRADIENT_GRID, Batch
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.secure_sum import Masks, secure_sum
@@ -55,10 +55,8 @@ async def one_batch(party: Party, run: Training, batch: Batch) -> Floats | None:
 async def _sum(party: Party, run: Training, batch: Batch) -> Floats | None:
     """Σ h over all contributors as the label holder can estimate it; None elsewhere."""
     plan, contributor = run.plan, run.brought.contributor
-    step, shape = f"sum {batch.step}", (len(batch.rows), plan.embedding)
-    embedded = (
-        None if contributor is None else _checked(contributor.embed(batch.rows), shape, plan, party.name)
-    )
+    step, shape = f"sum {batch.step}", (len(batch.rows), plan.options.embedding)
+    embedded = None if contributor is None else _checked(contributor.embed(batch.rows), shape, party.name)
     if plan.noise is None:
         return await _sent_one_by_one(party, run, batch, embedded)
     counts = None if embedded is None else plan.noise.draw(embedded, party.randomness)
@@ -87,7 +85,7 @@ async def _sent_one_by_one(
 ) -> Floats | None:
     """The baselines: every contributor sends its own embedding, with integer noise of its own or without any."""
     plan, step = run.plan, f"sum {batch.step}"
-    shape = (len(batch.rows), plan.embedding)
+    shape = (len(batch.rows), plan.options.embedding)
     mine: NDArray[Any] | None = None
     if embedded is not None:
         # A label holder that sends nothing back uses its own embedding as it is.
@@ -99,7 +97,7 @@ async def _sent_one_by_one(
         return None
     total = np.zeros(shape)
     for name in plan.contributors:
-        code = "u4" if plan.mechanism == "none" else "i4"
+        code = "u4" if plan.options.mechanism == "none" else "i4"
         sent = (
             mine
             if name == party.name
@@ -108,14 +106,14 @@ async def _sent_one_by_one(
         if sent is None:
             continue
         values = np.ascontiguousarray(sent)
-        total += values.view("<f4") if plan.mechanism == "none" else values * (plan.bound / EMBEDDING_GRID)
+        total += values.view("<f4") if plan.options.mechanism == "none" else values * (BOUND / EMBEDDING_GRID)
     return total
 
 
 def _alone(party: Party, plan: EmbeddingsPlan, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
-    if plan.mechanism == "none":
+    if plan.options.mechanism == "none":
         return np.ascontiguousarray(embedded, "<f4").view("<u4")
-    values = np.rint(embedded * (EMBEDDING_GRID / plan.bound)).astype(np.int64)
+    values = np.rint(embedded * (EMBEDDING_GRID / BOUND)).astype(np.int64)
     if noisy and plan.local_noise is not None:
         values = values + plan.local_noise.draw(embedded.shape, party.randomness)
     sent: NDArray[Any] = np.clip(values, -(2**31), 2**31 - 1).astype("<i4")
@@ -127,12 +125,12 @@ async def _return_gradient(
 ) -> Floats | None:
     """The gradient of each row's loss by its sum, the same for every contributor."""
     plan, step = run.plan, f"back {batch.step}"
-    shape = (len(batch.rows), plan.embedding)
+    shape = (len(batch.rows), plan.options.embedding)
     if gradient is None:
         if run.brought.contributor is None:
             return None
         said = await hear(party, plan.receiver, step)
-        code, width = ("u4", shape) if plan.gradient_bits == 32 else ("u1", (shape[0], 2 * shape[1]))
+        code, width = ("u4", shape) if plan.options.gradient_bits == 32 else ("u1", (shape[0], 2 * shape[1]))
         gradient = said.array("gradient", dtype=code, shape=width)
         values = _read_gradient(gradient, plan)
         if not np.isfinite(values).all():
@@ -154,21 +152,21 @@ def _learn(party: Party, run: Training, batch: Batch, gradient: Floats) -> None:
     if plan.update_noise is None:
         contributor.step(contributor.plain_sum(batch.rows, gradient) / len(batch.rows))
         return
-    summed = contributor.clipped_sum(batch.rows, gradient, clip=plan.clip, grid=GRADIENT_GRID)
+    summed = contributor.clipped_sum(batch.rows, gradient, clip=plan.options.clip, grid=GRADIENT_GRID)
     noise = plan.update_noise.draw(len(summed), party.randomness)
-    contributor.step((summed + noise) * (plan.clip / (GRADIENT_GRID * plan.batch)))
+    contributor.step((summed + noise) * (plan.options.clip / (GRADIENT_GRID * plan.batch)))
 
 
-def _checked(embedded: Floats, shape: tuple[int, int], plan: EmbeddingsPlan, name: str) -> Floats:
+def _checked(embedded: Floats, shape: tuple[int, int], name: str) -> Floats:
     """The embeddings, if they are what was agreed."""
     if embedded.shape != shape:
         raise DataError(
             f"{name}: {shape[0]} rows should be embedded into shape {shape}; the network gave {embedded.shape}."
         )
     # Written so that what is not a number fails it too.
-    if not (np.abs(embedded) <= plan.bound).all():
+    if not (np.abs(embedded) <= BOUND).all():
         raise DataError(
-            f"{name}: the network gave embeddings outside [−{plan.bound}, {plan.bound}] or that are not numbers. End "
+            f"{name}: the network gave embeddings outside [−{BOUND}, {BOUND}] or that are not numbers. End "
             "it with a bounded function such as tanh, or lower its learning rate."
         )
     return embedded
@@ -185,16 +183,20 @@ def label_targets(plan: EmbeddingsPlan, fusion: Fusion, randomness: Randomness) 
 
 def _travelling(gradient: Floats, plan: EmbeddingsPlan, batch: Batch) -> NDArray[Any]:
     """The gradient as bits that travel: 32 a number, or 16."""
-    if gradient.shape != (len(batch.rows), plan.embedding) or not np.isfinite(gradient).all():
+    if gradient.shape != (len(batch.rows), plan.options.embedding) or not np.isfinite(gradient).all():
         raise DataError(
-            f"{plan.receiver}: the fusion model gave no finite gradient of shape {(len(batch.rows), plan.embedding)} "
-            f"at step {batch.step}. Lower its learning rate."
+            f"{plan.receiver}: the fusion model gave no finite gradient of shape "
+            f"{(len(batch.rows), plan.options.embedding)} at step {batch.step}. Lower its learning rate."
         )
-    if plan.gradient_bits == 32:
+    if plan.options.gradient_bits == 32:
         return np.ascontiguousarray(gradient, "<f4").view("<u4")
     largest = float(np.finfo(np.float16).max)
     return np.ascontiguousarray(np.clip(gradient, -largest, largest), "<f2").view("u1")
 
 
 def _read_gradient(sent: NDArray[Any], plan: EmbeddingsPlan) -> Floats:
-    return np.ascontiguousarray(sent).view("<f4" if plan.gradient_bits == 32 else "<f2").astype(np.float32)
+    return (
+        np.ascontiguousarray(sent)
+        .view("<f4" if plan.options.gradient_bits == 32 else "<f2")
+        .astype(np.float32)
+    )

@@ -25,16 +25,16 @@ from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.modules import ImageShape, from_seed, local_network
 from colonnade.methods.network.network import Network
 from colonnade.methods.network.parts import LocalNetwork
-from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
-from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.methods.network.terms import BOUND, Kind
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
+from colonnade.protocols.specs import TrainingSpec, options_of
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program
 
-Networks = str | Mapping[str, nn.Module]
 SPLIT = (
     "Each party keeps its own network, and the label holder the fusion model, which is made with exact labels: no "
     "guarantee covers showing it to anybody else."
@@ -43,17 +43,15 @@ SPLIT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """How networks learn: nothing here says anything about privacy."""
+    """What no job file can hold: modules of one's own, and where a fit that stopped goes on."""
 
-    networks: Networks = "dense"
+    networks: Mapping[str, nn.Module] | None = None
     fusion: nn.Module | None = None
-    image: ImageShape | None = None
-    embedding: int = 16
-    learning_rate: float = 0.01
-    momentum: float = 0.0
-    patience: int = 0
-    seed: int = 0
     checkpoint: Path | None = None
+
+
+def kind_of(options: NetworkOptions) -> Kind:
+    return options.networks or ("random" if options.regime == "frozen" else "dense")
 
 
 def features_of(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float32]:
@@ -67,16 +65,17 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
     def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
         if aligned is None:
             return PartyModels()
+        options = plan.options
         contributor, fusion = None, None
         if module is not None:
             contributor = LocalNetwork(
                 name,
                 module,
                 features_of(aligned, plan.encoders[name]),
-                bound=plan.bound,
-                embedding=plan.embedding,
-                learning_rate=settings.learning_rate,
-                momentum=settings.momentum,
+                bound=BOUND,
+                embedding=options.embedding,
+                learning_rate=options.learning_rate,
+                momentum=options.momentum,
             )
         if name == plan.receiver:
             fusion = FusionModel(
@@ -84,9 +83,9 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
                 labels_of(aligned, plan),
                 classes=len(plan.label.classes),
                 scale=fusion_scale(plan),
-                learning_rate=settings.learning_rate,
-                momentum=settings.momentum,
-                patience=settings.patience,
+                learning_rate=options.learning_rate,
+                momentum=options.momentum,
+                patience=options.patience if options.held_out else 0,
             )
         return PartyModels(contributor, fusion)
 
@@ -105,32 +104,34 @@ def fusion_module(settings: Settings, plan: EmbeddingsPlan) -> nn.Module:
     outputs = classes if classes > 2 else 1
     if settings.fusion is not None:
         return copy.deepcopy(settings.fusion)
-    return from_seed(settings.seed, lambda: nn.Linear(plan.embedding, outputs))
+    return from_seed(plan.options.seed, lambda: nn.Linear(plan.options.embedding, outputs))
 
 
 def fusion_scale(plan: EmbeddingsPlan) -> float:
     """The standard deviation of a sum's noise, if it is more than one: known before any data is."""
-    if plan.regime == "paper":
+    if plan.options.regime == "paper":
         return 1.0
     return max(1.0, math.sqrt(plan.sum_variance))
 
 
-def modules_for(tables: Mapping[str, Table], settings: Settings) -> dict[str, nn.Module]:
+def modules_for(
+    tables: Mapping[str, Table], options: NetworkOptions, settings: Settings, first: int = 0
+) -> dict[str, nn.Module]:
     """A module for each owner of columns; those given are copied, so that a fit leaves them as they were."""
     modules: dict[str, nn.Module] = {}
-    for number, (party, table) in enumerate(tables.items()):
+    for number, (party, table) in enumerate(tables.items(), first):
         if not table.schema.columns:
             continue
-        if isinstance(settings.networks, str):
+        if settings.networks is None:
             encoder = table.schema.encoder("linear")
             modules[party] = local_network(
-                settings.networks,
+                kind_of(options),
                 party=party,
                 numbers=encoder.width,
                 attributes=encoder.attributes,
-                embedding=settings.embedding,
-                image=settings.image,
-                seed=settings.seed + number + 1,
+                embedding=options.embedding,
+                image=image_of(options),
+                seed=options.seed + number + 1,
             )
         elif party in settings.networks:
             modules[party] = copy.deepcopy(settings.networks[party])
@@ -148,7 +149,7 @@ def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan,
     One linear layer is solved for, with the noise of the sums taken out of their moments; another fusion model learns
     by gradient steps where it has not learnt yet.
     """
-    split = public_permutation(plan.rows, plan.order_seed)
+    split = public_permutation(plan.rows, plan.options.seed)
     train, held_out = split[: plan.train_rows], split[plan.train_rows :]
     if linear:
         solve_on_sums(fusion, sums, train=train, held_out=held_out, variance=plan.sum_variance)
@@ -159,33 +160,40 @@ def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan,
             fusion.labels(),
             train=train,
             held_out=held_out,
-            epochs=plan.epochs,
+            epochs=plan.options.epochs,
             batch=plan.batch,
-            order=public_permutation(plan.train_rows, plan.order_seed + 1),
+            order=public_permutation(plan.train_rows, plan.options.seed + 1),
         )
 
 
-def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> NetworkModel:
+def image_of(options: NetworkOptions) -> ImageShape | None:
+    if options.image is None:
+        return None
+    channels, height, width = options.image
+    return channels, height, width
+
+
+def train(federation: Federation, spec: TrainingSpec, settings: Settings) -> NetworkModel:
     """Run the protocol between all parties of a federation in this process."""
-    if request.regime == "paper" and not federation.public:
+    if options_of(spec, NetworkOptions).regime == "paper" and not federation.public:
         raise OnlyForPublicData(
             "regime 'paper' protects nobody end to end: it is for data that every party declared public. Use 'frozen' "
             "or 'private-local', or say public = true if the data is."
         )
-    run = federation.run(network_session(settings), request, checkpoint=settings.checkpoint)
+    run = federation.run(network_session(settings), spec, checkpoint=settings.checkpoint)
     return replace(network_of(run.outcome.results, settings), run=run)
 
 
 def network_session(settings: Settings) -> Program:
     """What each party runs: its module begins alike wherever the others are."""
 
-    async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
+    async def session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedEmbeddings:
         # Modules are numbered by their parties' places among the owners.
         place = party.group.owners.index(party.name) if party.owns_columns else 0
         own = {} if table is None else {party.name: table}
-        modules = modules_for(own, replace(settings, seed=settings.seed + place))
+        modules = modules_for(own, options_of(spec, NetworkOptions), settings, place)
         bringing = bring(party.name, settings, modules.get(party.name))
-        return await embeddings_session(party, table, asked, bringing)
+        return await embeddings_session(party, table, spec, bringing)
 
     return session
 
@@ -195,7 +203,7 @@ def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> 
     first = next(iter(results.values()))
     plan, holder = first.plan, results.get(first.plan.receiver)
     fusion: Any = None if holder is None else holder.brought.fusion
-    if holder is not None and plan.regime != "paper" and holder.sums is not None:
+    if holder is not None and plan.options.regime != "paper" and holder.sums is not None:
         finish(fusion, holder.sums, plan, linear=settings.fusion is None)
     locals_: dict[str, Any] = {
         name: results[name].brought.contributor for name in plan.contributors if name in results
@@ -216,14 +224,13 @@ def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> 
 def design_of(plan: EmbeddingsPlan, settings: Settings) -> Design:
     """What a file has to say of the network."""
     return Design(
-        task=plan.task,
-        regime=plan.regime,
+        task=plan.spec.task,
+        regime=plan.options.regime,
         receiver=plan.receiver,
-        networks=settings.networks if isinstance(settings.networks, str) else OWN,
+        networks=kind_of(plan.options) if settings.networks is None else OWN,
         fusion="linear" if settings.fusion is None else OWN,
-        image=settings.image,
-        embedding=plan.embedding,
-        bound=plan.bound,
+        image=image_of(plan.options),
+        embedding=plan.options.embedding,
         classes=len(plan.label.classes),
         scale=fusion_scale(plan),
     )

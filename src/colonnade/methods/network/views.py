@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from colonnade.errors import PrivacyError
 from colonnade.ledger import LedgerLine
-from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID, EmbeddingsTerms
+from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
@@ -26,14 +27,17 @@ from colonnade.privacy.sensitivity.matrix import root_up
 from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.plans import lines_about
 
+if TYPE_CHECKING:
+    from colonnade.methods.network.plan import EmbeddingsPlan
 
-def views_of(plan: EmbeddingsTerms) -> tuple[View, ...]:
+
+def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
     """The label holder's views, then each fellow party's, then those of the coalitions that the plan names.
 
     The label holder is listed twice: as the observer "server", which is what PBM-VFL calls it, and as the party that it
     is, so that a ledger adds up what it learns in all of its roles.
     """
-    if plan.mechanism == "none":
+    if plan.options.mechanism == "none":
         return ()
     holder = plan.receiver
     views: list[View] = []
@@ -45,20 +49,23 @@ def views_of(plan: EmbeddingsTerms) -> tuple[View, ...]:
         for party in plan.contributors:
             if party != holder:
                 views += _about_all(plan, PartyView(party), {party}, alone)
-    for members in plan.coalitions:
+    for members in plan.options.coalitions:
         if plan.learns_locally or holder in members:
             views += _about_all(
-                plan, Coalition(members), set(members), f"it pools everything its members see{UNCHECKED}"
+                plan,
+                Coalition(tuple(members)),
+                set(members),
+                f"it pools everything its members see{UNCHECKED}",
             )
     return tuple(views)
 
 
 def _about_all(
-    plan: EmbeddingsTerms, observer: Observer, known: Collection[str], assumption: str
+    plan: EmbeddingsPlan, observer: Observer, known: Collection[str], assumption: str
 ) -> Iterator[View]:
     hidden = [party for party in plan.contributors if party not in known]
     subjects = hidden + ([] if plan.receiver in known or plan.receiver in hidden else [plan.receiver])
-    told = "" if plan.mechanism == "poisson-binomial" else "; embeddings are sent one by one"
+    told = "" if plan.options.mechanism == "poisson-binomial" else "; embeddings are sent one by one"
     for party in subjects:
         if event := _event(plan, known, (party,)):
             yield View(observer, PartOf(party), event, assumption + told)
@@ -72,7 +79,7 @@ def _about_all(
 
 
 def _event(
-    plan: EmbeddingsTerms, known: Collection[str], changed: tuple[str, ...], *, rows: int = 1
+    plan: EmbeddingsPlan, known: Collection[str], changed: tuple[str, ...], *, rows: int = 1
 ) -> Event | None:
     moving = [party for party in changed if party in plan.contributors]
     parts: list[Event] = []
@@ -90,38 +97,38 @@ def _event(
 
 
 def embedding_event(
-    plan: EmbeddingsTerms, *, known: Collection[str], changed: int = 1, rows: int = 1
+    plan: EmbeddingsPlan, *, known: Collection[str], changed: int = 1, rows: int = 1
 ) -> Event:
     """The embeddings of one record, or of all, over all passes: P coordinates of each."""
     times = plan.passes * rows
-    if plan.mechanism == "local-gaussian":
-        reach = root_up(4 * EMBEDDING_GRID**2 * plan.embedding)
+    if plan.options.mechanism == "local-gaussian":
+        reach = root_up(4 * EMBEDDING_GRID**2 * plan.options.embedding)
         # Each changed party sends a vector of its own.
         steps = PerStep((reach,) * (plan.passes * changed), plan.local_variance)
-        draws = plan.rows * plan.passes * plan.embedding * len(plan.contributors)
+        draws = plan.rows * plan.passes * plan.options.embedding * len(plan.contributors)
         return Approximated(steps if rows == 1 else Repeated(steps, rows), draws=draws)
     hiding = len([party for party in plan.contributors if party not in known])
-    leaf = PoissonBinomial(hiding, plan.trials, plan.beta, changed)
-    return Repeated(leaf, times * plan.embedding)
+    leaf = PoissonBinomial(hiding, plan.options.trials, plan.beta, changed)
+    return Repeated(leaf, times * plan.options.embedding)
 
 
-def update_event(plan: EmbeddingsTerms, *, rows: int = 1) -> Event:
+def update_event(plan: EmbeddingsPlan, *, rows: int = 1) -> Event:
     """The steps of one local network: a record is in one batch of each pass, and moves its clipped sum by 2c."""
     reach, steps = 2 * GRADIENT_GRID, plan.passes
     if rows > 1:
         reach, steps = reach * plan.batch, plan.steps
     return Approximated(
-        PerStep((reach,) * steps, plan.update_variance), draws=max(1, plan.parameters * plan.steps)
+        PerStep((reach,) * steps, plan.update_variance), draws=max(1, plan.options.parameters * plan.steps)
     )
 
 
-def label_event(plan: EmbeddingsTerms) -> Event:
+def label_event(plan: EmbeddingsPlan) -> Event:
     """One label, randomised once: everything that leaves its holder afterwards is computed from the result."""
     leaf = PoissonBinomial(1, plan.label_trials, plan.label_beta)
     return leaf if plan.label_coordinates == 1 else Repeated(leaf, plan.label_coordinates)
 
 
-def lines_of(plan: EmbeddingsTerms, party: str) -> tuple[LedgerLine, ...]:
+def lines_of(plan: EmbeddingsPlan, party: str) -> tuple[LedgerLine, ...]:
     """What an owner's ledger holds: its own part and whole records, to everyone but itself.
 
     The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated and

@@ -17,32 +17,22 @@ from colonnade.data.targets import Label
 from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.options import (
-    GlmOptions,
-    Positive,
     chosen_loss,
     linear_model,
     link_note,
 )
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.glm.solver import solve
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    Noise,
-    TrainedModel,
-    TrainingSpec,
-    options_of,
-    plan_views,
-)
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
-    NoisyColumnsRequest,
+    OneShotOptions,
     block_of,
     noisy_columns_session,
 )
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import TrainingSpec, options_of
 from colonnade.runtime.run import Program
 
 Array = NDArray[np.float64]
@@ -51,19 +41,6 @@ KEPT = (
     "The active party has all the weights and has told nobody: they are made with its own exact columns and labels, "
     "which no guarantee here covers."
 )
-
-
-class OneShotOptions(GlmOptions):
-    """Loss and penalty, how far features are stretched, and how long weights on noisy columns may become."""
-
-    stretch: Positive = 3.0
-    radius: Positive = 4.0
-
-
-def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
-    options = options_of(asked, OneShotOptions)
-    loss = chosen_loss(asked, options)
-    return NoisyColumnsRequest(asked.task, loss=loss, stretch=options.stretch, **asked.target(alignment))
 
 
 def session(_asked: TrainingSpec) -> Program:
@@ -175,7 +152,6 @@ METHOD = Method(
     title="noisy columns, sent once to the active party",
     tasks=("classification", "regression"),
     options=OneShotOptions,
-    request=request,
     session=session,
     model=model,
     views=plan_views,

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.errors import LocalProtocolError, PlanError
+from colonnade.errors import LocalProtocolError
 from colonnade.ledger import LedgerLine
-from colonnade.methods.glm.interfaces import Loss
+from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
@@ -32,9 +32,10 @@ from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Request, Task, check_parties, checked_delta, lines_about
+from colonnade.protocols.plans import check_parties, checked_delta, lines_about
 from colonnade.protocols.precision import bits_for, in_views, near_enough
 from colonnade.protocols.session import SessionResult, from_start_to_end
+from colonnade.protocols.specs import Options, TrainingSpec, options_of
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -44,18 +45,58 @@ Array = NDArray[np.float64]
 _ENTRIES = 1 << 22
 
 
+class OneShotOptions(GlmOptions, Options):
+    """Loss and penalty, how far features are stretched, and how long weights on noisy columns may become."""
+
+    method = "one-shot"
+
+    stretch: Positive = 3.0
+    radius: Positive = 4.0
+
+    def check(self, spec: TrainingSpec) -> None:
+        chosen_loss(spec, self)
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> NoisyColumnsPlan:
+        """The plan with the least noise that keeps ε for each passive party's part of a record."""
+        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        check_parties(group, schemas, spec.task)
+        for schema in schemas:
+            if schema.label is not None:
+                chosen_loss(spec, self).check(schema.label)
+        plan = NoisyColumnsPlan(
+            bits=bits_for(spec.epsilon),
+            spec=spec,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
+        )
+
+        def variance(owner: str) -> Fraction:
+            return calibrate(
+                lambda variance: plan.event_under(owner, variance), epsilon=spec.epsilon, delta=plan.delta
+            )
+
+        plan = replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
+        return near_enough(plan, in_views, lambda plan, bits: replace(plan, bits=bits))
+
+
 @dataclass(frozen=True)
 class NoisyColumnsPlan(ClippedPlan):
-    """One noisy copy of every passive party's rows, for the active party alone. Made by `NoisyColumnsRequest`."""
+    """One noisy copy of every passive party's rows, for the active party alone. Made by `OneShotOptions`."""
 
-    task: Task
-    epsilon: float
     variances: tuple[Fraction, ...] = ()
     bits: int = COARSE_BITS
 
     protocol = "noisy columns"
     charged_as = "columns"
     published = False
+
+    @property
+    def stretch(self) -> float:
+        return options_of(self.spec, OneShotOptions).stretch
 
     def noise(self, owner: str) -> DiscreteGaussianNoise:
         """The noise of an owner's entries, in units of 1/GAMMA."""
@@ -105,60 +146,10 @@ class NoisyColumnsPlan(ClippedPlan):
     def own_data(self) -> dict[str, Any]:
         """How rows are clipped, and the noise of each sender."""
         return {
-            "task": self.task,
-            "epsilon": self.epsilon,
-            "stretch": self.stretch,
             "gamma": GAMMA,
             "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
             "variances": [str(variance) for variance in self.variances],
         }
-
-
-@dataclass(frozen=True)
-class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    `loss` is what the active party fits, if that is said: its label must be one for it.
-    """
-
-    task: Task
-    epsilon: float
-    loss: Loss | None = None
-    stretch: float = 3.0
-
-    method = "one-shot"
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> NoisyColumnsPlan:
-        """The plan with the least noise that keeps ε for each passive party's part of a record."""
-        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
-        check_parties(group, schemas, self.task)
-        for schema in schemas:
-            if self.loss is not None and schema.label is not None:
-                self.loss.check(schema.label)
-        if not (math.isfinite(self.stretch) and self.stretch > 0):
-            raise PlanError(f"stretch = {self.stretch:g} is not a finite number above 0.")
-        plan = NoisyColumnsPlan(
-            self.task,
-            float(self.epsilon),
-            bits=bits_for(self.epsilon),
-            stretch=float(self.stretch),
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
-        )
-
-        def variance(owner: str) -> Fraction:
-            return calibrate(
-                lambda variance: plan.event_under(owner, variance), epsilon=plan.epsilon, delta=plan.delta
-            )
-
-        plan = replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
-        return near_enough(plan, in_views, lambda plan, bits: replace(plan, bits=bits))
-
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, the loss by its name."""
-        return {**super().to_data(), "loss": None if self.loss is None else self.loss.name}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +159,9 @@ class NoisyColumns(SessionResult[NoisyColumnsPlan]):
     columns: Mapping[str, Array]
 
 
-async def noisy_columns_session(
-    party: Party, table: Table | None, request: NoisyColumnsRequest
-) -> NoisyColumns:
+async def noisy_columns_session(party: Party, table: Table | None, spec: TrainingSpec) -> NoisyColumns:
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge, send once."""
-    aligned, plan, columns = await from_start_to_end(party, table, request, noisy_columns)
+    aligned, plan, columns = await from_start_to_end(party, table, spec, NoisyColumnsPlan, noisy_columns)
     return NoisyColumns(plan, party.run, party.seeded, aligned, columns)
 
 

@@ -10,14 +10,14 @@ import numpy as np
 from colonnade.audits.experiments import Array, Claim, Experiment
 from colonnade.audits.people import People, corner, either, mixed, together
 from colonnade.audits.sessions import Session
-from colonnade.methods.slr.plan import GradientPlan
-from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.privacy.observers import PartyView, Reader
+from colonnade.protocols.specs import TrainingSpec, options_of
 
 ROWS = 8
 
 
-def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: People) -> list[Experiment]:
+def gradient_experiments(plan: GradientPlan, spec: TrainingSpec, rest: People) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part.
 
     Gradients are divided by the number of people who take part on average. Where the record is left out that is one
@@ -27,7 +27,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
     public = tuple(
         Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
     )
-    shorter = _rescaled(request, (plan.rows - 1) / plan.rows)
+    shorter = _rescaled(spec, (plan.rows - 1) / plan.rows)
     experiments = [
         Experiment(
             "neighbours",
@@ -35,7 +35,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
             1,
             lambda coins: together([rest, *([high] if coins[0] else [])]),
             _statistic(plan, gradient_of(plan, high)),
-            lambda coins: request if coins[0] else shorter,
+            lambda coins: spec if coins[0] else shorter,
             "how far the weights of every step moved along the record's own gradient",
         )
     ]
@@ -52,19 +52,19 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
                     1,
                     either(worlds),
                     _statistic(plan, change),
-                    lambda _coins: request,
+                    lambda _coins: spec,
                     "how far the weights of every step moved along the change of the record's gradient",
                 )
             )
     return experiments
 
 
-def _rescaled(request: GradientRequest, factor: float) -> GradientRequest:
-    optimiser = request.schedule.optimiser
-    if optimiser.name == "adam":
-        return request  # it takes no notice of the size of gradients
-    shorter = replace(optimiser, learning_rate=optimiser.learning_rate * factor)
-    return replace(request, schedule=replace(request.schedule, optimiser=shorter))
+def _rescaled(spec: TrainingSpec, factor: float) -> TrainingSpec:
+    options = options_of(spec, SlrOptions)
+    if options.optimiser == "adam":
+        return spec  # it takes no notice of the size of gradients
+    shorter = {"learning_rate": options.learning_rate * factor}
+    return replace(spec, options=options.model_copy(update=shorter))
 
 
 def gradient_of(plan: GradientPlan, people: People) -> Array:

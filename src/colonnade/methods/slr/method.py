@@ -5,88 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.documents import Form
-from colonnade.data.quantizer import Rounding
-from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
-from colonnade.methods.method import (
-    LinearModel,
-    Method,
-    Noise,
-    TrainedModel,
-    TrainingSpec,
-    options_of,
-    plan_views,
-)
-from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
-from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
+from colonnade.methods.slr.optimiser import Optimiser
 from colonnade.methods.slr.paper import paper_slr
-from colonnade.methods.slr.plan import DEFAULT_GAMMA, GradientPlan, schedule
-from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.session import TrainedWeights, gradient_session
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import TrainingSpec, check_job_gamma, options_of
 
 _Positive = Annotated[float, Field(gt=0)]
 
 
-class SlrOptions(Form):
-    """How the training goes: chosen without the data, because a choice made by looking would cost budget.
-
-    `epochs` times every record is used on average, `rate` of the records at a time; batches are padded so that they
-    are cut with probability at most `overflow` in all (None: as much as a hundredth of δ pays for). Larger batches
-    cost no more work and are far better for the parties, who know the batches. `weight_cap` bounds the weights on
-    rows of norm 1; noise grows with ½ + cap/4.
-    """
-
-    epochs: _Positive = 10.0
-    rate: Annotated[float, Field(gt=0, le=1)] = 0.1
-    optimiser: OptimiserName = "momentum"
-    learning_rate: _Positive = 16.0
-    average: Annotated[float, Field(ge=0, le=1)] = 0.5
-    weight_cap: _Positive = 8.0
-    overflow: Annotated[float, Field(gt=0, lt=1)] | None = None
-    gamma: Annotated[int, Field(ge=4)] = DEFAULT_GAMMA
-    rounding: Rounding = "retry"
-    calibration: Literal["sound", "paper"] = "sound"
-
-    def request(self, asked: TrainingSpec, alignment: Alignment) -> GradientRequest:
-        return GradientRequest(
-            schedule=schedule(
-                epochs=self.epochs,
-                rate=self.rate,
-                weight_cap=self.weight_cap,
-                overflow=self.overflow,
-                optimiser=Optimiser(self.optimiser, self.learning_rate, self.average),
-            ),
-            gamma=self.gamma,
-            rounding=self.rounding,
-            verify=asked.verify,
-            **asked.target(alignment),
-        )
-
-
-def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> GradientRequest:
-    """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
-    options = _options(asked)
-    if options.calibration == "paper":
-        raise OnlyForPublicData(
-            "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
-        )
-    return options.request(asked, alignment)
-
-
 def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     """The paper's three releases, simulated on public data."""
-    options = _options(asked)
+    check_job_gamma(
+        asked, "is the grid of a moment release; gradients have their own. Write it under [options]."
+    )
+    options = options_of(asked, SlrOptions)
     return paper_slr(
         federation,
         asked,
@@ -153,22 +97,11 @@ def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArr
     return np.concatenate(coefficients) * scale, intercept
 
 
-def _options(asked: TrainingSpec) -> SlrOptions:
-    options = options_of(asked, SlrOptions)
-    if asked.gamma != JOB_GAMMA:
-        raise PlanError(
-            f"gamma = {asked.gamma} is the grid of a moment release; gradients have their own. Write it under "
-            "[options]."
-        )
-    return options
-
-
 METHOD = Method(
     name="slr",
     title="SLR, noisy gradients",
     tasks=("classification",),
     options=SlrOptions,
-    request=request,
     session=lambda _asked: gradient_session,
     model=model,
     views=plan_views,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import LinearModel, TrainedModel, TrainingSpec
+from colonnade.methods.method import LinearModel, TrainedModel
 from colonnade.methods.slr.optimiser import Descent, Optimiser
 from colonnade.models.privacy import Privacy
 from colonnade.noise.skellam import LARGEST_MU, SkellamNoise
@@ -28,6 +28,7 @@ from colonnade.privacy.paper.skellam_moments import (
     gradient_moments,
     gradient_multiplier,
 )
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]

@@ -9,31 +9,49 @@ intercept. Features and constant share a norm of γ: x is divided by √(m + 1) 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field as Number
 
 from colonnade.crypto.row_claims import Claim
-from colonnade.data.quantizer import Rounding
-from colonnade.errors import PlanError
-from colonnade.methods.slr.optimiser import Optimiser
+from colonnade.data.quantizer import LEAST_GAMMA, Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import FieldTooSmall, PlanError, PrivacyError
+from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import Field, smallest_field
+from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
-from colonnade.privacy.events import COARSE_BITS, Approximated, Event, PoissonSampled, Repeated
-from colonnade.privacy.sensitivity.gradient import GradientShape, fused_replace, fused_zero_out
+from colonnade.privacy.events import COARSE_BITS, FINE_BITS, Approximated, Event, PoissonSampled, Repeated
+from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
+from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law
+from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
 from colonnade.protocols.layout import Layout
+from colonnade.protocols.limits import gamma_advice
+from colonnade.protocols.plans import (
+    TrainingPlan,
+    check_keepers,
+    check_parties,
+    check_two_classes,
+    checked_delta,
+)
+from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.specs import Options, TrainingSpec, check_job_gamma, options_of, refuse_paper_plan
+from colonnade.protocols.verified_rows import chosen_verify
+from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 10
 """Coarser than for moments: noise on a cubic scale must stay inside the sampler's range."""
 RATE_BITS = 32
 MOST_STEPS = 10**6
+_Positive = Annotated[float, Number(gt=0)]
+_FINE = 1 << 20
 _SECRET = "no owner tells it who is in a batch"
 _DRAWN = "every owner draws the batches as agreed and tells it of none"
 
@@ -91,16 +109,101 @@ def schedule(
     )
 
 
-@dataclass(frozen=True)
-class GradientPlan(SharedPlan, Layout):
-    """One training run: who, which columns, at what ε, on which schedule, with how much noise.
+class SlrOptions(Options):
+    """How the training goes: chosen without the data, because a choice made by looking would cost budget.
 
-    Made by `GradientRequest`, which chooses `law` and `mu`, half the variance of the whole noise of a step.
+    `epochs` times every record is used on average, `rate` of the records at a time; batches are padded so that they
+    are cut with probability at most `overflow` in all (None: as much as a hundredth of δ pays for). Larger batches
+    cost no more work and are far better for the parties, who know the batches. `weight_cap` bounds the weights on
+    rows of norm 1; noise grows with ½ + cap/4.
     """
 
-    epsilon: float
+    method = "slr"
+    in_shares = True
+
+    epochs: _Positive = 10.0
+    rate: Annotated[float, Number(gt=0, le=1)] = 0.1
+    optimiser: OptimiserName = "momentum"
+    learning_rate: _Positive = 16.0
+    average: Annotated[float, Number(ge=0, le=1)] = 0.5
+    weight_cap: _Positive = 8.0
+    overflow: Annotated[float, Number(gt=0, lt=1)] | None = None
+    gamma: Annotated[int, Number(ge=4)] = DEFAULT_GAMMA
+    rounding: Rounding = "retry"
+    calibration: Literal["sound", "paper"] = "sound"
+
+    @property
+    def schedule(self) -> Schedule:
+        return schedule(
+            epochs=self.epochs,
+            rate=self.rate,
+            weight_cap=self.weight_cap,
+            overflow=self.overflow,
+            optimiser=Optimiser(self.optimiser, self.learning_rate, self.average),
+        )
+
+    def check(self, spec: TrainingSpec) -> None:
+        check_job_gamma(
+            spec, "is the grid of a moment release; gradients have their own. Write it under [options]."
+        )
+        refuse_paper_plan(self.calibration)
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> GradientPlan:
+        """The plan with the least noise that keeps ε for the server and for readers over all steps."""
+        check_keepers(group)
+        check_parties(group, schemas, "classification")
+        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        plan = GradientPlan(
+            self.gamma,
+            self.schedule,
+            mu=Fraction(1),
+            bits=bits_for(spec.epsilon),
+            spec=spec,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
+        )
+        check_two_classes(
+            plan.label,
+            plan.label_holder,
+            why="this trains on",
+            remedy="Use the method 'moments' for more.",
+        )
+        # By default nothing: checks of every batch take more than two and a half times.
+        plan = replace(
+            plan, verify=chosen_verify(spec.verify or "none", group, plan.claims, rows=min(rows, plan.block))
+        )
+        try:
+            plan = _calibrated(plan)
+        except PlanError as error:
+            advice = gamma_advice(
+                lambda finer: _calibrated(replace(plan, gamma=finer)),
+                least=LEAST_GAMMA[self.rounding],
+                asked=self.gamma,
+            )
+            raise PlanError(f"{str(error).rstrip('.')}. {advice}") from None
+        try:
+            _ = plan.guarantees
+        except PrivacyError:
+            raise PlanError(
+                f"parties know the batches, and {plan.uses} uses of a record at this noise cost them more than can be "
+                f"stated at δ = {delta:g}. Take a rate above {float(self.schedule.rate):.3g}, fewer epochs or a "
+                "smaller ε: larger batches need no more rows and are far better for the parties."
+            ) from None
+        return plan
+
+
+@dataclass(frozen=True)
+class GradientPlan(SharedPlan, TrainingPlan, Layout):
+    """One training run: who, which columns, at what ε, on which schedule, with how much noise.
+
+    Made by `SlrOptions`, which choose `law` and `mu`, half the variance of the whole noise of a step.
+    """
+
     gamma: int
-    rounding: Rounding
     schedule: Schedule
     mu: Fraction
     bits: int = COARSE_BITS
@@ -113,7 +216,7 @@ class GradientPlan(SharedPlan, Layout):
 
     @property
     def rows_rounded(self) -> Rounding:
-        return self.rounding
+        return options_of(self.spec, SlrOptions).rounding
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -154,7 +257,7 @@ class GradientPlan(SharedPlan, Layout):
         """The probability that a limit may bite: (1 + e^ε) times it is taken out of δ."""
         if self.schedule.overflow is not None:
             return self.schedule.overflow
-        return self.delta / (100 * (1 + math.exp(min(self.epsilon, 600.0))))
+        return self.delta / (100 * (1 + math.exp(min(self.spec.epsilon, 600.0))))
 
     @cached_property
     def capacity(self) -> int:
@@ -229,8 +332,6 @@ class GradientPlan(SharedPlan, Layout):
     def own_data(self) -> dict[str, Any]:
         """The schedule, the noise, and how columns become integers."""
         return {
-            "task": "classification",
-            "epsilon": self.epsilon,
             "mu": str(self.mu),
             "noise": self.dealt_noise.to_data(),
             **self.layout_data(),
@@ -247,3 +348,56 @@ def all_steps(schedule: Schedule, step: Approximated, limits: int) -> Event:
     """All steps on secret batches, which limits move by so many draws from what sampling is proved for."""
     steps = Repeated(PoissonSampled(rate=schedule.rate, event=step), times=schedule.steps)
     return Approximated(steps, draws=limits, bits=step.bits)
+
+
+def _calibrated(plan: GradientPlan) -> GradientPlan:
+    """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
+    noise = _least_noise(plan)
+    plan = _drawable(replace(plan, mu=noise.variance / 2, law=noise.law))
+    return near_enough(plan, GradientPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+
+
+def _drawable(plan: GradientPlan) -> GradientPlan:
+    """Refuses what no table can draw, and rows that cannot be checked in the field of what is opened."""
+    plan.noise.part(plan.group.whole)
+    if plan.verify != "none" and plan.field != FIELD63:
+        raise FieldTooSmall(
+            f"verify = {plan.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
+            f"gradient at gamma = {plan.gamma} needs {plan.field.bits}. Write verify = 'none', or take a smaller gamma."
+        )
+    return plan
+
+
+def _least_noise(plan: GradientPlan) -> DealtNoise:
+    change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, plan.bits)
+    fine = _on_fine_grid(
+        plan.schedule, plan.size, plan.group, limits, plan.spec.epsilon, plan.delta, plan.bits
+    )
+    scaled = fine.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]
+    if scaled >= _FINE:
+        return replace(fine, variance=Fraction(math.ceil(scaled)))
+    return least_noise(
+        plan.sampled,
+        epsilon=plan.spec.epsilon,
+        delta=plan.delta,
+        drawn=lambda noise: noise.vector.part(plan.group.whole),
+        bits=plan.bits,
+        digits=4,
+    )
+
+
+@lru_cache(maxsize=256)
+def _on_fine_grid(
+    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float, bits: int
+) -> DealtNoise:
+    # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
+    change = VectorChange(_FINE, Fraction(_FINE))
+    return least_noise(
+        lambda noise: all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
+        epsilon=epsilon,
+        delta=delta,
+        drawn=lambda _noise: None,
+        laws=("gaussian",),
+        bits=bits,
+        digits=4,
+    )

@@ -12,8 +12,8 @@ from colonnade.methods.slr.plan import (
     GradientPlan,
 )
 from colonnade.methods.slr.protocol import noisy_gradient
-from colonnade.methods.slr.request import GradientRequest
 from colonnade.protocols.session import SessionResult, prepare, publish
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -31,8 +31,8 @@ class TrainedWeights(SessionResult[GradientPlan]):
     weights: Array
 
 
-async def gradient_session(party: Party, table: Table | None, request: GradientRequest) -> TrainedWeights:
-    aligned, plan = await prepare(party, table, request)
+async def gradient_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedWeights:
+    aligned, plan = await prepare(party, table, spec, GradientPlan)
     trained = await noisy_gradient(party, aligned, plan)
 
     def checked(said: Message) -> Array:

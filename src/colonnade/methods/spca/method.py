@@ -7,57 +7,53 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
-from colonnade.errors import OnlyForPublicData, PlanError
+from colonnade.data.schema import PublicSchema
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import TrainingSpec, options_of
 from colonnade.methods.moments.method import METHOD as MOMENTS
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.plan import MomentsPlan, plan_moments
 from colonnade.methods.spca.paper import paper_spca
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.specs import (
+    DEFAULT_GAMMA,
+    Options,
+    TrainingSpec,
+    check_job_gamma,
+    options_of,
+    refuse_paper_plan,
+)
+from colonnade.runtime.group import Group
 
 
-class SpcaOptions(Form):
+class SpcaOptions(Options):
     """The grid γ and how rows come onto it.
 
     `retry` draws a row's rounding again until its norm keeps the bound γ²c² + n that sensitivity is computed from, so
     the grid may be coarse. `calibration = "paper"` simulates the paper's own algorithm on public data.
     """
 
+    method = "spca"
+    takes_labels = True
+    in_shares = True
+
     gamma: Annotated[int, Field(ge=4)] = DEFAULT_GAMMA
     rounding: Rounding = "retry"
     calibration: Literal["sound", "paper"] = "sound"
 
+    def check(self, spec: TrainingSpec) -> None:
+        check_job_gamma(spec, "of a job; for spca write it under [options].")
+        refuse_paper_plan(self.calibration)
 
-def request(asked: TrainingSpec, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
-    """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
-    options = _options(asked)
-    if options.calibration == "paper":
-        raise OnlyForPublicData(
-            "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
-        )
-    return MomentsRequest(
-        asked.task,
-        gamma=options.gamma,
-        rounding=options.rounding,
-        verify=asked.verify,
-        **asked.target(alignment),
-    )
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> MomentsPlan:
+        return plan_moments(spec, group, schemas, rows, gamma=self.gamma, rounding=self.rounding)
 
 
-def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> MomentRelease:
+def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> MomentRelease:
     """What the paper's algorithm would release, of public data."""
-    return paper_spca(federation, asked, gamma=_options(asked).gamma)
-
-
-def _options(asked: TrainingSpec) -> SpcaOptions:
-    options = options_of(asked, SpcaOptions)
-    if asked.gamma != DEFAULT_GAMMA:
-        raise PlanError(f"gamma = {asked.gamma} of a job; for spca write it under [options].")
-    return options
+    check_job_gamma(spec, "of a job; for spca write it under [options].")
+    return paper_spca(federation, spec, gamma=options_of(spec, SpcaOptions).gamma)
 
 
 METHOD = replace(
@@ -66,7 +62,6 @@ METHOD = replace(
     title="SPCA, Skellam moments",
     tasks=("pca",),
     options=SpcaOptions,
-    request=request,
     scores=None,
     paper=as_in_the_paper,
 )

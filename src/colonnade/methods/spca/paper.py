@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import Gathered, gather
-from colonnade.methods.method import TrainingSpec
 from colonnade.models.release import MomentRelease
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.rounding import stochastic
@@ -25,6 +24,7 @@ from colonnade.privacy.paper.skellam_moments import (
     gram_moments,
     server_mu,
 )
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness
 
 Integers = NDArray[np.int64]
