@@ -114,9 +114,8 @@ def test_a_request_says_whether_its_plans_are_in_shares(
     name: str, task: Any, options: dict[str, Any]
 ) -> None:
     """By this the parties of a run and a plan of it take the same way to match people."""
-    asked, plan, federation = planned(name, tables([2, 2], 60, task=task), 60, task=task, options=options)
-    request = untyped(METHODS[name]).request(asked, federation.alignment)
-    assert request.in_shares is isinstance(plan, SharedPlan)
+    asked, plan, _ = planned(name, tables([2, 2], 60, task=task), 60, task=task, options=options)
+    assert asked.in_shares is isinstance(plan, SharedPlan)
 
 
 @pytest.mark.parametrize("widths", [[1, 1], [1, 1, 1]], ids=["two", "three"])

@@ -20,7 +20,7 @@ from colonnade.federation.job import Job
 from colonnade.forecast.default import TRIALS, default_for, settle
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.optimiser import log_odds_slope
-from colonnade.methods.margin.plan import MarginOptions, Schedule
+from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.session import margin_session
 from colonnade.methods.table import METHODS, train_with
 from colonnade.protocols.specs import TrainingSpec
@@ -300,7 +300,7 @@ class Mortal:
 
 
 GROUP = Group.of(PAIR, active="bank")
-ASKED = asked_of(MarginOptions, epsilon=4.0, schedule=Schedule(steps=3), delta=1e-5, alignment="equal")
+ASKED = asked_of(MarginOptions, epsilon=4.0, steps=3, delta=1e-5, alignment="equal")
 
 
 def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: Any = None) -> Any:

@@ -76,7 +76,7 @@ def test_retry_keeps_the_bound_of_the_paper_in_the_plan() -> None:
 
 def test_rounding_is_part_of_what_parties_compare() -> None:
     plain = asked(MomentsOptions, "pca", 1.0, delta=1e-5)
-    retried = asked(MomentsOptions, "pca", 1.0, delta=1e-5, rounding="retry")
+    retried = asked(SpcaOptions, "pca", 1.0, delta=1e-5)
     assert plain.to_data() != retried.to_data()
 
 
@@ -134,7 +134,7 @@ def test_clients_may_hand_their_shares_to_keepers_that_own_nothing() -> None:
     source = federation(keepers=("north", "south", "west"))
     run = source.run(
         moments_session,
-        asked(MomentsOptions, "pca", 1.0, delta=1e-5, gamma=64, rounding="retry"),
+        asked(SpcaOptions, "pca", 1.0, delta=1e-5, gamma=64),
         record=True,
     )
     heard = {

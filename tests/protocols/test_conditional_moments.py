@@ -94,7 +94,7 @@ def test_noise_and_the_servers_epsilon_are_those_of_a_plain_plan_and_no_party_ge
     for owner in group.owners:
         name = PartyView(owner).name
         assert stated[1][name] >= stated[0][name] - 1e-6
-    assert "conditional" not in plain.to_data() and conditional.to_data()["conditional"] is True
+    assert [plan.to_data()["spec"]["conditional"] for plan in (plain, conditional)] == [False, True]
 
 
 def test_a_release_by_class_is_read_selected_and_kept(tmp_path: Path) -> None:

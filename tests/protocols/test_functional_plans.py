@@ -203,7 +203,7 @@ def test_the_request_makes_the_plan_and_knows_its_choices() -> None:
     request = asked_of(FunctionalOptions, "classification", 1.0, delta=1e-5, **given)
     plan = request.plan(group_of(tables), schemas, 10)
     assert dict(plan.epsilons) == {"bank": 0.3, "insurer": 0.3, "bank+insurer": 0.4}
-    assert request.to_data()["options"]["epsilons"] == chosen
+    assert request.to_data()["epsilons"] == chosen
     assert request.to_data()["method"] == "functional"
 
 

@@ -274,7 +274,8 @@ def test_a_second_draw_under_the_same_charge_is_refused() -> None:
 )
 def test_different_jobs_stop_the_run_and_name_the_field(field: str, other: float | str) -> None:
     request = asked(FunctionalOptions, "classification", 1.0, delta=1e-5)
-    theirs = replace(request, **untyped({field: other}))
+    own = field in FunctionalOptions.model_fields
+    theirs = request.with_options(**{field: other}) if own else replace(request, **untyped({field: other}))
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = group_of(list(tables.values()))
 

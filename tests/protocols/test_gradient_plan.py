@@ -171,7 +171,7 @@ def test_optimisers_that_are_none_are_refused(
 
 def test_a_plan_says_what_reports_read_of_it(plan: GradientPlan) -> None:
     described = plan.to_data()
-    assert described["task"] == "classification" and described["protocol"] == "noisy gradient"
+    assert described["spec"]["task"] == "classification" and described["protocol"] == "noisy gradient"
     assert described["keepers"] == ["server", "bank", "insurer"] and described["capacity"] == plan.capacity
 
 

@@ -159,7 +159,7 @@ def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> No
         for verify in ("none", "rows", "all", None)
     ]
     assert [plan.to_data()["verify"] for plan in plans] == ["none", "rows", "all", "rows"]
-    assert len({plan.hash for plan in plans}) == 3
+    assert len({plan.hash for plan in plans}) == 4
 
 
 def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(

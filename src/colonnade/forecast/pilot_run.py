@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colonnade.comparison.held_out import HeldOut
+from colonnade.data.documents import Form
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
@@ -40,9 +41,13 @@ _UNLIMITED = (1e9, 0.5)
 class Settled(Spec):
     """A spec whose plan is made already. It is compared and carried out like any other."""
 
-    spec: Spec
+    spec: TrainingSpec
     settled: Any
     alignment: Alignment = field(default="equal", kw_only=True)
+
+    @property
+    def options(self) -> Form:
+        return self.spec.options
 
     @property
     def method(self) -> str:
@@ -78,7 +83,7 @@ class PilotFederation(Federation):
         )
         self.settled = plan
 
-    def run(self, session: Program, spec: Spec, **how: Any) -> Run[Any]:
+    def run(self, session: Program, spec: Any, **how: Any) -> Run[Any]:
         return super().run(session, Settled(spec, self.settled), **how)
 
     def _run(self, program: Program, *agreed: Any, **how: Any) -> Outcome:

@@ -134,7 +134,7 @@ class Plan(ABC):
             "format": FORMAT,
             **group_data(self.group),
             "rows": self.rows,
-            "asked": self.spec.to_data(),
+            "spec": self.spec.to_data(),
             "delta": self.delta,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             **self.own_data(),

@@ -130,6 +130,11 @@ class TrainingSpec(Spec):
     def check(self) -> None:
         self.own.check(self)
 
+    def to_data(self) -> dict[str, Any]:
+        """As plain values, a method's own beside the rest: γ of an option is the one that counts."""
+        data = super().to_data()
+        return data | data.pop("options")
+
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
         return self.own.plan(self, group, schemas, rows)
 

@@ -71,7 +71,7 @@ def run_facts(
             "python": platform.python_version(),
             "numpy": np.__version__,
         },
-        "task": described["task"],
+        "task": described["spec"]["task"],
         "method": described["protocol"],
         "run": run.name,
         "plan": {"hash": plan.hash, **described},
