@@ -132,7 +132,7 @@ def test_messages_are_the_expected_ones_and_noise() -> None:
                 )
             ]
         )
-        assert len(noise) == plan.rows * plan.epochs
+        assert len(noise) == plan.rows * plan.options.epochs
         assert 0.6 < noise.std() / plan.sigma(owner) < 1.5
         others = experiment.people(np.array([False]))
         assert (
@@ -217,7 +217,7 @@ def test_people_are_at_the_ends_of_what_is_declared() -> None:
 def test_draws_of_margins_noise_catch_half_of_its_scale() -> None:
     """The real noise stays below its claim; noise of half the scale shows more than is claimed."""
     wish = wanted("margin", epsilon=2.0, steps=1)
-    plan = untyped(METHODS["margin"]).request(wish.asked, "equal").plan(wish.group, wish.schemas, 8)
+    plan = replace(wish.asked, alignment="equal").plan(wish.group, wish.schemas, 8)
     halved = replace(plan)
     halved.__dict__.update(guarantees=plan.guarantees, views=plan.views)
     halved.__dict__["noise"] = replace(plan.noise, sigma_squared=plan.noise.sigma_squared / 4)

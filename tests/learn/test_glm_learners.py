@@ -169,7 +169,7 @@ def test_paper_mode_says_what_it_is() -> None:
 
 def test_weights_stay_with_their_parties_and_the_model_says_so() -> None:
     model = LogisticRegression(method="intermediate", epsilon=1.0, delta=1e-6).fit(federation("classes"))
-    assert model.run_.plan.epsilon == 1.0
+    assert model.run_.plan.spec.epsilon == 1.0
     parts = [model.run_.result(owner) for owner in ("party0", "party1")]
     assert [part.weights.shape for part in parts] == [(3,), (2,)]
     assert model.run_.result("server").weights is None

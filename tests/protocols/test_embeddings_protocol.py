@@ -102,7 +102,7 @@ def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing
     sums = outcome.results["h"].sums
     plan = outcome.results["h"].plan
     own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
-    others = (sums - own) * float(plan.beta * plan.trials) + 2 * plan.trials / 2
+    others = (sums - own) * float(plan.beta * plan.options.trials) + 2 * plan.options.trials / 2
     assert np.allclose(others, np.rint(others), atol=1e-6) and others.min() > -0.5 and others.max() < 4.5
     steps = {seen.step.split()[0] for party in ("p0", "p1") for seen in there(outcome.seen[party])}
     assert "back" not in steps and "sum" not in steps

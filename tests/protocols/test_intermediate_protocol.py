@@ -192,7 +192,7 @@ def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_sa
     near = neighbour(made["bank"], 0, "logistic", np.random.default_rng(1), seed=4)
     received = np.zeros(60, dtype=np.int64)
     # Noise has no bound: this is its one draw in a thousand runs, on the record's own residual.
-    received[np.argsort(public_permutation(60, plan.seed))[0]] = 1 << 40
+    received[np.argsort(public_permutation(60, plan.options.seed))[0]] = 1 << 40
     moved = {}
     for clip in (plan.clip, None):
         first, second = (

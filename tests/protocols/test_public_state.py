@@ -178,6 +178,7 @@ NETWORKS = asked_of(
     epsilon=1.0,
     delta=1e-5,
     regime="paper",
+    public=("everybody",),
     beta=0.25,
     trials=4,
     embedding=3,
