@@ -381,7 +381,7 @@ def test_receipts_of_two_runs_beside_each_other_may_come_in_either_order(
 
 
 def test_a_server_that_is_put_back_costs_no_charge(tmp_path: Path) -> None:
-    """It owns no columns, so its ledger counts no ε and is not proved when they meet: what it lost shows as evidence."""
+    """It owns no columns, so its ledger counts no ε and nobody asks for a proof: what it lost is kept as evidence."""
     houses = Houses.of(tmp_path, "bank", "shop", "server")
     run(PAIR, houses.ledgers)
     copy = houses.copy("server")
