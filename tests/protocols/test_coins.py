@@ -29,11 +29,15 @@ from colonnade.crypto.signatures import SigningKey
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.functional.protocol import functional_session
 from colonnade.methods.functional.request import FunctionalRequest
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.local.plan import LocalRequest
 from colonnade.methods.local.protocol import local_session
 from colonnade.methods.margin.plan import Schedule
 from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.margin.session import margin_session
+from colonnade.methods.messages.protocol import intermediate_session
+from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import moments_session
 from colonnade.methods.one_shot.protocol import NoisyColumnsRequest, noisy_columns_session
@@ -41,6 +45,9 @@ from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.methods.slr.session import gradient_session
 from colonnade.numbers.field import FIELD63
+from colonnade.protocols.joint_scores import ScoresRequest, scores_session
+from colonnade.protocols.judging import judge_session
+from colonnade.protocols.judging_plan import JudgeRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.wire import decode
 
@@ -61,6 +68,18 @@ ENCRYPTING = {
     "crypto/paillier.py:Encryptor._randomisers": "batch for a",
     "crypto/paillier.py:_unit": "batch asked",
 }
+MASKING = {"crypto/key_agreement.py:AgreementKey.generate": "scores"}
+
+
+def of_model(session: Callable[..., Any], width: int) -> Callable[..., Any]:
+    """A session on what a model makes of every person, here the same of all."""
+
+    async def run(party: Any, table: Any, request: Any) -> Any:
+        terms = None if table is None else lambda aligned: np.full((aligned.rows, width), 0.25)
+        return await session(party, table, request, terms)
+
+    return run
+
 
 # Of each protocol how many owners it has here, what they run, and where somebody draws.
 Case = tuple[int, Callable[..., Any], Any, dict[str, str]]
@@ -145,6 +164,34 @@ CASES: dict[str, Case] = {
             "methods/encrypted/owner.py:OwnerState.message": "batch answered",
         },
     ),
+    "judgement": (
+        2,
+        of_model(judge_session, 1),
+        JudgeRequest("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
+        MEETING
+        | {
+            "crypto/committee.py:Committee.deal": "phases",
+            "protocols/judging.py:noise_part": "release",
+        },
+    ),
+    "joint scores": (
+        3,
+        of_model(scores_session, 2),
+        ScoresRequest("a", 2, 3.0, "released", **TERMS),
+        MEETING | MASKING,
+    ),
+    "joint scores, with noise": (
+        2,
+        of_model(scores_session, 2),
+        ScoresRequest("a", 2, 3.0, "released", 1.0, **TERMS),
+        MEETING | MASKING | {"protocols/joint_scores.py:_counts": "scores"},
+    ),
+    "private messages": (
+        2,
+        intermediate_session,
+        IntermediateRequest(LOSSES["logistic"], Penalty(), 1.0, epochs=2, **TERMS),
+        MEETING | {"methods/messages/protocol.py:NoiseStream.take": "scores"},
+    ),
 }
 
 
@@ -189,6 +236,13 @@ def test_other_coins_at_one_place_are_other_bytes_in_every_frame_that_carries_th
     before, after = of_step(usual(case), step), of_step(finished(case, place), step)
     assert len(before) == len(after) > 0
     assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def test_residuals_have_noise_of_their_own() -> None:
+    """Without it they would still be other ones when scores have other noise."""
+    drawn = [usual("private messages").coins[owner].drawn for owner in "ab"]
+    first, second = (b"".join(found["methods/messages/protocol.py:NoiseStream.take"]) for found in drawn)
+    assert len(first) > 0 < len(second) and first != second
 
 
 @pytest.mark.parametrize(
