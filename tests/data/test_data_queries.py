@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -354,6 +355,20 @@ def test_a_view_that_reads_other_rows_is_named_with_what_it_does(databases: Data
         refused(source, r"table 'customers', which is read twice \(self-join\)")
     for source in databases.sources("select customer, age from compared").values():
         refused(source, r"in 'compared' \(subquery\)")
+
+
+def test_a_comment_in_a_comment_is_text_that_databases_read_differently(tmp_path: Path) -> None:
+    """SQLite ends both at the first end, and would read what is a comment to whoever parses it here."""
+    path = tmp_path / "people.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE people (customer INTEGER, age REAL)")
+        database.executemany("INSERT INTO people VALUES (?, ?)", [(number, number) for number in range(9)])
+        hidden = "SELECT customer, age /* /* */ - (SELECT age FROM people WHERE customer = 7) -- */\n AS age"
+        database.execute(f"CREATE VIEW hiding AS {hidden} FROM people")
+        database.commit()
+    refused(SQLiteSource(f"{hidden} FROM people", path), r"cannot be parsed here \(unparsed\)")
+    refused(SQLiteSource("select customer, age from hiding", path), r"'hiding', which cannot be parsed here")
+    assert rows(SQLiteSource("select customer, /* one */ age /* two */ from people", path)) == 9
 
 
 def test_a_table_that_has_the_name_of_a_view_of_the_server_is_read_once(databases: Databases) -> None:

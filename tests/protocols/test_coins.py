@@ -33,12 +33,17 @@ from colonnade.methods.local.plan import LocalOptions
 from colonnade.methods.local.protocol import local_session
 from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.session import margin_session
+from colonnade.methods.messages.plan import IntermediateOptions
+from colonnade.methods.messages.protocol import intermediate_session
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.session import moments_session
 from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.slr.session import gradient_session
 from colonnade.numbers.field import FIELD63
+from colonnade.protocols.joint_scores import ScoresSpec, scores_session
+from colonnade.protocols.judging import judge_session
+from colonnade.protocols.judging_plan import JudgeRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.wire import decode
 
@@ -59,6 +64,18 @@ ENCRYPTING = {
     "crypto/paillier.py:Encryptor._randomisers": "batch for a",
     "crypto/paillier.py:_unit": "batch asked",
 }
+MASKING = {"crypto/key_agreement.py:AgreementKey.generate": "scores"}
+
+
+def of_model(session: Callable[..., Any], width: int) -> Callable[..., Any]:
+    """A session on what a model makes of every person, here the same of all."""
+
+    async def run(party: Any, table: Any, request: Any) -> Any:
+        terms = None if table is None else lambda aligned: np.full((aligned.rows, width), 0.25)
+        return await session(party, table, request, terms)
+
+    return run
+
 
 # Of each protocol how many owners it has here, what they run, and where somebody draws.
 Case = tuple[int, Callable[..., Any], Any, dict[str, str]]
@@ -143,6 +160,34 @@ CASES: dict[str, Case] = {
             "methods/encrypted/owner.py:OwnerState.message": "batch answered",
         },
     ),
+    "judgement": (
+        2,
+        of_model(judge_session, 1),
+        JudgeRequest("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
+        MEETING
+        | {
+            "crypto/committee.py:Committee.deal": "phases",
+            "protocols/judging.py:noise_part": "release",
+        },
+    ),
+    "joint scores": (
+        3,
+        of_model(scores_session, 2),
+        ScoresSpec("a", 2, 3.0, "released", **TERMS),
+        MEETING | MASKING,
+    ),
+    "joint scores, with noise": (
+        2,
+        of_model(scores_session, 2),
+        ScoresSpec("a", 2, 3.0, "released", 1.0, **TERMS),
+        MEETING | MASKING | {"protocols/joint_scores.py:_counts": "scores"},
+    ),
+    "private messages": (
+        2,
+        intermediate_session,
+        asked_of(IntermediateOptions, penalty="none", epochs=2, **TERMS),
+        MEETING | {"methods/messages/protocol.py:NoiseStream.take": "scores"},
+    ),
 }
 
 
@@ -187,6 +232,13 @@ def test_other_coins_at_one_place_are_other_bytes_in_every_frame_that_carries_th
     before, after = of_step(usual(case), step), of_step(finished(case, place), step)
     assert len(before) == len(after) > 0
     assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def test_residuals_have_noise_of_their_own() -> None:
+    """Without it they would still be other ones when scores have other noise."""
+    drawn = [usual("private messages").coins[owner].drawn for owner in "ab"]
+    first, second = (b"".join(found["methods/messages/protocol.py:NoiseStream.take"]) for found in drawn)
+    assert len(first) > 0 < len(second) and first != second
 
 
 @pytest.mark.parametrize(

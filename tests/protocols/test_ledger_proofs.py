@@ -346,29 +346,51 @@ def test_a_receipt_at_or_below_what_was_proved_is_refused_and_kept_as_evidence(t
     assert run(PAIR, houses.ledgers).results["shop"] == {"bank": 9}
 
 
-def test_receipts_of_two_runs_beside_each_other_may_come_in_either_order(tmp_path: Path) -> None:
-    houses = Houses.of(tmp_path, "bank", "shop")
-    run(PAIR, houses.ledgers)
-    shop = houses.ledgers["shop"]
+@dataclass(frozen=True, eq=False)
+class Early(AskingAccountant):
+    """A ledger in which the release of this run is charged already."""
 
-    async def overtaken(party: Party, table: Any) -> None:
-        """Another run is charged at the bank after this one, and its receipt arrives before."""
+    def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
+        return self.ledger.charge(release, dataset)
+
+
+@pytest.mark.parametrize("overtaken", ["bank", "server"])
+@pytest.mark.parametrize("known", [True, False], ids=["known", "new to each other"])
+def test_receipts_of_two_runs_beside_each_other_may_come_in_either_order(
+    tmp_path: Path, known: bool, overtaken: str
+) -> None:
+    houses = Houses.of(tmp_path, "bank", "shop", "server")
+    if known:
+        run(PAIR, houses.ledgers)
+    shop, behind = houses.ledgers["shop"], houses.ledgers[overtaken]
+
+    async def beside(party: Party, table: Any) -> None:
+        """Another run is charged there after this one, and its receipt arrives before."""
         await meet(party)
         release = Release(f"{party.run}/x", party.run, "plan", "a test", "server", (), False)
         if party.name == "shop":
             later = Release("beside/x", "beside", "plan", "a test", "server", (), False)
-            houses.ledgers["bank"].charge(release, "d")
-            shop.keep_receipt(houses.ledgers["bank"].charge(later, "d"))
+            behind.charge(release, "d")
+            shop.keep_receipt(behind.charge(later, "d"))
         await charge_first(party, release)
 
-    @dataclass(frozen=True, eq=False)
-    class Early(AskingAccountant):
-        def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
-            return self.ledger.charge(release, dataset)
+    run(PAIR, {**houses.ledgers, overtaken: Early(behind)}, beside)
+    *before, first, second = entry_numbers(shop, overtaken)
+    assert first > second > max(before, default=0)
+    assert len(before) == known
 
-    run(PAIR, {**houses.ledgers, "bank": Early(houses.ledgers["bank"])}, overtaken)
-    numbers = entry_numbers(shop, "bank")
-    assert len(numbers) == 3 and numbers[1] > numbers[2] > numbers[0]
+
+def test_a_server_that_is_put_back_costs_no_charge(tmp_path: Path) -> None:
+    """It owns no columns, so its ledger counts no ε and nobody asks for a proof: what it lost is kept as evidence."""
+    houses = Houses.of(tmp_path, "bank", "shop", "server")
+    run(PAIR, houses.ledgers)
+    copy = houses.copy("server")
+    run(PAIR, houses.ledgers)
+    houses.put_back("server", copy)
+    houses.ledgers["bank"].set_budget("d", "*", "*", epsilon=20.0, delta=1e-5)
+    for _ in range(2):
+        assert run(PAIR, houses.ledgers).results["shop"]["bank"] > 3
+    assert houses.ledgers["shop"].contradictions()
 
 
 def test_a_run_that_goes_on_may_bring_a_receipt_that_other_runs_have_passed() -> None:

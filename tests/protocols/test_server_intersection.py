@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -566,6 +567,10 @@ def test_single_people_can_be_left_out_and_a_tenth_of_them_hardly(monkeypatch: p
             assert len(people(outcome, "bank")) == 38
     assert passed + stopped == 12 and stopped, "128 of 167 are dummies here"
     assert 1.3e-6 < 0.9**DUMMIES < 1.4e-6
+    for people_in_all, chance in ((1000, 3.3e-6), (100, 2.1e-4)):
+        tenth = people_in_all // 10
+        found = math.comb(people_in_all, tenth) / math.comb(people_in_all + DUMMIES, tenth)
+        assert 0.95 * chance < found < chance
 
 
 # --- an owner that does not follow
@@ -732,8 +737,11 @@ def test_an_answer_that_is_none_ends_the_run(bad: Message) -> None:
         play(server, cheat="server")
 
 
-def test_an_owner_that_brings_guesses_learns_of_these_alone_and_no_more_than_it_shows() -> None:
-    """What any intersection shows: who of those it lists the others have. Dummies given up for guesses end the run."""
+def test_an_owner_that_brings_guesses_learns_of_these_alone_and_of_no_more_in_a_run_that_goes_on() -> None:
+    """What any intersection shows: who of those it lists the others have.
+
+    Dummies given up for guesses are answered as well, as SECURITY says, and end the run.
+    """
     honest = server_intersection._listed
 
     def greedy(party: Party, ids: Ids, count: int, key: bytes, padding: bytes) -> Any:
@@ -744,10 +752,20 @@ def test_an_owner_that_brings_guesses_learns_of_these_alone_and_no_more_than_it_
             made.strings[:] = guesses[np.argsort([row.tobytes() for row in guesses])]
         return made
 
+    answered: list[int] = []
+    common = untyped(server_intersection).common
+
+    def noting(lists: list[Any]) -> list[Any]:
+        found: list[Any] = common(lists)
+        answered.append(int(np.count_nonzero(found[1])))
+        return found
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server_intersection, "_listed", greedy)
+        patch.setattr(server_intersection, "common", noting)
         with pytest.raises(RemoteProtocolError, match="do not hold the same people"):
             aligned(TWO)
+    assert answered == [len(TWO["bank"])], "all of the bank's, though the insurer has fewer of them"
 
 
 # --- parts, and runs that stopped

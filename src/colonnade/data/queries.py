@@ -25,6 +25,8 @@ from colonnade.data.relation import Engine, first_line, owned, refusal
 from colonnade.errors import QueryRefused
 
 KINDS = ("window", "aggregate", "limit", "sample", "self-join", "subquery", "unparsed")
+# PostgreSQL and DuckDB read a comment in a comment, SQLite ends both at the first end: what follows is text to it.
+_NESTED_COMMENT = re.compile(r"/\*(?:(?!\*/).)*?/\*", re.DOTALL)
 _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
 # They run a text that is made while the query runs.
 _RUN_TEXTS = {
@@ -95,6 +97,8 @@ def parsed(source: Query, *, party: str, own_grammar: bool = False) -> Tree | No
 
     With `own_grammar` the database is DuckDB, and there is no such text.
     """
+    if not own_grammar and _NESTED_COMMENT.search(source.sql):
+        return None
     try:
         return statement(source.sql)
     except NotParsed as found:
@@ -210,6 +214,8 @@ def _of_node(node: Tree, catalogue: Catalogue) -> Iterator[tuple[str, str]]:
 
 def _definition(text: str) -> Tree | None:
     """The SELECT of a view, which begins after one of the words AS; or of a macro, which may be an expression."""
+    if _NESTED_COMMENT.search(text):
+        return None
     starts = [0, *(match.end() for match in re.finditer(r"\bas\b", text, re.IGNORECASE))]
     for candidate in (*(text[start:] for start in starts), f"SELECT {text}"):
         try:
