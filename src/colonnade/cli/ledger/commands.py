@@ -60,7 +60,7 @@ def ledger(
         help="Write the history as a table: one line for each account and entry.",
     ),
     picture: Path | None = typer.Option(
-        None, "--picture", metavar="FILE", help="Draw how much of each budget was spent when (svg, png, pdf)."
+        None, "--picture", metavar="FILE", help="Draw how much of each budget was spent when (.svg)."
     ),
     export: Path | None = typer.Option(
         None,
