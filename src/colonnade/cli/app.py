@@ -33,7 +33,6 @@ from colonnade.cli import (
     schema,
     synthesize,
     train,
-    trees,
 )
 from colonnade.cli.demo import command as demo
 from colonnade.cli.doctor import command as doctor
@@ -85,7 +84,6 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("describe")(describe.describe)
 app.command("synthesize")(synthesize.synthesize)
-app.command("trees")(trees.trees)
 app.command("runs")(runs.runs)
 app.command("recover")(recover.recover)
 app.command("show")(show.show)
