@@ -15,7 +15,7 @@ import pytest
 from cli_project import Project, one_object, write_project
 
 from colonnade.cli.app import run
-from colonnade.cli.runs.folders import new_folder, uninterrupted
+from colonnade.runs.folders import new_folder, uninterrupted
 from colonnade.errors import InputError
 from colonnade.models import uncertainty
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from colonnade.board.access import Person
-from colonnade.cli.runs.folders import only_one
+from colonnade.runs.folders import only_one
 from colonnade.data.documents import without_passwords
 from colonnade.errors import CannotWrite, ColonnadeError
 

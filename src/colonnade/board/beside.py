@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from colonnade.board.pages import Board, Form, download, kept_page, kept_text
 from colonnade.board.place import Place
 from colonnade.cli.runs.listing import run_line
-from colonnade.cli.runs.run_folders import RunFolder, readable, release_of, with_facts
+from colonnade.runs.run_folders import RunFolder, readable, release_of, with_facts
 from colonnade.data.spreadsheets import csv_text
 from colonnade.errors import CannotWrite, FileMissing, InputError
 from colonnade.federation.whole_files import make_folder

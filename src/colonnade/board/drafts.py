@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.board.place import OwnFile, Place
-from colonnade.cli.runs.run_folders import FACTS, read_run
+from colonnade.runs.run_folders import FACTS, read_run
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.toml_text import toml_text
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, NameTaken

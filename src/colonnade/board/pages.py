@@ -23,7 +23,7 @@ from colonnade.board.progress import Expected, Progress, told
 from colonnade.board.run_index import RUNNING, WAITS
 from colonnade.cli.export import released
 from colonnade.cli.runs.report import page_of
-from colonnade.cli.runs.run_folders import readable, with_facts
+from colonnade.runs.run_folders import readable, with_facts
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FileMissing
 from colonnade.federation.approval import Request as ApprovalRequest

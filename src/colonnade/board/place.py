@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.board.run_index import RunIndex
-from colonnade.cli.ledger.reading import opened, verified, witness_of
+from colonnade.report.ledgers import opened, verified, witness_of
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.federation.approval import REQUESTS, Request, list_requests
 from colonnade.federation.party_file import PartyFile

@@ -13,10 +13,10 @@ from os import scandir
 from pathlib import Path
 from typing import Any
 
-from colonnade.cli.runs.failures import FAILED
-from colonnade.cli.runs.folders import being_written
+from colonnade.runs.failures import FAILED
+from colonnade.runs.folders import being_written
 from colonnade.cli.runs.listing import read_or_damaged, run_line
-from colonnade.cli.runs.run_folders import (
+from colonnade.runs.run_folders import (
     FACTS,
     GOES_ON,
     OUTCOME,

@@ -11,8 +11,8 @@ from colonnade.board.progress import Expected, read_progress
 from colonnade.board.run_index import RUNNING, WAITS, Listed
 from colonnade.cli.explain import sections
 from colonnade.cli.export import released
-from colonnade.cli.runs.failures import charged_text, where_text
-from colonnade.cli.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
+from colonnade.runs.failures import charged_text, where_text
+from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
 from colonnade.errors import ColonnadeError, LedgerError
 from colonnade.federation.approval import Request
 from colonnade.federation.own_files import JOURNAL

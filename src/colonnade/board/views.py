@@ -13,7 +13,7 @@ from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.plans import cost_lines
 from colonnade.cli.doctor.findings import Finding
 from colonnade.cli.doctor.job_files import examine_party
-from colonnade.cli.ledger.reading import opened
+from colonnade.report.ledgers import opened
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError, LedgerLocked

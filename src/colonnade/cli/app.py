@@ -43,7 +43,7 @@ from colonnade.cli.plan import command as plan
 from colonnade.cli.privacy import commands as privacy
 from colonnade.cli.runs import listing as runs
 from colonnade.cli.runs import report, show
-from colonnade.cli.runs.folders import terminated_as_interrupted
+from colonnade.runs.folders import terminated_as_interrupted
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.runs.folders import new_folder, uninterrupted
-from colonnade.cli.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
+from colonnade.runs.folders import new_folder, uninterrupted
+from colonnade.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
 from colonnade.federation.records import json_text

@@ -8,7 +8,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
 from colonnade.cli.runs.report import write_page
-from colonnade.cli.runs.run_folders import release_of
+from colonnade.runs.run_folders import release_of
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import NameTaken
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
-from colonnade.cli.runs.run_folders import FACTS, read_run
+from colonnade.runs.run_folders import FACTS, read_run
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, ModelError, NameTaken
 

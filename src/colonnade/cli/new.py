@@ -12,7 +12,7 @@ import typer
 
 from colonnade.cli.completing import TASKS, complete_tasks
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.runs.folders import new_folder
+from colonnade.runs.folders import new_folder
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColumnMissing, InputError
 

@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON, VERBOSE
-from colonnade.cli.runs.begun import put_away
-from colonnade.cli.runs.failures import FAILED, failure_text
-from colonnade.cli.runs.folders import (
+from colonnade.runs.begun import put_away
+from colonnade.runs.failures import FAILED, failure_text
+from colonnade.runs.folders import (
     BEGUN,
     MODELS,
     RESERVE,
@@ -20,7 +20,7 @@ from colonnade.cli.runs.folders import (
     left_behind,
     uninterrupted,
 )
-from colonnade.cli.runs.run_folders import RUNS
+from colonnade.runs.run_folders import RUNS
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import ModelError
 

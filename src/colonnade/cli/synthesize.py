@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
-from colonnade.cli.runs.run_folders import release_of
+from colonnade.runs.run_folders import release_of
 from colonnade.cli.screen import progress, say, say_json
 
 EXAMPLE = """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, VERBOSE
-from colonnade.cli.runs.folders import new_folder
+from colonnade.runs.folders import new_folder
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 

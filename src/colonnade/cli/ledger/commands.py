@@ -89,7 +89,7 @@ def ledger(
 ) -> None:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget."""
     from colonnade.cli.ledger.files import write_files
-    from colonnade.cli.ledger.reading import verified, witness_of
+    from colonnade.report.ledgers import verified, witness_of
 
     if key is not None and export is None:
         raise typer.BadParameter("--key signs an export. Add --export FILE.")

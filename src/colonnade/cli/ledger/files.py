@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colonnade.cli.runs.folders import free_name
+from colonnade.runs.folders import free_name
 from colonnade.errors import CannotWrite, InputError, NameTaken
 
 if TYPE_CHECKING:

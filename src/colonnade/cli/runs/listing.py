@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.runs.begun import killed_in
-from colonnade.cli.runs.run_folders import (
+from colonnade.runs.begun import killed_in
+from colonnade.runs.run_folders import (
     RUNS,
     RunFolder,
     is_run,

@@ -11,8 +11,8 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
-from colonnade.cli.runs.failures import charged_text, where_text
-from colonnade.cli.runs.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
+from colonnade.runs.failures import charged_text, where_text
+from colonnade.runs.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
 

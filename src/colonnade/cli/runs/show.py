@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL, VERBOSE
-from colonnade.cli.runs.failures import failure_text
-from colonnade.cli.runs.run_folders import find_run, noted_text, readable, tell_unsealed
+from colonnade.runs.failures import failure_text
+from colonnade.runs.run_folders import find_run, noted_text, readable, tell_unsealed
 from colonnade.cli.screen import say, say_json, width
 
 EXAMPLE = """

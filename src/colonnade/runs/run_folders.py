@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.runs.failures import FAILED
-from colonnade.cli.runs.folders import holds_paid, left_behind
+from colonnade.runs.failures import FAILED
+from colonnade.runs.folders import holds_paid, left_behind
 from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
 from colonnade.federation.records import check_format, is_sealed

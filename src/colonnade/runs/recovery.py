@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.runs.folders import BEGUN, RESERVE, draft_of, free_name, holds_paid, only_one
+from colonnade.runs.folders import BEGUN, RESERVE, draft_of, free_name, holds_paid, only_one
 from colonnade.errors import ColonnadeError, ModelDamaged
 
 if TYPE_CHECKING:
-    from colonnade.cli.runs.folders import Folder
+    from colonnade.runs.folders import Folder
     from colonnade.federation.federation import Federation
     from colonnade.federation.job import Job
 
@@ -102,7 +102,7 @@ def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
 
     One that no ledger was charged for leaves nothing.
     """
-    from colonnade.cli.runs.failures import FAILED
+    from colonnade.runs.failures import FAILED
     from colonnade.federation.records import sealed_text
     from colonnade.federation.whole_files import write_whole
 

@@ -15,7 +15,7 @@ from colonnade.report.plain import lines_text, now
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from colonnade.cli.runs.folders import Folder
+    from colonnade.runs.folders import Folder
     from colonnade.federation.federation import Federation
     from colonnade.federation.job import Job
 
