@@ -60,7 +60,7 @@ def main() -> None:
     features = ["age", "mileage"]
     own = lightgbm.LGBMClassifier(n_estimators=50, num_leaves=4, max_depth=2, verbosity=-1, n_jobs=1)
     own.fit(np.column_stack([table[name] for name in features]), table["risk"] == "high")
-    scores = own.predict_proba(np.column_stack([others[name] for name in features]))[:, 1]
+    scores = np.asarray(own.predict_proba(np.column_stack([others[name] for name in features])))[:, 1]
     print(f"LightGBM on a table:   AUC {roc_auc_score(truth, scores):.2f}")
     print(release.guarantees[0])
 

@@ -43,9 +43,9 @@ from colonnade.cli.plan import command as plan
 from colonnade.cli.privacy import commands as privacy
 from colonnade.cli.runs import listing as runs
 from colonnade.cli.runs import report, show
-from colonnade.runs.folders import terminated_as_interrupted
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
+from colonnade.runs.folders import terminated_as_interrupted
 
 DONE = 0
 MISTAKE = 1
