@@ -31,7 +31,6 @@ from report_runs import HOSTILE, hostile_run
 from colonnade.board.access import Access
 from colonnade.board.request_checks import LARGEST_FORM, MOST_FIELDS
 from colonnade.board.workspace import Workspace
-from colonnade.data.toml_text import toml_text
 from colonnade.ledger import Ledger
 
 NAMES = {
@@ -39,7 +38,7 @@ NAMES = {
 }  # fmt: skip
 ALL_MAY = {"/leave", "/data/{key}"}
 WITHOUT_A_LINK = {"/enter", "/static/{name}"}
-OWN = "/data/bank"
+OWNER = "bank"
 UP = ("..%2F..%2Fstartup", "%2e%2e%2f%2e%2e%2fbank", "..", "%2Fetc", "..%5C..", "j9%00", "%2E%2E/bank")
 
 
@@ -179,22 +178,20 @@ def hostile_folder(folder: Path) -> None:
             project.path("bank.csv").read_text().replace(old, '"' + (HOSTILE + old).replace('"', '""') + '"')
         )
         project.path("bank.csv").write_text(text)
-    schema: dict[str, Any] = {
-        "id": "customer",
-        "columns": {
-            f"{HOSTILE}age": {"kind": "numeric", "low": 18, "high": 90},
-            "job": {"kind": "categorical", "categories": [f"{HOSTILE}clerk", "farmer", "nurse"]},
-        },
-        "label": {"column": "risk", "kind": "classes", "classes": ["low", f"{HOSTILE}high"]},
-    }
-    project.path("bank.schema.toml").write_text(toml_text(schema))
+    age, clerk, high = (json.dumps(f"{HOSTILE}{name}") for name in ("age", "clerk", "high"))
+    project.path("bank.schema.toml").write_text(
+        'id = "customer"\n'
+        f'columns.{age} = {{kind = "numeric", low = 18, high = 90}}\n'
+        f'columns.job = {{kind = "categorical", categories = [{clerk}, "farmer", "nurse"]}}\n'
+        f'label = {{column = "risk", kind = "classes", classes = ["low", {high}]}}\n'
+    )
     project.edit("job.toml", '"Default risk"', json.dumps(HOSTILE))
 
 
 def test_columns_and_classes_that_others_named_are_text_on_every_page(tmp_path: Path) -> None:
     hostile_folder(tmp_path)
     ada = visit(tmp_path)
-    page, rows = ada.get("/data").text, ada.send(OWN).text
+    page, rows = ada.get("/data").text, ada.send(f"/data/{OWNER}").text
     shown = [page, rows, *(ada.get(path).text for path in (f"/compare?run={HOSTILE}", "/", "/log"))]
     assert all("<script>alert" not in one and "<title><" not in one for one in shown)
     assert "&lt;script&gt;alert" in page and "For bank only" in rows
