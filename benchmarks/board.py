@@ -10,7 +10,7 @@ Prints one JSON object on its last line:
 * ``overview_ms_10000_runs_over_10_runs``: the ratio of the two;
 * ``overview_first_ms_10000_runs``: the first look, which lists every run once;
 * ``pages``: how many pages were opened in the machine's Chromium, each at three widths: every kind that a folder and a
-  kit have, with a plan, a comparison, a request with its forecast, runs that go on, failed or ended, and refusals;
+  kit have, with a comparison, a request, runs that go on, failed or ended, and refusals;
 * ``axe_serious``: what axe-core finds serious or critical on them;
 * ``external_requests``: requests that went to any address but the board's own;
 * ``overflowing_elements``: elements that are cut or reach past the page.
@@ -32,14 +32,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests/oracles"), str(ROOT / "tests/report")]
 
-from boards import ADA, Visit, ask, bank, growing, live, rehearse, visit, write_runs
+from boards import ADA, Visit, ask, bank, growing, live, visit, write_runs
 from browser import Browser, BrowserError, browser, executable
 from cli_project import write_project
 from report_runs import private_run
-from two_houses import PARTIES, job_text
+from two_houses import job_text
 
-from colonnade.board.forecasts import Forecasts
-from colonnade.data.schema import Schema
 from colonnade.federation.approval import decline
 from colonnade.ledger import Ledger
 from colonnade.ledger.release import LedgerLine, Release
@@ -50,16 +48,15 @@ PATIENCE_SECONDS = 300.0
 WIDTHS = (390, 800, 1280)
 OF_A_FOLDER = (
     *("/", "/runs", "/runs?name=nothing", "/runs/run-00001", "/ledger", "/ledger/insurer", "/data", "/log"),
-    *("/plan", "/plan?job=job.toml", "/plan/1", "/compare", "/compare?run=run-00001&run=run-00002"),
+    *("/compare", "/compare?run=run-00001&run=run-00002"),
     *("/nowhere", "/enter?token=wrong"),
 )
 OF_A_KIT = (
     *("/", "/requests", "/requests/j1", "/requests/j2", "/runs", "/runs/going", "/runs/failed", "/ledger"),
-    *("/data", "/plan", "/compare", "/log"),
+    *("/data", "/compare", "/log"),
 )
 OWNER = "bank"
 REPORT = "/runs/run-00001/report"
-PLANNED = {"name": "risk", "task": "classification", "method": "local", "epsilon": "1", "rows": "400"}
 
 
 def folder_with(place: Path, runs: int) -> Path:
@@ -104,10 +101,7 @@ def kit_with(place: Path) -> Path:
     """A bank's kit: a job that waits with its text, one that was declined, a run that goes on and one that failed."""
     place.mkdir()
     kit = bank(place)
-    schemas = {
-        party: Schema.load(place / f"{party}.schema.toml").public(party).to_data() for party in PARTIES
-    }
-    ask(kit, "j1", text=job_text('method = "local"'), schemas=schemas, rows=400)
+    ask(kit, "j1", text=job_text('method = "local"'))
     ask(kit, "j2")
     decline(kit, "j2", by="Ada", because="not before the audit")
     growing(kit, "going")
@@ -145,14 +139,8 @@ def looked_at(folder: Path, kit: Path) -> dict[str, int | None]:
     found = Findings()
     with browser() as shown:
         for place, paths in ((folder, OF_A_FOLDER), (kit, OF_A_KIT)):
-            with live(place, ADA, forecasts=Forecasts(rehearse)) as (address, access):
+            with live(place, ADA) as (address, access):
                 shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=WIDTHS[0])
-                if place == folder:
-                    send_plan(shown, address)
-                else:
-                    # The first look at a request begins its forecast.
-                    shown.show(f"{address}/requests/j1", width=WIDTHS[0])
-                wait_for(shown, "By pilot runs")
                 shown.requested.clear()
                 for path in paths:
                     found.pages += 1
@@ -163,14 +151,6 @@ def looked_at(folder: Path, kit: Path) -> dict[str, int | None]:
                 if place == folder:
                     look_at_report(shown, address, folder, found)
     return asdict(found)
-
-
-def send_plan(shown: Browser, address: str) -> None:
-    """Fill in the form of a plan and send it."""
-    shown.show(f"{address}/plan", width=WIDTHS[-1])
-    for name, value in PLANNED.items():
-        shown.run(f"document.getElementById('{name}').value = {json.dumps(value)}")
-    shown.click('form[action="/plan"] button')
 
 
 def look_at_rows(shown: Browser, address: str, found: Findings) -> None:

@@ -71,9 +71,15 @@ secret, share or row. `colonnade explain E311` says more about a number; no numb
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar
+
+PAGE = Path(__file__).with_suffix(".md")
+_SECTION = re.compile(r"^## (E\d{3})\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r"\A\*\*(.+?)\*\*")
 
 
 class ColonnadeError(Exception):
@@ -380,6 +386,24 @@ class PeerTimeout(RemoteProtocolError, number="E722"):
 
 class RowsNotProved(RemoteProtocolError, number="E723"):
     """What a peer dealt did not pass its check: it, or one of its verifiers, does not follow the protocol."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the page of errors says about one number."""
+
+    number: str
+    title: str
+    text: str
+
+
+def explanations() -> dict[str, Explanation]:
+    """What is behind each number of an error, from docs/errors.md, which the package holds too."""
+    found = {}
+    for number, text in _SECTION.findall(PAGE.read_text(encoding="utf-8")):
+        title = _TITLE.match(text.strip())
+        found[number] = Explanation(number, title[1] if title else "", text.strip())
+    return found
 
 
 def path_of(given: object) -> Path:

@@ -19,17 +19,14 @@ LEVELS = (
     ("protocols",),
     ("learn", "attacks"),
     ("report", "audits", "conformance"),
-    ("cli",),
+    ("runs",),
     ("board",),
+    ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 MODULES = sorted(ROOT.rglob("*.py"))
-# Where processes begin, which may import from above. Of a job: kits name it, so it stays where it is. Of the command
-# line: its verbs know nothing of the board, which is made of them.
-ENTRIES = {
-    **dict.fromkeys(("learn/remote.py", "learn/job_process.py"), "cli"),
-    **dict.fromkeys(("cli/__init__.py", "cli/app.py", "cli/board.py"), "board"),
-}
+# Where the process of a job begins, which may import from above: kits name it, so it stays where it is.
+ENTRIES = dict.fromkeys(("learn/remote.py", "learn/job_process.py"), "cli")
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
 # parties with the protocols, audits with the audits, the rest with the learners.
 BETWEEN_PARTIES = {

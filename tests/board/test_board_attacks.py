@@ -18,37 +18,33 @@ from boards import (
     bank,
     growing,
     noted,
-    rehearse,
     visit,
     write_runs,
 )
 from cli_project import write_project
-from two_houses import PARTIES, job_text
+from two_houses import job_text
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
 from report_runs import HOSTILE, hostile_run
 
 from colonnade.board.access import Access
-from colonnade.board.forecasts import Forecasts
-from colonnade.board.gate import LARGEST_FORM, MOST_FIELDS
-from colonnade.board.place import Place
-from colonnade.data.schema import Schema
-from colonnade.data.toml_text import toml_text
+from colonnade.board.request_checks import LARGEST_FORM, MOST_FIELDS
+from colonnade.board.workspace import Workspace
 from colonnade.ledger import Ledger
 
 NAMES = {
-    "job": "j1", "run": "j9", "file": "facts.json", "party": "bank", "folder": "j9", "key": "bank", "plan": "1",
-    "name": "board.css",
+    "job": "j1", "run": "j9", "file": "facts.json", "party": "bank", "key": "bank", "name": "board.css",
 }  # fmt: skip
 ALL_MAY = {"/leave", "/data/{key}"}
 WITHOUT_A_LINK = {"/enter", "/static/{name}"}
+OWNER = "bank"
 UP = ("..%2F..%2Fstartup", "%2e%2e%2f%2e%2e%2fbank", "..", "%2Fetc", "..%5C..", "j9%00", "%2E%2E/bank")
 
 
 def routes(kind: str) -> list[str]:
     """Every address of a board that answers to this."""
-    _, app = application(Place(Path(__file__).parent), Access([]))
+    _, app = application(Workspace(Path(__file__).parent), Access([]))
     return [route.path for route in app._app.routes if kind in route.methods]
 
 
@@ -78,7 +74,7 @@ def test_every_address_needs_a_link_and_every_act_its_own_page_a_form_token_and_
     full: Path,
 ) -> None:
     acts, pages = routes("POST"), routes("GET")
-    assert len(acts) >= 8 and len(pages) >= 28
+    assert len(acts) >= 5 and len(pages) >= 22
     nobody, ada, eve = visit(full, None), visit(full), visit(full, EVE)
     before = state(full)
     for path in pages:
@@ -92,7 +88,7 @@ def test_every_address_needs_a_link_and_every_act_its_own_page_a_form_token_and_
             assert ada.send(address, origin=origin).status == 403, path
         assert ada.send(address, token=eve.token()).status == 403, path
         if path not in ALL_MAY:
-            answer = eve.send(address, decision="approve", digest="5" * 64, deed="save", rows="5")
+            answer = eve.send(address, decision="approve", digest="5" * 64)
             assert answer.status == 403 and "auditor" in answer.text, path
     for path in (path for path in pages if path not in acts):
         assert ada.post(filled(path), {"form_token": ada.token()}, [("origin", ORIGIN)]).status in (
@@ -157,10 +153,7 @@ def test_no_name_in_an_address_leads_out_of_the_kit(full: Path, up: str) -> None
     for path in routes("POST"):
         if "{" in path:
             kept = dict.fromkeys(NAMES, up)
-            assert ada.send(filled(path, **kept), rows="5", decision="approve", deed="save").status in (
-                404,
-                409,
-            ), path
+            assert ada.send(filled(path, **kept), decision="approve").status in (404, 409), path
     assert state(full) == before
 
 
@@ -171,11 +164,8 @@ def test_links_of_a_file_system_are_not_followed_to_other_files(full: Path, tmp_
     (run / "parties").mkdir()
     (run / "parties" / "bank.html").symlink_to(secret)
     (run / "release.npz").symlink_to(secret)
-    beside = full / "runs" / "table"
-    beside.mkdir()
-    (beside / "comparison.html").symlink_to(secret)
     ada = visit(full)
-    for path in ("/runs/j9/own/bank", "/runs/j9/file/release.npz", "/beside/table/comparison.html"):
+    for path in ("/runs/j9/own/bank", "/runs/j9/file/release.npz"):
         answer = ada.get(path)
         assert answer.status == 404 and "a secret" not in answer.text, path
 
@@ -188,46 +178,28 @@ def hostile_folder(folder: Path) -> None:
             project.path("bank.csv").read_text().replace(old, '"' + (HOSTILE + old).replace('"', '""') + '"')
         )
         project.path("bank.csv").write_text(text)
-    schema: dict[str, Any] = {
-        "id": "customer",
-        "columns": {
-            f"{HOSTILE}age": {"kind": "numeric", "low": 18, "high": 90},
-            "job": {"kind": "categorical", "categories": [f"{HOSTILE}clerk", "farmer", "nurse"]},
-        },
-        "label": {"column": "risk", "kind": "classes", "classes": ["low", f"{HOSTILE}high"]},
-    }
-    project.path("bank.schema.toml").write_text(toml_text(schema))
+    age, clerk, high = (json.dumps(f"{HOSTILE}{name}") for name in ("age", "clerk", "high"))
+    project.path("bank.schema.toml").write_text(
+        'id = "customer"\n'
+        f'columns.{age} = {{kind = "numeric", low = 18, high = 90}}\n'
+        f'columns.job = {{kind = "categorical", categories = [{clerk}, "farmer", "nurse"]}}\n'
+        f'label = {{column = "risk", kind = "classes", classes = ["low", {high}]}}\n'
+    )
     project.edit("job.toml", '"Default risk"', json.dumps(HOSTILE))
 
 
 def test_columns_and_classes_that_others_named_are_text_on_every_page(tmp_path: Path) -> None:
     hostile_folder(tmp_path)
     ada = visit(tmp_path)
-    ada.board.forecasts = Forecasts(rehearse)
-    form = {
-        "name": HOSTILE, "task": "classification", "method": "local", "epsilon": "1", "rows": "400",
-        "party:bank": "on", "party:insurer": "on", f"column:bank:{HOSTILE}age": "on", "column:bank:job": "on",
-        "column:insurer:claims": "on",
-    }  # fmt: skip
-    owner = "bank"
-    pages = [ada.send("/plan", **{**form, "epsilon": HOSTILE}).text, ada.send(f"/data/{owner}").text]
-    assert ada.send("/plan", **form).headers["location"] == "/plan/1"
-    ada.board.forecasts.close()
-    assert ada.send("/plan/1", deed="save").status == 303
-    assert ada.send("/plan/1", deed=HOSTILE).status == 400
-    shown = ("/plan", "/plan/1", "/plan?from=1", "/plan?job=job.toml", "/data", f"/compare?run={HOSTILE}")
-    pages += [ada.get(path).text for path in (*shown, "/", "/log")]
-    assert all("<script>alert" not in page and "<title><" not in page for page in pages)
-    assert all("&lt;script&gt;alert" in page for page in pages[2:-2])
-    assert "By pilot runs" in ada.get("/plan/1").text
+    page, rows = ada.get("/data").text, ada.send(f"/data/{OWNER}").text
+    shown = [page, rows, *(ada.get(path).text for path in (f"/compare?run={HOSTILE}", "/", "/log"))]
+    assert all("<script>alert" not in one and "<title><" not in one for one in shown)
+    assert "&lt;script&gt;alert" in page and "For bank only" in rows
 
 
 def test_a_reason_a_step_and_an_error_that_others_wrote_are_text(tmp_path: Path) -> None:
     kit = bank(tmp_path)
-    schemas = {
-        party: Schema.load(tmp_path / f"{party}.schema.toml").public(party).to_data() for party in PARTIES
-    }
-    ask(kit, "j1", name=HOSTILE, what=HOSTILE, text=f"# {HOSTILE}\n{job_text()}", schemas=schemas, rows=60)
+    ask(kit, "j1", name=HOSTILE, what=HOSTILE, text=f"# {HOSTILE}\n{job_text()}")
     growing(kit, "j5", HOSTILE)
     growing(kit, "j6", HOSTILE)
     outcome = {
@@ -242,17 +214,15 @@ def test_a_reason_a_step_and_an_error_that_others_wrote_are_text(tmp_path: Path)
     (kit.path / "peers").mkdir()
     (kit.path / "peers" / "<img src=x onerror=alert(1)>.json").write_text("{}")
     ada = visit(kit.path)
-    ada.board.forecasts = Forecasts(lambda asked, made: None)
     assert ada.send("/requests/j1", decision="decline", digest="5" * 64, because=HOSTILE).status == 303
     for path in ("/", "/requests", "/requests/j1", "/runs", "/runs/j5", "/runs/j6", "/ledger", "/log"):
         page = ada.get(path).text
         assert "<script>alert" not in page and "<img" not in page, path
     assert Ledger.open(tmp_path / "bank.ledger").decisions()[0].because == HOSTILE
-    ada.board.forecasts.close()
 
 
 def test_nothing_else_speaks_to_the_board_than_http(full: Path) -> None:
-    _, app = application(Place(full), Access([]))
+    _, app = application(Workspace(full), Access([]))
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import ADA, EVE, HOSTILE_JOB, ask, growing, live, rehearse, write_runs
+from boards import ADA, EVE, HOSTILE_JOB, ask, growing, live, write_runs
 from browser import Browser
 from certificates import Root
 from relayed_jobs import houses, run_job
@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from report_runs import hostile_run
 
 from colonnade.board.access import Access
-from colonnade.board.forecasts import Forecasts
 from colonnade.federation import approval
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
@@ -43,7 +42,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
     job = threading.Thread(target=lambda: outcomes.update(run_job(kits, texts=texts)))
     seen: dict[str, Any] = {"kits": kits, "folder": folder, "outcomes": outcomes}
     try:
-        with live(kits["bank"].path, ADA, forecasts=Forecasts(rehearse)) as (address, access):
+        with live(kits["bank"].path, ADA) as (address, access):
             shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=1280)
             seen["entered"] = shown.run("location.href")
             job.start()
@@ -51,7 +50,6 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
             until(lambda: shown.run("document.querySelector('[data-live=waiting]').textContent") == "1")
             seen["told"] = shown.run("!document.querySelector('[data-changed]').hidden")
             shown.show(f"{address}/requests/j1", width=1280)
-            until(lambda: "By pilot runs" in shown.run("document.body ? document.body.innerText : ''"))
             seen["asked"], seen["before"] = shown.run("document.body.innerText"), charges(folder, "bank")
             keep_picture(shown, "board-request")
             shown.click('form[action="/requests/j1"] button')
@@ -115,16 +113,10 @@ def full(decided: dict[str, Any], shown: Browser) -> Iterator[tuple[str, Access,
         ["hostile", "a-folder-with-a-name-that-somebody-generated-and-nobody-typed-" + "x" * 60],
     )
     ask(kit, "j7", name=HOSTILE_JOB, what=f"moments of {HOSTILE_JOB}")
-    ask(kit, "j9", name="forecast", text=HOSTILE_JOB)
+    ask(kit, "j9", name="text", text=HOSTILE_JOB)
     growing(kit, "j8", "columns 1")
-    with live(kit.path, ADA, EVE, forecasts=Forecasts(rehearse)) as (address, access):
+    with live(kit.path, ADA, EVE) as (address, access):
         shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=1280)
-        shown.show(f"{address}/plan", width=1280)
-        shown.run("document.getElementById('rows').value = '500'")
-        shown.click('form[action="/plan"] button')
-        until(lambda: shown.run("location.pathname") == "/plan/1")
-        until(lambda: "By pilot runs" in shown.run("document.body ? document.body.innerText : ''"))
-        keep_picture(shown, "board-plan")
         yield address, access, kit
 
 
@@ -141,7 +133,7 @@ PAGES = (
         "/ledger",
     ),
     *("/data", "/log", "/nowhere", "/runs/hostile/report"),
-    *("/plan", "/plan/1", "/compare?run=hostile&run=j1", "/requests/j9"),
+    *("/compare?run=hostile&run=j1", "/requests/j9"),
 )
 
 
@@ -182,10 +174,6 @@ def test_everything_but_live_figures_works_without_script(
     address = full[0]
     shown.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
-        shown.call("Page.navigate", url=f"{address}/plan?from=1")
-        until(lambda: shown.run("document.readyState") == "complete")
-        shown.click('form[action="/plan"] button')
-        until(lambda: shown.run("location.pathname") == "/plan/2")
         shown.call("Page.navigate", url=f"{address}/requests/j7")
         until(lambda: shown.run("document.readyState") == "complete")
         assert shown.run("document.forms.length") == 3

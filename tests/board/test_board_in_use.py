@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
 from report_runs import private_run
 
-from colonnade.board.acts import alone
+from colonnade.board.audit_log import alone
 from colonnade.board.pages import MOST_STREAMS
 from colonnade.ledger import Ledger
 
@@ -57,7 +57,7 @@ def held(ledger: Path, how: str) -> Iterator[None]:
 def hasty(folder: Path) -> Visit:
     """Somebody whose pages wait for nobody."""
     ada = visit(folder)
-    ada.board.place.patience = 0.05
+    ada.board.workspace.patience = 0.05
     return ada
 
 
@@ -146,8 +146,7 @@ def test_a_run_that_is_removed_or_damaged_under_a_page_is_named(tmp_path: Path) 
     for path in ("", "/report", "/file/facts.json", "/events", "/card", "/model.onnx", "/own/bank"):
         answer = ada.get(f"/runs/first{path}")
         assert answer.status == 404 and "removed" in answer.text, path
-    for act in ("recover", "synthesize"):
-        assert ada.send(f"/runs/first/{act}", rows="5").status == 404, act
+    assert ada.send("/runs/first/recover").status == 404
     assert "removed" in ada.get("/compare?run=first").text
     assert ada.get("/").status == ada.get("/runs").status == ada.get("/compare").status == 200
     shutil.rmtree(tmp_path / "runs")

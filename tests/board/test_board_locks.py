@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, noted, visit
 
-from colonnade.board.access import MOST_WRONG, SESSION_SECONDS, WITHIN_SECONDS, Access, Person, TooMany
-from colonnade.board.place import Place
-from colonnade.board.proxy import Proxy
+from colonnade.board.access import (
+    MOST_WRONG,
+    SESSION_SECONDS,
+    WITHIN_SECONDS,
+    Access,
+    Person,
+    Proxy,
+    TooMany,
+)
+from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
 from colonnade.errors import ColonnadeError
 from colonnade.federation.approval import list_requests
@@ -89,7 +96,7 @@ def test_too_many_wrong_links_are_answered_with_429(tmp_path: Path) -> None:
     nobody = visit(bank(tmp_path).path, None)
     codes = [nobody.get(f"/enter?token={number}").status for number in range(MOST_WRONG + 1)]
     assert codes == [401] * MOST_WRONG + [429]
-    assert len(noted(nobody.board.place.folder)) == MOST_WRONG, "nobody fills a disk by guessing"
+    assert len(noted(nobody.board.workspace.folder)) == MOST_WRONG, "nobody fills a disk by guessing"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +205,7 @@ def test_a_proxy_that_was_named_signs_people_in_and_nobody_else_can(tmp_path: Pa
     ask(kit)
     proxy = Proxy.load(write_proxy(tmp_path))
     origin = "https://board.bank.example"
-    board, app = application(Place(kit.path), Access([]), proxy=proxy)
+    board, app = application(Workspace(kit.path), Access([]), proxy=proxy)
     client = Visit(board, Client(app, host="board.bank.example"))
     good = {"x-user": "ada@bank.example", "x-secret": SECRET, "x-forwarded-for": "10.0.0.1"}
     page = client.get("/requests/j1", good.items())
@@ -274,7 +281,7 @@ def test_names_are_bound_to_links_and_not_typed(tmp_path: Path) -> None:
     ben = visit(kit.path, BEN)
     assert ben.send("/requests/j1", decision="approve", digest="5" * 64, by="Ada").status == 303
     assert decided(tmp_path) == ["Ben"]
-    assert Person("Ben", "officer").acts
+    assert Person("Ben", "officer").may_act
 
 
 def test_without_its_extra_the_verb_says_what_to_install(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import os
 import sys
@@ -10,29 +12,29 @@ import time
 from pathlib import Path
 
 import pytest
-from boards import ADA, BEN, EVE, Client, application, ask, bank, noted, visit, write_runs
-from cli_project import write_project
+from boards import ADA, BEN, EVE, HOSTILE_JOB, Client, application, ask, bank, noted, visit, write_runs
+from cli_project import Project, train, write_project
+from two_houses import job_text
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
 from report_runs import HOSTILE, hostile_run, private_run
 
-from colonnade.board import run_index
 from colonnade.board.access import Access
-from colonnade.board.deeds import EXPORT_KEY
-from colonnade.board.place import Place
-from colonnade.board.progress import Progress, told
+from colonnade.board.actions import EXPORT_KEY
+from colonnade.board.run_page import events
+from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
-from colonnade.cli.ledger.files import signing_key
 from colonnade.crypto.signatures import SigningKey
 from colonnade.errors import LedgerLocked, PeerTimeout
 from colonnade.federation.approval import list_requests
 from colonnade.federation.own_files import LOG, STANDING
 from colonnade.ledger import Ledger
-from colonnade.ledger.export import export, load_export, read_export
+from colonnade.ledger.export import export, load_export, read_export, signing_key
 from colonnade.ledger.release import LedgerLine, Receipt, Release
 from colonnade.privacy.events import Gaussian
 from colonnade.randomness import SystemRandomness
+from colonnade.runs.index import Progress
 from colonnade.runtime.logged import StepFacts, step_line
 
 ESCAPED = "&lt;script&gt;"
@@ -233,7 +235,7 @@ def test_ten_thousand_runs_are_listed_and_looked_at_once(
     def never(*_: object) -> None:
         raise AssertionError("what has not changed is not listed again")
 
-    monkeypatch.setattr(run_index, "scandir", never)
+    monkeypatch.setattr("colonnade.runs.index.scandir", never)
     assert "10 000" in ada.get("/").text
 
 
@@ -258,7 +260,6 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     Ledger.open(tmp_path / "bank.ledger").charge(release, "d")
     page = ada.get("/runs/j5").text
     assert "of steps, 25 of 100" in page and "about 5 min" in page
-    assert ">unknown<" in page and "no forecast of it was made here" in page
     assert "1 charge to bank" in page and "a count of &#39;d&#39; to server, run 8c11" in page
     (job / "paid.json").write_text("{}")
     assert "running" in ada.get("/runs/j5").text, "its release is opened, and it is being judged"
@@ -293,7 +294,7 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_as_it_grows_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colonnade.board.progress.GLANCE_SECONDS", 0.001)
+    monkeypatch.setattr("colonnade.board.run_page.GLANCE_SECONDS", 0.001)
     log = tmp_path / LOG
     progress, looks = Progress(tmp_path), iter(range(4))
 
@@ -306,10 +307,10 @@ def test_progress_is_told_as_it_grows_and_ends(tmp_path: Path, monkeypatch: pyte
             file.write("\n" if number < 1 else "")
         if number == 1:
             raise LedgerLocked("another process holds it for a moment")
-        return progress.take_in().words() if number < 3 else None
+        return progress.read().words() if number < 3 else None
 
     async def read() -> list[str]:
-        return [line async for line in told(look)]
+        return [line async for line in events(look)]
 
     lines = asyncio.run(read())
     assert (
@@ -321,11 +322,93 @@ def test_progress_is_told_as_it_grows_and_ends(tmp_path: Path, monkeypatch: pyte
 def test_what_is_wrong_is_said_without_a_traceback(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = visit(folder)
 
-    def fail(_place: Place) -> None:
+    def fail(_workspace: Workspace) -> None:
         raise RuntimeError("a value of somebody's")
 
     monkeypatch.setattr("colonnade.board.views.overview", fail)
     page = ada.get("/")
     assert page.status == 500 and "a mistake in Colonnade" in page.text and "somebody" not in page.text
-    board, app = application(Place(folder), Access([]))
-    assert Client(app).ask("GET", "/").status == 401 and board.place.name == folder.name
+    board, app = application(Workspace(folder), Access([]))
+    assert Client(app).ask("GET", "/").status == 401 and board.workspace.name == folder.name
+
+
+def test_a_request_shows_the_text_of_its_job(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit, "j1", text=f"# {HOSTILE_JOB}\n" + job_text('method = "local"'))
+    ask(kit, "j2")
+    ada = visit(kit.path)
+    page = ada.get("/requests/j1").text
+    assert "method = &#34;local&#34;" in page
+    assert "&lt;script&gt;alert" in page and "<script>alert" not in page
+    assert "An earlier version asked" in ada.get("/requests/j2").text
+
+
+def test_requests_of_earlier_versions_are_read_and_a_ledger_is_opened_once_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = bank(tmp_path)
+    opened: list[Path] = []
+    for number in range(20):
+        ask(kit, f"j{number}")
+        path = kit.path / "requests" / f"j{number}.json"
+        kept = {name: value for name, value in json.loads(path.read_text()).items() if name != "text"}
+        path.write_text(json.dumps(kept))
+    before = Ledger.open
+
+    def counted(path: Path, *, patience: float) -> Ledger:
+        opened.append(path)
+        return before(path, patience=patience)
+
+    monkeypatch.setattr(Ledger, "open", counted)
+    found = list_requests(kit)
+    assert len(found) == 20 and len(opened) == 1
+    assert {one.text for one in found} == {""}
+
+
+class Killed(BaseException):
+    """As a kill: nothing that follows is run, but for what the operating system does."""
+
+
+@pytest.fixture
+def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A run that was killed right after its release was opened."""
+    project = write_project(tmp_path)
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("colonnade.report.run_folder.train_on", kill)
+        train(project, "--output", str(tmp_path / "runs" / "first"))
+    return project
+
+
+def test_a_run_that_was_stopped_is_recovered_on_its_page_and_its_model_leaves(killed: Project) -> None:
+    ada, eve = visit(killed.folder), visit(killed.folder, EVE)
+    assert "Recover the run" in ada.get("/runs/first").text
+    assert "Recover the run" not in eve.get("/runs/first").text
+    assert eve.send("/runs/first/recover").status == 403
+    assert ada.send("/runs/first/recover").headers["location"] == "/runs/first"
+    assert killed.charges("bank") == 1 and ("Ada", "recovered a run", "done") in noted(killed.folder)
+    page = ada.get("/runs/first").text
+    assert "What each observer can learn at most" in page and "/runs/first/model.onnx" in page
+    assert ada.get("/runs/first/report").status == 200
+    assert "license:" in ada.get("/runs/first/card").text
+    graph = ada.get("/runs/first/model.onnx")
+    assert graph.status == 200 and "colonnade.privacy" in graph.text
+    again = ada.send("/runs/first/recover")
+    assert again.status == 409 and "there is nothing to recover" in again.text
+    assert sorted(path.name for path in (killed.folder / "runs").iterdir()) == ["first"]
+
+
+def test_runs_stand_side_by_side_with_a_table_to_keep(tmp_path: Path) -> None:
+    for name, facts in (("first", private_run()[0]), ("second", hostile_run()[0])):
+        write_runs(tmp_path / "runs", {**facts, "time": "2026-05-06T07:08:09+00:00"}, [name])
+    ada = visit(tmp_path)
+    page = ada.get("/compare?run=first&run=second").text
+    assert page.count('class="coefficient"') >= 2 and "<script>alert" not in page
+    table = list(csv.reader(io.StringIO(ada.get("/compare/table?run=first&run=second").text)))
+    assert [row[0] for row in table] == ["run", "first", "second"] and table[1][3]
+    assert ada.get("/compare?run=nowhere").status == 404
+    many = "&".join(f"run=r{number}" for number in range(9))
+    assert ada.get(f"/compare?{many}").status == 409

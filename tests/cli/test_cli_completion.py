@@ -42,7 +42,7 @@ def test_names_that_are_offered_are_those_of_the_tables() -> None:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("colonnade tr", ["train", "trees"]),
+        ("colonnade tr", ["train"]),
         ("colonnade privacy mom", ["moments"]),
         ("colonnade train --ou", ["--output"]),
         ("colonnade compare --methods moments,fun", ["moments,functional"]),

@@ -31,7 +31,6 @@ def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> No
         "flare",
         "postgres",
         "onnx",
-        "plots",
         "board",
         "processor",
         "clock",

@@ -14,14 +14,14 @@ from cli_project import Project, one_object, train
 from kits import make_kit
 from typed import untyped
 
-import colonnade.cli.runs.folders
+import colonnade.runs.folders
 from colonnade.cli.app import run
-from colonnade.cli.runs.folders import new_folder, terminated_as_interrupted
 from colonnade.errors import LedgerExists
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.records import is_sealed
 from colonnade.ledger import Ledger
 from colonnade.numbers import compiling
+from colonnade.runs.folders import new_folder, terminated_as_interrupted
 
 INPUT, INTERRUPTED = 3, 130
 AT_ONCE = 8
@@ -169,14 +169,14 @@ def test_a_column_whose_name_has_a_line_break_makes_no_line(
 def test_ctrl_c_while_a_folder_is_claimed_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = colonnade.cli.runs.folders._claim
+    claim = colonnade.runs.folders._claim
 
     def pressed(name: Path) -> Any:
         claimed = claim(name)
         signal.raise_signal(signal.SIGINT)
         return claimed
 
-    monkeypatch.setattr(colonnade.cli.runs.folders, "_claim", pressed)
+    monkeypatch.setattr(colonnade.runs.folders, "_claim", pressed)
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a" / "b"):
         raise AssertionError("Ctrl-C was pressed before")
     assert list(tmp_path.iterdir()) == []

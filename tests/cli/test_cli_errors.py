@@ -14,11 +14,11 @@ from cli_project import Project, one_object, train
 import colonnade.errors
 from colonnade.cli import explain
 from colonnade.cli.app import run
-from colonnade.errors import ColonnadeError
+from colonnade.errors import PAGE, ColonnadeError, explanations
 
 ROOT = Path(colonnade.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
-SECTIONS = explain.sections()
+SECTIONS = explanations()
 # Numbers of what is no exception of ours: the command line itself, and Ctrl-C.
 OTHERS = {explain.INTERRUPTED: ("KeyboardInterrupt", 130), explain.USAGE: ("UsageError", 2)}
 
@@ -87,7 +87,7 @@ def test_every_section_says_what_it_means_what_causes_it_how_it_looks_and_what_t
 
 def test_numbers_stand_in_order_and_the_page_in_the_documents_is_the_one_in_the_package() -> None:
     assert list(SECTIONS) == sorted(SECTIONS)
-    assert (REPOSITORY / explain.ADDRESS).read_text() == explain.PAGE.read_text()
+    assert (REPOSITORY / explain.ADDRESS).read_text() == PAGE.read_text()
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:

@@ -15,9 +15,9 @@ import pytest
 from cli_project import Project, one_object, write_project
 
 from colonnade.cli.app import run
-from colonnade.cli.runs.folders import new_folder, uninterrupted
 from colonnade.errors import InputError
 from colonnade.models import uncertainty
+from colonnade.runs.folders import new_folder, uninterrupted
 
 INTERRUPTED = 130
 # Enough for the run to be still dealing columns when the signal comes.

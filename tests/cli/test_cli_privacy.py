@@ -253,12 +253,12 @@ def test_a_curve_falls_with_delta_and_rises_with_repetition(against: str, ask: A
 def test_a_curve_over_epochs_ends_where_the_guarantee_is(ask: Any, tmp_path: Path) -> None:
     answer = ask(
         "messages", "--rows", "569", "--batch", "569", "--epochs", "10", "--sigma", "20",
-        "--plot", str(tmp_path / "epochs.png"), "--against", "times",
+        "--plot", str(tmp_path / "epochs.svg"), "--against", "times",
     )  # fmt: skip
     (line,) = answer["plot"]["curves"]
     assert line["x"] == list(range(1, 11))
     assert line["epsilon"][-1] == answer["guarantees"][0]["epsilon"]
-    assert (tmp_path / "epochs.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "epochs.svg").read_text().startswith("<svg")
 
 
 def test_a_plot_is_grey_and_the_same_each_time(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_the_papers_moments_are_computed_for_the_same_rows(ask: Any) -> None:
 def test_people_read_sentences_notes_and_the_noise(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "p.png"
+    file = tmp_path / "p.svg"
     asked = ["privacy", *DEALT, "--times", "3"]
     assert run([*asked, "--epsilon", "1", "--plot", str(file)]) == 0
     assert run([*asked, "--mu", "9000", "--rate", "1/2"]) == 0
@@ -339,7 +339,7 @@ def test_people_read_sentences_notes_and_the_noise(
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "2"), 4, "--rate"),
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--delta", "0"), 5, "no largest loss"),
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "1/9", "--unit", "record-replaced"), 5, "unit"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "curve.bmp"), 3, "svg, png, pdf"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "curve.png"), 3, "end in .svg"),
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "no/such/folder/c.svg"), 3, "does not exist"),
         (PARTS, 5, "--delta"),
         ((*PARTS, "--threshold", "0", "--delta", "1e-9"), 5, "Deal parts of 1/2"),

@@ -14,8 +14,8 @@ from cli_project import Project, one_object, train
 
 import colonnade.cli.train
 from colonnade.cli.app import run
-from colonnade.cli.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
 from colonnade.models.release import MomentRelease
+from colonnade.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
 from colonnade.scoring.score import Stored
 
 INPUT, INTERRUPTED = 3, 130

@@ -109,38 +109,3 @@ def test_describe_leaves_out_what_it_cannot_tell_and_says_so(tmp_path: Path, cap
     assert said(capsys, "describe", str(tmp_path / "mixed.npz"))["left_out"] == ["age"]
     error = said(capsys, "describe", str(tmp_path / "none.npz"), code=3)["error"]
     assert "no column in bins or categories" in error["message"]
-
-
-def test_trees_are_trained_written_and_told_of_at_no_cost(tmp_path: Path, capsys: Any) -> None:
-    pytest.importorskip("lightgbm")
-    onnx = pytest.importorskip("onnx")
-    from test_trees import conditional, crossed
-
-    raw, _ = people(4000)
-    conditional(raw, crossed(raw)).save(tmp_path / "release.npz")
-    graph, page = tmp_path / "trees.onnx", tmp_path / "trees.html"
-    words = ["trees", str(tmp_path / "release.npz"), "-n", "5000", "--rounds", "40", "--rate", "0.2"]
-    facts = said(capsys, *words, "--onnx", str(graph), "-o", str(page))
-    assert facts["extra_epsilon"] == 0 and facts["check"]["auc"] > facts["check"]["linear_auc"]
-    assert {one.name for one in onnx.load(str(graph)).graph.input} == {"age", "job", "pay", "owner"}
-    drawn = page.read_text()
-    assert drawn.count("<svg") == 5 and "trees of two questions" in drawn
-    error = said(capsys, *words, "--onnx", str(graph), code=3)["error"]
-    assert "exists already" in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ((), "conditional = true"),
-        (("-n", "0"), "from 1 to 10,000,000"),
-        (("--rounds", "1000000000"), "from 1 to 10,000,000"),
-        (("-c", "aeg"), "Did you mean 'age'?"),
-    ],
-)
-def test_what_trees_refuse_leaves_nothing(
-    released: Path, tmp_path: Path, monkeypatch: Any, capsys: Any, words: tuple[str, ...], says: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    error = said(capsys, "trees", str(released), *words, "--onnx", "t.onnx", "-o", "t.html", code=3)["error"]
-    assert says in error["message"] and list(tmp_path.iterdir()) == []

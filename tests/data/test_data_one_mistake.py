@@ -100,9 +100,7 @@ def test_a_column_is_accepted_from_every_source_or_refused_by_one_number(
 NUMBERED = Schema.parse('id = "id"\ncolumns.n = {kind = "numeric", low = 0, high = 9}')
 
 
-@pytest.mark.parametrize(
-    "name", ["bank.csv", "bank.tsv.gz", "bank.zip", "bank.parquet", "bank.duckdb", "bank.db"]
-)
+@pytest.mark.parametrize("name", ["bank.csv", "bank.tsv.gz", "bank.parquet", "bank.duckdb", "bank.db"])
 def test_a_pipe_is_called_one_and_nobody_waits_for_it(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     os.mkfifo(path)

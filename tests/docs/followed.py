@@ -27,6 +27,7 @@ SHOWN = {
         "docs/two-organisations.md",
         *_VERBS,
         "src/colonnade/cli/runs",
+        "src/colonnade/runs",
         "src/colonnade/methods/moments",
         "src/colonnade/privacy/words.py",
         "src/colonnade/protocols/shared_plan.py",

@@ -78,8 +78,6 @@ NOT_RUN = (
 # Commands that are run in a shorter form, or on the folder of the stage that they are about.
 RUN_AS = {
     "colonnade demo": "colonnade demo --people few",
-    "colonnade trees runs/by-class --onnx trees.onnx --output trees.html": "colonnade trees runs/by-class "
-    "--onnx trees.onnx --output trees.html --rows 4000 --rounds 20",
     "colonnade audit runs/first": "colonnade audit runs/first --runs 10",
     "colonnade plan job.toml --rows 50000": "colonnade plan job.toml --rows 50000 --methods none",
     "colonnade plan demo-run/job.toml --rows 455": "colonnade plan demo-run/job.toml --rows 455 --methods none",

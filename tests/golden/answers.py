@@ -429,7 +429,8 @@ def model(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         except Exception as error:
             said["file round trip"] = _number(error)
         try:
-            said["onnx"] = graph_answers(_graph(case, fitted, Path(place)), case["people"], said["said"])
+            graph = bytes(onnx_model(fitted).SerializeToString())
+            said["onnx"] = graph_answers(graph, case["people"], said["said"])
         except Exception as error:
             said["onnx"] = _number(error)
     return said
@@ -454,15 +455,6 @@ def _fitted(case: dict[str, Any], folder: Path, place: Path, said: dict[str, Any
     if case.get("ranked"):
         said["ranked"] = list(colonnade.rank_columns(kept).best(3))
     return learner.fit(kept)
-
-
-def _graph(case: dict[str, Any], fitted: Any, place: Path) -> bytes:
-    if case["learner"] == "GradientBoostedTrees":
-        from colonnade.models.files.tree_export import save_onnx_trees
-
-        save_onnx_trees(fitted, place / "model.onnx")
-        return (place / "model.onnx").read_bytes()
-    return bytes(onnx_model(fitted).SerializeToString())
 
 
 KINDS = {"plans": plan, "coding": coding, "runs": run, "ledger": ledger, "cli": cli, "models": model}

@@ -15,7 +15,7 @@ from certificates import Root
 from nvflare.fuel.f3.cellnet.defs import ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply
 from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, ROWS, charges, job_text, policy_text, split
+from two_houses import MEMBERS, charges, job_text, policy_text, split
 
 from colonnade.cli.app import run
 from colonnade.crypto.signatures import SigningKey
@@ -99,7 +99,7 @@ def test_nothing_is_compared_or_charged_before_somebody_says_yes_and_the_ledger_
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}
     assert kinds == [["opened", "budget"]] * 2
     assert standing == [["bank"]]
-    assert seen[0].text == job_text() and (list(seen[0].schemas), seen[0].rows) == (["bank", "shop"], ROWS)
+    assert seen[0].text == job_text()
     assert [charges(tmp_path, party) for party in ("bank", "shop")] == [1, 1]
     bank = Ledger.open(tmp_path / "bank.ledger")
     entries = {entry.kind: entry for entry in bank.entries()}

@@ -17,7 +17,6 @@ from colonnade.comparison.held_out import HeldOut, split
 from colonnade.errors import InputError, PlanError
 from colonnade.methods.table import METHODS
 from colonnade.report.comparison import (
-    comparison_chart,
     comparison_facts,
     comparison_page,
     comparison_picture,
@@ -25,7 +24,6 @@ from colonnade.report.comparison import (
     comparison_text,
     ties_in,
 )
-from colonnade.report.plots import plot
 
 LABEL = 'label = {column = "y", kind = "classes", classes = ["no", "yes"]}'
 NUMBER = 'label = {column = "y", kind = "real", low = 0, high = 10}'
@@ -153,7 +151,6 @@ def test_the_picture_is_the_same_for_the_same_facts(found: Comparison) -> None:
     facts = comparison_facts(found, name="Shops")
     drawn = comparison_picture(facts)
     assert drawn == comparison_picture(facts) and "moments" in drawn and "accuracy" in drawn
-    assert plot(comparison_chart(facts), "png").startswith(b"\x89PNG")
 
 
 def test_regression_is_scored_by_its_squared_error_in_units_of_the_label() -> None:

@@ -21,19 +21,15 @@ from certificates import Root
 from relayed_jobs import houses
 from two_houses import policy_text
 
-from colonnade.board.access import Access, Person
-from colonnade.board.acts import Acts
-from colonnade.board.forecaster import forecast_of
-from colonnade.board.forecasts import Forecast, Forecasts
+from colonnade.board import server
+from colonnade.board.access import Access, Person, Proxy
+from colonnade.board.audit_log import AuditLog
 from colonnade.board.pages import Board
-from colonnade.board.place import Place
-from colonnade.board.proxy import Proxy
-from colonnade.board.serving import bound, server
-from colonnade.board.site import site
+from colonnade.board.workspace import Workspace
 from colonnade.federation import approval
 from colonnade.federation.approval import Request
 from colonnade.federation.own_files import LOG, STANDING
-from colonnade.federation.records import json_text, sealed_text
+from colonnade.federation.records import sealed_text
 from colonnade.ledger import Ledger
 from colonnade.ledger.prospect import Prospect
 from colonnade.runtime.kit import Kit
@@ -168,16 +164,16 @@ class Visit:
 
 
 def application(
-    place: Place, access: Access, *, proxy: Proxy | None = None, port: int = PORT
+    workspace: Workspace, access: Access, *, proxy: Proxy | None = None, port: int = PORT
 ) -> tuple[Board, Any]:
-    board = Board(place, access, Acts(place.folder), port=port, proxied=proxy is not None)
-    return board, site(board, port=port, proxy=proxy)
+    board = Board(workspace, access, AuditLog(workspace.folder), port=port, proxied=proxy is not None)
+    return board, server.application(board, port=port, proxy=proxy)
 
 
 def visit(folder: Path, person: Person | None = ADA, *, access: Access | None = None) -> Visit:
     """Somebody who has opened their link; None is somebody who has none."""
     access = access or Access([] if person is None else [person])
-    board, app = application(Place(folder), access)
+    board, app = application(Workspace(folder), access)
     found = Visit(board, Client(app))
     if person is not None:
         assert found.get(f"/enter?token={access.tokens[person]}").status == 303
@@ -191,14 +187,13 @@ def noted(folder: Path) -> list[tuple[str, str, str]]:
 
 
 @contextmanager
-def live(folder: Path, *people: Person, forecasts: Forecasts | None = None) -> Iterator[tuple[str, Access]]:
+def live(folder: Path, *people: Person) -> Iterator[tuple[str, Access]]:
     """A board that answers on a port of its own; yields its address and its links."""
     access = Access(people)
-    with bound("127.0.0.1", 0, proxied=False) as opened:
+    with server.bound("127.0.0.1", 0, proxied=False) as opened:
         port = opened.getsockname()[1]
-        board, app = application(Place(folder), access, port=port)
-        board.forecasts = forecasts or board.forecasts
-        running = server(app, board)
+        board, app = application(Workspace(folder), access, port=port)
+        running = server.server(app, board)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]})
         thread.start()
         try:
@@ -208,16 +203,6 @@ def live(folder: Path, *people: Person, forecasts: Forecasts | None = None) -> I
         finally:
             running.should_exit = True
             thread.join()
-            board.forecasts.close()
-
-
-def rehearse(asked: dict[str, Any], made: Forecast) -> None:
-    """What the process of a forecast does, in this one, where everything is loaded."""
-
-    def advance(_step: str, done: int, total: int) -> None:
-        made.hear(json.dumps({"done": done, "total": total}))
-
-    made.hear(json_text({"facts": forecast_of({**asked, "effort": 0.01}, advance)}))
 
 
 def growing(kit: Kit, job: str, step: str = "columns", *, run: str = "") -> Path:

@@ -1,8 +1,8 @@
-// Live figures: elements with data-live take what the board tells; everything else works without this.
+// Live figures: elements with data-live take what the board sends; everything else works without this.
 "use strict";
 (() => {
-  const show = told => {
-    for (const [name, value] of Object.entries(told))
+  const show = facts => {
+    for (const [name, value] of Object.entries(facts))
       for (const place of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`))
         if (place.textContent !== value) place.textContent = value;
   };

@@ -1,23 +1,23 @@
-"""What stands on the pages of a board, as facts: made by the functions of the command line, and in its words."""
+"""What stands on the pages of a board, as facts: made by the functions that verbs call, and in their words."""
 
 from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
 from markupsafe import Markup
 
-from colonnade.board.place import LedgerView, OwnFile, Place
-from colonnade.board.plans import cost_lines
-from colonnade.cli.doctor.findings import Finding
-from colonnade.cli.doctor.job_files import examine_party
-from colonnade.cli.ledger.reading import opened
+from colonnade.board.workspace import LedgerView, OwnFile, Workspace
+from colonnade.data.documents import without_passwords
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
-from colonnade.errors import ColonnadeError, LedgerLocked
+from colonnade.errors import ColonnadeError, InputError, LedgerLocked
 from colonnade.federation.approval import Request
+from colonnade.federation.party_file import PartyFile
+from colonnade.privacy.words import observer_text, unit_text
 from colonnade.report.accounts import merged
 from colonnade.report.charts import svg
 from colonnade.report.numbers import duration_text
@@ -32,9 +32,9 @@ SHOWN_RUNS, A_PAGE, SHOWN_ENTRIES = 8, 50, 100
 SOON_DAYS = 30
 
 
-def overview(place: Place) -> Facts:
+def overview(workspace: Workspace) -> Facts:
     """Whether every budget holds, what waits, what runs, and who has been heard of."""
-    ledgers, listed = place.ledgers(), place.runs.listed()
+    ledgers, listed = workspace.ledgers(), workspace.runs.listed()
     going = list(takewhile(lambda one: one.open, listed))
     said = verdict(
         {
@@ -46,9 +46,9 @@ def overview(place: Place) -> Facts:
     )
     broken = [one for one in ledgers if one.error]
     problems = [str(one.error) for one in broken]
-    problems += [one.error for one in place.own_files() if one.error]
+    problems += [one.error for one in workspace.own_files() if one.error]
     try:
-        waiting = place.requests()
+        waiting = workspace.requests()
     except ColonnadeError as error:
         waiting, problems = (), list(dict.fromkeys((*problems, str(error))))
     seeded = [
@@ -67,11 +67,11 @@ def overview(place: Place) -> Facts:
         "waiting": waiting,
         "ledgers": [ledger_totals(one) for one in ledgers if not one.error],
         "broken": [(one.key, one.party) for one in broken],
-        "going": [place.runs.line(one) for one in going[:SHOWN_RUNS]],
+        "going": [workspace.runs.line(one) for one in going[:SHOWN_RUNS]],
         "going_count": len(going),
-        "runs": [place.runs.line(one) for one in listed[len(going) : len(going) + SHOWN_RUNS]],
+        "runs": [workspace.runs.line(one) for one in listed[len(going) : len(going) + SHOWN_RUNS]],
         "count": len(listed) - len(going),
-        "certificate": certificate(place),
+        "certificate": certificate(workspace),
         "peers": peers(ledgers),
     }
 
@@ -91,20 +91,20 @@ def ledger_totals(view: LedgerView) -> Facts:
     }
 
 
-def certificate(place: Place) -> Facts | None:
+def certificate(workspace: Workspace) -> Facts | None:
     """The kit's certificate and how long it is good for; None without a kit."""
-    if place.kit is None:
+    if workspace.kit is None:
         return None
-    issued = place.kit.identity().certificate
-    presence = Presence.load(place.kit.path)
+    issued = workspace.kit.identity().certificate
+    presence = Presence.load(workspace.kit.path)
     seconds = None if presence is None else presence.seconds_since_heard()
     left = (issued.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
     return {
-        "name": place.name,
+        "name": workspace.name,
         "days": left,
         "fingerprint": fingerprint(issued),
         "fine": left > SOON_DAYS,
-        "server": f"{place.kit.address[0]}:{place.kit.address[1]}",
+        "server": f"{workspace.kit.address[0]}:{workspace.kit.address[1]}",
         "heard": "never" if seconds is None else f"{duration_text(seconds)} ago",
         "refused": "" if presence is None else presence.refused,
     }
@@ -127,32 +127,38 @@ def moment(time: str) -> str:
     return f"{time[:16].replace('T', ' ')} UTC" if time else ""
 
 
-def runs(place: Place, page: int, wanted: str) -> Facts:
-    """One page of the list of runs, those that go on first; `wanted` is part of a folder's name."""
-    listed = place.runs.listed()
-    if wanted:
-        listed = tuple(one for one in listed if wanted.casefold() in one.name.casefold())
-    pages = max(1, math.ceil(len(listed) / A_PAGE))
+def _page_of(items: Sequence[Any], page: int, size: int) -> Facts:
+    """The items of one page, how many there are, and which page of how many it is."""
+    pages = max(1, math.ceil(len(items) / size))
     page = min(max(1, page), pages)
-    return {
-        "lines": [place.runs.line(one) for one in listed[(page - 1) * A_PAGE : page * A_PAGE]],
-        "count": len(listed),
-        "page": page,
-        "pages": pages,
-        "wanted": wanted,
-        "folder": str(place.runs.folder),
-    }
+    shown = items[(page - 1) * size : page * size]
+    return {"shown": shown, "count": len(items), "page": page, "pages": pages}
 
 
-def request(asked: Request) -> Facts:
+def runs(workspace: Workspace, page: int, wanted: str) -> Facts:
+    """One page of the list of runs, those that go on first; `wanted` is part of a folder's name."""
+    listed = [one for one in workspace.runs.listed() if wanted.casefold() in one.name.casefold()]
+    facts = _page_of(listed, page, A_PAGE)
+    lines = [workspace.runs.line(one) for one in facts["shown"]]
+    return {**facts, "lines": lines, "wanted": wanted, "folder": str(workspace.runs.folder)}
+
+
+def request(found: Request) -> Facts:
     """A job that waits, with what each observer would learn in plain words and what would be left."""
     return {
-        "asking": asked,
-        "asked": moment(asked.asked),
-        "until": moment(asked.until),
-        "missing": max(0, asked.people - len(asked.approvals)),
-        "costs": cost_lines(asked.costs, asked.party),
-        "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in asked.decisions],
+        "approval": found,
+        "since": moment(found.asked),
+        "until": moment(found.until),
+        "missing": max(0, found.people - len(found.approvals)),
+        "costs": [
+            {
+                "who": observer_text(cost.observer),
+                "about": unit_text(cost.unit, owner=found.party),
+                "cost": cost,
+            }
+            for cost in found.costs
+        ],
+        "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in found.decisions],
     }
 
 
@@ -160,20 +166,13 @@ def ledger(view: LedgerView, page: int) -> Facts:
     """A ledger: totals, what would still fit, its history as a picture and as entries, the latest first."""
     if view.error:
         return {"party": view.party, "error": str(view.error), "path": str(view.path)}
-    entries = view.facts["entries"][::-1]
-    pages = max(1, math.ceil(len(entries) / SHOWN_ENTRIES))
-    page = min(max(1, page), pages)
-    drawn = [item for item in history(view.entries) if math.isfinite(item.budget)]
+    drawn = any(math.isfinite(item.budget) for item in history(view.entries))
     return {
         "error": "",
         "path": str(view.path),
         **ledger_totals(view),
+        **_page_of(view.facts["entries"][::-1], page, SHOWN_ENTRIES),
         "fits": view.facts["totals"],
-        "entries": entries[(page - 1) * SHOWN_ENTRIES : page * SHOWN_ENTRIES],
-        "count": len(entries),
-        "page": page,
-        "pages": pages,
-        "head": view.facts["head"],
         "witnesses": view.witnesses,
         "receipts": kept_receipts(view),
         # Names are escaped by the drawing itself.
@@ -194,71 +193,53 @@ def kept_receipts(view: LedgerView) -> list[tuple[str, str, str, str]]:
 
 
 def data(own: OwnFile) -> Facts:
-    """A party's schema beside what its file has: names and kinds only, and what is wrong between the two."""
+    """A party's schema and what its file has: names and kinds only, and what is wrong between the two."""
     if own.file is None:
-        return {"path": str(own.path), "error": own.error, "columns": [], "findings": []}
-    file = own.file
-    facts: Facts = {
-        "path": str(own.path),
-        "key": own.path.stem,
-        "party": file.party,
-        "dataset": file.dataset,
-        "source": str(file.data),
-        "schema": str(file.schema),
-        "error": "",
-        "columns": [],
-        "findings": [],
-    }
+        return {"error": own.error, "columns": []}
+    file, facts = (
+        own.file,
+        {"key": own.path.stem, "file": own.file, "error": "", "columns": [], "findings": []},
+    )
     try:
-        looked = check_schema(file.schema, file.data, party=file.party)
-        facts["findings"] = [
-            *(f"{where}: left blank." for where in looked.blank),
-            *looked.absent,
-            *filter(None, [looked.mistake]),
-        ]
+        checked = check_schema(file.schema, file.data, party=file.party)
         drafted = draft(file.data, party=file.party)
-        has = {**({drafted.id: "id"} if drafted.id else {}), **drafted.kinds}
     except (ColonnadeError, OSError) as error:
         return facts | {"error": str(error)}
-    try:
-        schema = Schema.load(file.schema)
-    except ColonnadeError:
-        return facts | {"columns": [(name, "not declared", kind) for name, kind in has.items()]}
-    described: Facts = dict(schema.public(file.party).to_data())
-    declared = dict.fromkeys(schema.id_columns, "the id")
-    declared |= {column["name"]: declared_text(column) for column in described["columns"]}
-    if described.get("label"):
-        label = described["label"]
-        declared[label["column"]] = f"the label: {declared_text(label)}"
-    names = [*declared, *(name for name in has if name not in declared)]
+    blank = [f"{where}: left blank." for where in checked.blank]
+    facts["findings"] = [*blank, *checked.absent, *filter(None, [checked.mistake])]
+    has = {**({drafted.id: "id"} if drafted.id else {}), **drafted.kinds}
+    declared = _declared(file)
     facts["columns"] = [
-        (name, declared.get(name, "not declared"), has.get(name, "not there")) for name in names
+        (name, declared.get(name, "not declared"), has.get(name, "not there")) for name in declared | has
     ]
     return facts
 
 
-def checked(own: OwnFile, place: Place) -> tuple[list[Finding], list[tuple[str, str, str]]]:
+def _declared(file: PartyFile) -> dict[str, str]:
+    """What a party's schema says of each column; nothing where it cannot be read."""
+    try:
+        schema = Schema.load(file.schema)
+    except ColonnadeError:
+        return {}
+    described: Facts = dict(schema.public(file.party).to_data())
+    declared = dict.fromkeys(schema.id_columns, "the id")
+    declared |= {column["name"]: declared_text(column) for column in described["columns"]}
+    label = described.get("label")
+    return declared | ({label["column"]: f"the label: {declared_text(label)}"} if label else {})
+
+
+def checked_rows(own: OwnFile) -> Facts:
     """What reading every row finds, and how many values of each column lie outside their bounds."""
     if own.file is None:
-        return [], []
-    ledgers = {}
-    for other in place.own_files():
-        if other.file is not None and other.file.ledger.exists():
-            try:
-                ledgers[other.file.party] = opened(other.file.ledger, patience=place.patience)
-            except ColonnadeError:
-                continue
-    findings = list(examine_party(own.file, ledgers))
-    clipped: list[tuple[str, str, str]] = []
+        raise InputError(own.error)
+    facts: Facts = {"party": own.file.party, "source": str(own.file.data), "error": "", "warning": ""}
     try:
         table = own.file.table().check()
-        rows = max(1, table.rows)
-        clipped = [
-            (name, str(count), f"{100 * count / rows:.1f} %")
-            for name, count in table.clipping.counts.items()
-            if count
-        ]
-    except ColonnadeError:
-        # What is wrong stands among the findings.
-        pass
-    return findings, clipped
+    except ColonnadeError as error:
+        return facts | {"error": f"{error.number} {without_passwords(str(error))}", "clipped": []}
+    clipped = [
+        (name, str(count), f"{100 * count / max(1, table.rows):.1f} %")
+        for name, count in table.clipping.counts.items()
+        if count
+    ]
+    return facts | {"rows": table.rows, "warning": table.clipping.warning, "clipped": clipped}

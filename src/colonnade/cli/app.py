@@ -33,7 +33,6 @@ from colonnade.cli import (
     schema,
     synthesize,
     train,
-    trees,
 )
 from colonnade.cli.demo import command as demo
 from colonnade.cli.doctor import command as doctor
@@ -44,9 +43,9 @@ from colonnade.cli.plan import command as plan
 from colonnade.cli.privacy import commands as privacy
 from colonnade.cli.runs import listing as runs
 from colonnade.cli.runs import report, show
-from colonnade.cli.runs.folders import terminated_as_interrupted
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
+from colonnade.runs.folders import terminated_as_interrupted
 
 DONE = 0
 MISTAKE = 1
@@ -85,7 +84,6 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("describe")(describe.describe)
 app.command("synthesize")(synthesize.synthesize)
-app.command("trees")(trees.trees)
 app.command("runs")(runs.runs)
 app.command("recover")(recover.recover)
 app.command("show")(show.show)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.runs.folders import new_folder, uninterrupted
 from colonnade.cli.screen import Advance, progress, say, say_json, width
 from colonnade.errors import InputError, OnlyForPublicData, PlanError
 from colonnade.federation.records import json_text
+from colonnade.runs.folders import new_folder, uninterrupted
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.runs.folders import new_folder, uninterrupted
-from colonnade.cli.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
 from colonnade.federation.records import json_text
+from colonnade.runs.folders import new_folder, uninterrupted
+from colonnade.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
 
 if TYPE_CHECKING:
     from colonnade.audits.people import People
@@ -296,7 +296,8 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
-    from colonnade.cli.runs.report import page_of, write_page
+    from colonnade.cli.runs.report import write_page
+    from colonnade.runs.run_folders import page_of
     from colonnade.report.audits import audit_drawing
 
     with uninterrupted():

@@ -65,10 +65,9 @@ def board(
 ) -> None:
     """Open a web page on this machine, on which an organisation sees what was learnt, and decides."""
     try:
-        from colonnade.board.access import Person
-        from colonnade.board.place import Place
-        from colonnade.board.proxy import Proxy
-        from colonnade.board.serving import serve
+        from colonnade.board.access import Person, Proxy
+        from colonnade.board.server import serve
+        from colonnade.board.workspace import Workspace
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio", "h11"):
             raise
@@ -89,12 +88,12 @@ def board(
     people += [Person(name, "auditor") for name in auditor]
     with suppress(KeyboardInterrupt):
         serve(
-            Place(folder, runs=runs),
+            Workspace(folder, runs=runs),
             people,
             listen=listen,
             port=port,
             proxy=None if proxy is None else Proxy.load(proxy),
-            tell=say_json if as_json else _say,
+            started=say_json if as_json else _say,
         )
 
 

@@ -10,12 +10,12 @@ import typer
 
 from colonnade.cli.completing import complete_methods
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.runs.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
-from colonnade.cli.runs.run_folders import RUNS
 from colonnade.cli.screen import Advance, note, progress, say, say_json, width
 from colonnade.errors import InputError, PrivacyError
 from colonnade.federation.records import json_text
 from colonnade.report.plain import now
+from colonnade.runs.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
+from colonnade.runs.run_folders import RUNS
 
 if TYPE_CHECKING:
     from colonnade.comparison.compare import Comparison

@@ -8,9 +8,9 @@ import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
 from colonnade.cli.runs.report import write_page
-from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import NameTaken
+from colonnade.runs.run_folders import release_of
 
 EXAMPLE = """
 Shares and means of every column, correlations and two-way tables of every pair, each with ± from the release's noise;

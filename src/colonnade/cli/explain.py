@@ -1,21 +1,15 @@
-"""`colonnade explain`: what is behind the number of an error, without a network.
-
-The text is docs/errors.md, which the package holds too: here it is a link.
-"""
+"""`colonnade explain`: what is behind the number of an error, without a network."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
 
 import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError
+from colonnade.errors import InputError, explanations
 
-PAGE = Path(__file__).with_name("errors.md")
 ADDRESS = "docs/errors.md"
 # What goes wrong on a command line itself, before or after any verb, has numbers too.
 INTERRUPTED = "E130"
@@ -27,26 +21,7 @@ Examples:
 
   colonnade explain
 """
-_SECTION = re.compile(r"^## (E\d{3})\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_TITLE = re.compile(r"\A\*\*(.+?)\*\*")
 _NUMBER = re.compile(r"[eE]?(\d{3})")
-
-
-@dataclass(frozen=True)
-class Section:
-    """What the page says about one number."""
-
-    number: str
-    title: str
-    text: str
-
-
-def sections() -> dict[str, Section]:
-    sections = {}
-    for number, text in _SECTION.findall(PAGE.read_text(encoding="utf-8")):
-        title = _TITLE.match(text.strip())
-        sections[number] = Section(number, title[1] if title else "", text.strip())
-    return sections
 
 
 def page(number: str) -> str:
@@ -55,7 +30,7 @@ def page(number: str) -> str:
 
 
 def _completed(incomplete: str) -> list[tuple[str, str]]:
-    return [(s.number, s.title) for s in sections().values() if s.number.startswith(incomplete.upper())]
+    return [(s.number, s.title) for s in explanations().values() if s.number.startswith(incomplete.upper())]
 
 
 def explain(
@@ -65,7 +40,7 @@ def explain(
     as_json: bool = AS_JSON,
 ) -> None:
     """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all."""
-    known = sections()
+    known = explanations()
     if number is None:
         if as_json:
             say_json(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
-from colonnade.cli.runs.run_folders import FACTS, read_run
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import CannotWrite, ModelError, NameTaken
-
-if TYPE_CHECKING:
-    from colonnade.models.files.linear_file import ModelFile
+from colonnade.errors import CannotWrite, NameTaken
+from colonnade.runs.run_folders import released
 
 EXAMPLE = """
 The ONNX graph takes raw columns by name: numbers and days since 1970 as doubles, NaN where one is missing; categories
@@ -79,32 +74,6 @@ def export(
 
 
 export.__doc__ = f"{export.__doc__}\n{EXAMPLE}"
-
-
-def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[str, Any] | None]:
-    """The model, if its weights were released, and the facts of its run, if they lie beside it.
-
-    Of a run with several labels that of one, with what is known of it.
-    """
-    from colonnade.models.files.exporting import SPLIT, exportable
-    from colonnade.models.files.linear_file import ModelFile
-    from colonnade.report.labels import facts_of_label
-    from colonnade.scoring.score import Stored
-
-    stored = Stored.load(path, label)
-    if stored.whole is None:
-        raise ModelError(f"{path}: {SPLIT}")
-    if not isinstance(stored.whole, ModelFile):
-        raise ModelError(
-            f"{path} is a {stored.whole.kind}, and linear models can be exported. It scores people by "
-            f"`colonnade predict {path}`."
-        )
-    folder = path if path.is_dir() else path.parent
-    facts = read_run(folder).facts if (folder / FACTS).is_file() else None
-    predicted = stored.whole.frame.label.label
-    if facts is not None and facts.get("labels") and predicted is not None:
-        facts = facts_of_label(facts, predicted.column)
-    return exportable(stored.whole), facts
 
 
 def _write(path: Path, text: str) -> None:

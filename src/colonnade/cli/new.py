@@ -12,9 +12,9 @@ import typer
 
 from colonnade.cli.completing import TASKS, complete_tasks
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.runs.folders import new_folder
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColumnMissing, InputError
+from colonnade.runs.folders import new_folder
 
 EXAMPLE = """
 Names and types of columns are read from the data; bounds, categories and the label's classes are left blank for each

@@ -8,21 +8,11 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON, VERBOSE
-from colonnade.cli.runs.begun import put_away
-from colonnade.cli.runs.failures import FAILED, failure_text
-from colonnade.cli.runs.folders import (
-    BEGUN,
-    MODELS,
-    RESERVE,
-    draft_of,
-    free_name,
-    holds_paid,
-    left_behind,
-    uninterrupted,
-)
-from colonnade.cli.runs.run_folders import RUNS
 from colonnade.cli.screen import say, say_json, width
-from colonnade.errors import ModelError
+from colonnade.runs.failures import failure_text
+from colonnade.runs.folders import MODELS
+from colonnade.runs.recovery import put_away, recovered
+from colonnade.runs.run_folders import RUNS
 
 EXAMPLE = """
 What a run opens is on the disk before anything is made of it. If the run is stopped or killed after that, `colonnade
@@ -80,41 +70,3 @@ def _say_killed(place: Path, facts: dict[str, Any], *, as_json: bool) -> None:
 
 
 recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"
-
-
-def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
-    """Make the rest of a run that was stopped; where it lies, and its facts: None for a comparison, which has none."""
-    from colonnade.report.run_folder import recover_run
-
-    place = _place(run)
-    with left_behind(place) as free, uninterrupted():
-        if not free:
-            raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        compared = (place / MODELS).is_dir()
-        facts = {} if compared else recover_run(place)
-        for left in (FAILED, BEGUN):
-            (place / left).unlink(missing_ok=True)
-        if place.name.startswith("."):
-            (place / RESERVE).unlink(missing_ok=True)
-            name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))
-            place = place.rename(name)
-    return place, None if compared else facts
-
-
-def _place(given: Path) -> Path:
-    """Where the run left what it had kept: under its name, or in the draft that a kill left."""
-    from colonnade.federation.own_files import PAID
-
-    if not given.name:
-        raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
-    for place in (given, draft_of(given), RUNS / given, draft_of(RUNS / given)):
-        whole = (place / "facts.json").is_file()
-        if holds_paid(place) and (not whole or (place / PAID).is_file()):
-            return place
-        if whole:
-            raise ModelError(
-                f"{place} is whole: there is nothing to recover. `colonnade show {place}` shows it."
-            )
-    raise ModelError(
-        f"there is no run {given} that was stopped after its release was paid for. `colonnade runs` lists them."
-    )

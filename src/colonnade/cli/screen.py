@@ -17,21 +17,11 @@ import typer
 
 from colonnade.errors import CannotWrite
 from colonnade.federation.records import plain
-from colonnade.report.plain import one_line
+from colonnade.report.plain import STEPS, one_line
 
 WIDEST = 100
 # Seconds between two lines of progress where there is no terminal.
 EVERY = 5.0
-# What people call the steps of a protocol; steps that are not named here go by their own name.
-STEPS = {
-    "align": "finding the people in common",
-    "columns": "sharing rows",
-    "rehearsing": "rehearsing on invented people",
-    "phases": "judging",
-    "batches": "encrypted batches",
-    "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",
-}
-
 # Red, green, dim: by the words that say so.
 _COLOURS = {"bad": "31", "good": "32", "faint": "2"}
 _MARKED = re.compile(

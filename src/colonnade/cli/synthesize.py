@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
-from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import progress, say, say_json
+from colonnade.runs.run_folders import release_of
 
 EXAMPLE = """
 The table has the columns of all parties in their own units and spellings, and agrees with the release in every column

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
-from colonnade.cli.runs.begun import note_begun
-from colonnade.cli.runs.failures import charged_text, failure_facts, keep_failure
-from colonnade.cli.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
+from colonnade.runs.failures import charged_text, failure_facts, keep_failure
+from colonnade.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
+from colonnade.runs.recovery import note_begun
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run

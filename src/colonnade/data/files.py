@@ -1,4 +1,4 @@
-"""One file as rows: CSV (plain, gzip or zip) and Parquet, through DuckDB.
+"""One file as rows: CSV (plain or gzip) and Parquet, through DuckDB.
 
 DuckDB's own messages about a bad file quote its rows, so none of them is passed on.
 """
@@ -9,10 +9,8 @@ import csv
 import gzip
 import io
 import re
-import zipfile
-import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -35,19 +33,15 @@ from colonnade.data.relation import (
 from colonnade.data.values import Batch, Numerals, Plain, Values
 from colonnade.errors import DataError, DataUnreadable
 
-TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip", ".zip")
+TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 
 _DELIMITERS = (",", ";", "\t", "|")
 _NOT_PACKED = "it is not packed as its name says, or it is damaged or cut off. Pack the table anew."
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
-_DAMAGED = "it is damaged: it cannot be unpacked."
 LONGEST_LINE = 2_000_000
 """Letters of a header; DuckDB takes as many bytes of any line."""
-# Lines of a zip that are counted at a time.
-_LINES = 1 << 14
-_RAGGED = "a row has not as many fields as the header."
 
 
 def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation:
@@ -67,8 +61,6 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
     if name.endswith(".parquet"):
         return _parquet(file)
     header = Header.read(file, wanted)
-    if name.endswith(".zip"):
-        return ZippedText(file, header)
     # Columns go by position: a header may hold anything, repeated or not.
     positions = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(header.names)))
     reader = (
@@ -107,24 +99,11 @@ class File:
 
     @property
     def packed(self) -> bool:
-        return self.path.suffix.lower() in (".gz", ".zip")
+        return self.path.suffix.lower() == ".gz"
 
-    @contextmanager
-    def unpacked(self) -> Iterator[IO[bytes]]:
-        """Its bytes, without gzip or zip around them."""
-        suffix = self.path.suffix.lower()
-        if suffix != ".zip":
-            with gzip.open(self.path) if suffix == ".gz" else self.path.open("rb") as content:
-                yield cast(IO[bytes], content)
-            return
-        with zipfile.ZipFile(self.path) as archive:
-            members = [member for member in archive.infolist() if not member.is_dir()]
-            if len(members) != 1:
-                raise self.wrong(f"it holds {len(members)} files; one CSV was expected. Pack each by itself.")
-            if members[0].flag_bits & 1:
-                raise self.wrong("it is encrypted. Unpack it first.")
-            with archive.open(members[0]) as content:
-                yield content
+    def unpacked(self) -> IO[bytes]:
+        """Its bytes, without gzip around them."""
+        return cast(IO[bytes], gzip.open(self.path) if self.packed else self.path.open("rb"))
 
 
 class Header:
@@ -213,7 +192,7 @@ class FileRelation:
         if re.search(r"unicode|utf-?8", text, re.IGNORECASE):
             return self._file.wrong(f"{where}{_NOT_TEXT}")
         if re.search(r"Number of Columns", text, re.IGNORECASE):
-            return self._file.wrong(f"{where}{_RAGGED}")
+            return self._file.wrong(f"{where}a row has not as many fields as the header.")
         if "invalid state" in text:
             return self._file.wrong(
                 f"{where}lines end in different ways, with and without a carriage return, or a quotation mark stands "
@@ -222,75 +201,6 @@ class FileRelation:
         if re.search(r"quote", text, re.IGNORECASE):
             return self._file.wrong(f"{where}a quotation mark is not closed or stands inside a field.")
         return self._file.wrong(_NOT_PACKED if self._file.packed else f"{where}the rows cannot be read.")
-
-
-class ZippedText:
-    """A CSV inside a zip, unpacked as it is read; nothing is written to disk."""
-
-    typed = False
-
-    def __init__(self, file: File, header: Header) -> None:
-        self._file, self._header = file, header
-        self.name = file.name
-        self.fields = header.fields
-
-    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
-        """These columns of all rows in order, as text."""
-        return self._read([self._header.names.index(name) for name in names], size)
-
-    def count(self) -> int:
-        return sum(batch.rows for batch in self._read([0], _LINES))
-
-    def _read(self, wanted: list[int], size: int) -> Iterator[Batch]:
-        wrong = None
-        try:
-            with self._file.unpacked() as content:
-                yield from self._parse(content, wanted, size)
-        except _Ragged as found:
-            wrong = f"line {found}: {_RAGGED}"
-        except csv.Error:
-            wrong = "the rows cannot be read: is a quotation mark not closed, or inside a field?"
-        except UnicodeDecodeError:
-            wrong = _NOT_TEXT
-        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
-            wrong = _DAMAGED
-        if wrong:
-            raise self._file.wrong(wrong if self._is_sound() else _DAMAGED)
-        self._file.check_unchanged()
-
-    def _is_sound(self) -> bool:
-        try:
-            with zipfile.ZipFile(self._file.path) as archive:
-                return archive.testzip() is None
-        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
-            return False
-
-    def _parse(self, content: IO[bytes], wanted: list[int], size: int) -> Iterator[Batch]:
-        lines = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
-        reader = csv.reader(lines, delimiter=self._header.delimiter, strict=True)
-        next(reader, None)
-        width = len(self._header.names)
-        rows: list[list[str]] = []
-        for row in reader:
-            # A blank line is a row only where a row has one field, as DuckDB has it.
-            if not row and width > 1:
-                continue
-            if len(row) != width and (row or width > 1):
-                raise _Ragged(reader.line_num)
-            rows.append(row or [""])
-            if len(rows) == size:
-                yield _texts(rows, wanted)
-                rows = []
-        if rows:
-            yield _texts(rows, wanted)
-
-
-class _Ragged(Exception):
-    """A line that has not as many fields as the header."""
-
-
-def _texts(rows: list[list[str]], wanted: list[int]) -> Batch:
-    return Batch(tuple(Text.of([row[place] or None for row in rows]) for place in wanted), len(rows))
 
 
 def _paired(batch: Batch, numerals: list[bool]) -> Batch:
@@ -340,7 +250,7 @@ def _first_record(file: File) -> str:
             return record
     except UnicodeDecodeError:
         wrong = file.wrong(_NOT_TEXT)
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         wrong = file.wrong(f"it cannot be read ({why})." if why else _NOT_PACKED)
     # The error that was caught holds a piece of the file.

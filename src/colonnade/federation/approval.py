@@ -16,7 +16,7 @@ import datetime
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -42,7 +42,6 @@ _PURPOSE = "colonnade approval"
 _GLANCE_SECONDS = 0.5
 _LONGEST_NAME = 100
 _LONGEST_REASON = 1000
-_LATER = ("text", "schemas", "rows")
 
 State = Literal["waiting", "approved", "declined", "ended"]
 
@@ -52,9 +51,8 @@ class Request:
     """A job that waits for people at one party, or waited: what it is, what it would cost, and who said what.
 
     `costs` are the job alone and what it would leave, by observer; `people` is how many must approve. `digest` binds a
-    decision to what was shown here. `text` is the job as it was written, `schemas` are the columns that all parties
-    introduced and `rows` how many people there are at most: what a forecast is made of. Requests of earlier versions
-    have none of the three.
+    decision to what was shown here. `text` is the job as it was written; requests of earlier versions
+    have none.
     """
 
     job: str
@@ -69,8 +67,6 @@ class Request:
     state: State
     ledger: str
     text: str = ""
-    schemas: Mapping[str, Any] = field(default_factory=dict)
-    rows: int = 0
     decisions: tuple[Decision, ...] = ()
 
     @property
@@ -85,10 +81,10 @@ class Request:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Request:
         """The request that `to_data` wrote."""
-        apart = ("decisions", "costs", *_LATER)
+        apart = ("decisions", "costs", "text")
         facts = {name: data[name] for name in cls.__dataclass_fields__ if name not in apart}
-        facts |= {name: data[name] for name in _LATER if name in data}
-        return cls(**facts, costs=tuple(Prospect(**cost) for cost in data["costs"]))
+        costs = tuple(Prospect(**cost) for cost in data["costs"])
+        return cls(**facts, costs=costs, text=data.get("text", ""))
 
 
 def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) -> tuple[Request, ...]:
@@ -322,8 +318,6 @@ class Asking:
             state="waiting",
             ledger=str(self.ledger.path),
             text=self.text,
-            schemas={schema.party: schema.to_data() for schema in plans[0].schemas},
-            rows=plans[0].rows,
         )
 
     def check(self, release: Release) -> None:

@@ -7,23 +7,26 @@ end shows only against peers' receipts, as with the ledger itself.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from colonnade.crypto.signatures import SigningKey, signed_by
-from colonnade.errors import LedgerAltered, LedgerError
+from colonnade.errors import CannotWrite, InputError, LedgerAltered, LedgerError
 from colonnade.ledger.admission import check_witnesses
 from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt
 from colonnade.ledger.state import LedgerState, Total
+from colonnade.randomness import SystemRandomness
 
 FORMAT = "colonnade ledger 4"
 _READ = frozenset({*(f"colonnade ledger {number}" for number in (1, 2, 3)), FORMAT})
 _PURPOSE = "colonnade ledger export"
+_KEY_HEADER = "colonnade signing key 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,3 +140,32 @@ def _signer(data: dict[str, Any], where: str, wanted: bytes | None) -> str | Non
     if not signed_by(public, value, canonical(data).encode(), purpose=_PURPOSE):
         raise LedgerAltered(f"{where} does not match its signature, so it was changed after it was signed.")
     return public.hex()
+
+
+def signing_key(path: Path) -> SigningKey:
+    """The key in a file; a new one, readable by its owner alone, if there is no such file."""
+    if not path.exists():
+        made = SigningKey.generate(SystemRandomness())
+        try:
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise CannotWrite(f"--key: {path} cannot be made ({error.strerror}).") from None
+        with os.fdopen(opened, "w", encoding="ascii") as file:
+            file.write(f"{_KEY_HEADER}\n{made.secret.hex()}\n")
+        return made
+    try:
+        return parse_key(path.read_text(encoding="ascii"))
+    except OSError as error:
+        raise InputError(f"--key: {path} cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise InputError(
+            f"--key: {path} holds no signing key. Name another file; a new one is made."
+        ) from None
+
+
+def parse_key(text: str) -> SigningKey:
+    """The key that a file of it holds, on two lines or on one; else a `ValueError`."""
+    words = text.split()
+    if " ".join(words[:-1]) != _KEY_HEADER:
+        raise ValueError("no key")
+    return SigningKey(bytes.fromhex(words[-1]))

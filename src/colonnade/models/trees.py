@@ -1,4 +1,4 @@
-"""Boosted trees from a class-conditional release: trained on invented people, judged on others of them, and free.
+"""Boosted trees from a class-conditional release: trained on synthetic people, checked on others of them, and free.
 
 A class-conditional release tells of two columns at a time by class, so trees may ask two questions on the way to a
 leaf: more would learn what the fit made up. LightGBM is the extra `trees`: pip install 'colonnade[trees]'.
@@ -6,7 +6,6 @@ leaf: more would learn what the fit made up. LightGBM is the extra `trees`: pip 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -31,26 +30,25 @@ from colonnade.randomness import SeededRandomness
 Array = NDArray[np.float64]
 DEPTH, LEAVES = 2, 4
 HELD_OUT = 5
-"""One in so many invented people is held out: trees stop where these are told no better."""
+"""One in so many synthetic people is held out: trees stop where they predict these no better."""
 PATIENCE = 30
 RARE = 0.1
 AS_GOOD = 0.002
-_EFFECT_PEOPLE = 4000
 
 
 class GradientBoostedTrees(Classifier):
     """Boosted trees of two questions each, for two classes, from a class-conditional release.
 
     Nothing is charged: trees are trained on a table drawn from the release. `check_` is what they and the linear rule
-    do on a part of that table that was held out; it says whether trees learnt more than the linear rule from the same
+    do on a held-out part of that table; it says whether trees learnt more than the linear rule from the same
     release, not how good either is on people. `advice_` says plainly where the linear rule is expected to be as good.
 
     Parameters
     ----------
     rows
-        Invented people to train on.
+        Synthetic people to train on.
     rounds, rate
-        Trees at most, and how much each counts. Fewer are grown where the held-out part is told no better.
+        Trees at most, and how much each counts. Fewer are grown where they predict the held-out part no better.
     threshold
         The second class is predicted where its probability is above this.
     seed
@@ -79,15 +77,15 @@ class GradientBoostedTrees(Classifier):
         """Draw a table from a class-conditional release, and train on it."""
         refuse_labels(y)
         self._check(release)
-        lightgbm = need_trees()
+        lightgbm = _lightgbm()
         begin(self, release)
         model = release.table_model()
         self.columns_ = model.margins.columns
         levels, classes = draw_levels(model.fit, self.rows, SeededRandomness(f"trees {self.seed}"))
-        features = tree_features(self.columns_, levels)
+        features = _features(self.columns_, levels)
         held = np.arange(self.rows) % HELD_OUT == 0
         training = lightgbm.Dataset(features[~held], classes[~held], free_raw_data=False)
-        told = lightgbm.Dataset(features[held], classes[held], reference=training)
+        validation = lightgbm.Dataset(features[held], classes[held], reference=training)
         settings = {
             "objective": "binary",
             "max_depth": DEPTH,
@@ -103,7 +101,7 @@ class GradientBoostedTrees(Classifier):
             settings,
             training,
             num_boost_round=self.rounds,
-            valid_sets=[told],
+            valid_sets=[validation],
             callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
         )
         self.classes_ = release.label.values
@@ -114,12 +112,11 @@ class GradientBoostedTrees(Classifier):
         self.check_ = {
             "held_out_rows": int(held.sum()),
             "trees": int(self.booster_.best_iteration or self.booster_.num_trees()),
-            "auc": auc(scores, classes[held]),
-            "linear_auc": auc(straight, classes[held]),
+            "auc": _auc(scores, classes[held]),
+            "linear_auc": _auc(straight, classes[held]),
         }
         self.advice_ = self._advice(release)
         self.importance_ = self._importance()
-        self.effects_ = self._effects(levels)
         return self
 
     def predict_proba(self, X: Rows) -> Array:
@@ -129,7 +126,7 @@ class GradientBoostedTrees(Classifier):
 
     def _scores(self, rows: Rows) -> Array:
         fitted(self, "booster_")
-        features = tree_features(self.columns_, level_codes(self.columns_, rows))
+        features = _features(self.columns_, _levels(self.columns_, rows))
         return np.asarray(self.booster_.predict(features, raw_score=True))[:, None]
 
     def _check(self, release: MomentRelease) -> None:
@@ -170,38 +167,17 @@ class GradientBoostedTrees(Classifier):
         return f"The linear rule is expected to be as good: {'; '.join(reasons)}. Use LogisticRegression."
 
     def _importance(self) -> dict[str, float]:
+        """The share of what the trees gained by asking about each column, the largest first."""
         gains = self.booster_.feature_importance("gain").astype(np.float64)
-        owners = np.repeat(np.arange(len(self.columns_)), [width_of(column) for column in self.columns_])
+        widths = [1 if _is_ordered(column) else len(column.levels) for column in self.columns_]
+        owners = np.repeat(np.arange(len(self.columns_)), widths)
         by_column = np.bincount(owners, weights=gains, minlength=len(self.columns_))
-        whole = float(by_column.sum()) or 1.0
-        shares = {
-            column.name: float(gain) / whole for column, gain in zip(self.columns_, by_column, strict=True)
-        }
-        return dict(sorted(shares.items(), key=lambda item: -item[1]))
-
-    def _effects(self, levels: Sequence[NDArray[np.int32]]) -> dict[str, list[dict[str, Any]]]:
-        some = [codes[:_EFFECT_PEOPLE] for codes in levels]
-        effects: dict[str, list[dict[str, Any]]] = {}
-        for place, column in enumerate(self.columns_):
-            means = []
-            for level in range(len(column.levels)):
-                changed = [*some]
-                changed[place] = np.full_like(some[place], level)
-                means.append(
-                    float(
-                        np.mean(self.booster_.predict(tree_features(self.columns_, changed), raw_score=True))
-                    )
-                )
-            middle = math.fsum(means) / len(means)
-            effects[column.name] = [
-                {"level": name, "effect": value - middle}
-                for name, value in zip(column.levels, means, strict=True)
-            ]
-        return effects
+        shares = by_column / (float(by_column.sum()) or 1.0)
+        order = np.argsort(-shares, kind="stable")
+        return {self.columns_[place].name: float(shares[place]) for place in order}
 
 
-def need_trees() -> Any:
-    """LightGBM, or a `NotInstalled` that names the extra."""
+def _lightgbm() -> Any:
     try:
         import lightgbm
     except ImportError:
@@ -212,28 +188,29 @@ def need_trees() -> Any:
     return lightgbm
 
 
-def is_ordered(column: LevelColumn) -> bool:
+def _auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(labels, scores))
+
+
+def _is_ordered(column: LevelColumn) -> bool:
     """Whether the levels of a column have an order that trees may cut."""
     return bool(getattr(column.column, "ordered", False)) or len(column.levels) == 2
 
 
-def width_of(column: LevelColumn) -> int:
-    """How many features trees have of a column: its level's number, or an indicator for each level."""
-    return 1 if is_ordered(column) else len(column.levels)
-
-
-def tree_features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]]) -> Array:
+def _features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]]) -> Array:
     """Levels as trees ask about them: the number of an ordered level, an indicator of each other one."""
     parts = []
     for column, codes in zip(columns, levels, strict=True):
         numbers = codes.astype(np.float64)[:, None]
         parts.append(
-            numbers if is_ordered(column) else (numbers == np.arange(len(column.levels))).astype(float)
+            numbers if _is_ordered(column) else (numbers == np.arange(len(column.levels))).astype(float)
         )
     return np.concatenate(parts, axis=1)
 
 
-def level_codes(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.int32]]:
+def _levels(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.int32]]:
     """The level numbers of raw rows by column name."""
     table: Mapping[str, Any] | None = columns_by_name(rows)
     if table is None:
@@ -247,15 +224,3 @@ def level_codes(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.i
             raise BadValues(f"column {column.name!r}: {coded.problems.sentence}. {coded.problems.advice}")
         codes.append(coded.values)
     return codes
-
-
-def auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
-    """How often one of the second class scores above one of the first."""
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(labels, scores))
-
-
-def trees_of(booster: Any) -> list[dict[str, Any]]:
-    """The trees of a booster as plain values."""
-    return [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]

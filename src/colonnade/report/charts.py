@@ -1,7 +1,6 @@
 """Lines in one frame as SVG: no script, no font of its own, and the same bytes for the same numbers.
 
-A chart is a value: what its lines, levels and axes are. `svg` draws it with nothing but this module; `plots.py` draws
-the same chart as PNG or PDF for whoever has the extra `plots`.
+A chart is a value: what its lines, levels and axes are. `svg` draws it with nothing but this module.
 """
 
 from __future__ import annotations

@@ -7,6 +7,15 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
+# What people call the steps of a protocol; steps that are not named here go by their own name.
+STEPS = {
+    "align": "finding the people in common",
+    "columns": "sharing rows",
+    "rehearsing": "rehearsing on invented people",
+    "phases": "judging",
+    "batches": "encrypted batches",
+    "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",
+}
 # A cell of a table is not wrapped to less.
 _NARROWEST = 12
 _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, VERBOSE
-from colonnade.cli.runs.folders import new_folder
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
+from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
     from colonnade.cli.demo.files import Demo

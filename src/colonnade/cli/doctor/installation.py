@@ -29,7 +29,6 @@ EXTRAS = {
     "flare": "federations between machines",
     "postgres": "data in PostgreSQL",
     "onnx": "models as ONNX",
-    "plots": "pictures as PNG and PDF",
     "board": "the web page of an organisation",
 }
 # Eight standard deviations.

@@ -118,7 +118,7 @@ def _party(path: Path) -> Kit:
 
 
 def _key(path: Path | None) -> Any:
-    from colonnade.cli.ledger.files import signing_key
+    from colonnade.ledger.export import signing_key
 
     return None if path is None else signing_key(path)
 

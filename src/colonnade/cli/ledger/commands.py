@@ -9,6 +9,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json, width
+from colonnade.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ def ledger(
         help="Write the history as a table: one line for each account and entry.",
     ),
     picture: Path | None = typer.Option(
-        None, "--picture", metavar="FILE", help="Draw how much of each budget was spent when (svg, png, pdf)."
+        None, "--picture", metavar="FILE", help="Draw how much of each budget was spent when (.svg)."
     ),
     export: Path | None = typer.Option(
         None,
@@ -89,7 +90,7 @@ def ledger(
 ) -> None:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget."""
     from colonnade.cli.ledger.files import write_files
-    from colonnade.cli.ledger.reading import verified, witness_of
+    from colonnade.report.ledgers import verified, witness_of
 
     if key is not None and export is None:
         raise typer.BadParameter("--key signs an export. Add --export FILE.")
@@ -100,7 +101,10 @@ def ledger(
 
         begin_anew(party, reason)
     witnesses = [witness_of(path) for path in witness]
-    facts, entries, state = verified(party, witnesses, signer)
+    public = _public(signer)
+    if public is not None and party.suffix != ".json":
+        raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
+    facts, entries, state = verified(party, witnesses, public)
     written = write_files(
         entries, state, facts["party"], table=table, picture=picture, export=export, key=key
     )
@@ -114,6 +118,20 @@ def ledger(
 
 
 ledger.__doc__ = f"{ledger.__doc__}\n{EXAMPLE}"
+
+
+def _public(signer: str | None) -> bytes | None:
+    if signer is None:
+        return None
+    try:
+        public = bytes.fromhex(signer)
+    except ValueError:
+        public = b""
+    if len(public) != 32:
+        raise InputError(
+            "--signer: a public key is 64 hexadecimal digits, as the export's signature names it."
+        )
+    return public
 
 
 def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> None:

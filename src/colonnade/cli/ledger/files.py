@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colonnade.cli.runs.folders import free_name
 from colonnade.errors import CannotWrite, InputError, NameTaken
+from colonnade.runs.folders import free_name
 
 if TYPE_CHECKING:
-    from colonnade.crypto.signatures import SigningKey
     from colonnade.ledger import Ledger
     from colonnade.ledger.chain import Entry
-
-_HEADER = "colonnade signing key 1"
 
 
 def write_files(
@@ -29,6 +25,7 @@ def write_files(
 ) -> dict[str, str]:
     """Write what was asked for; returns what each file is and where it lies. No file is written over another."""
     from colonnade.ledger.export import export as exported
+    from colonnade.ledger.export import signing_key
     from colonnade.report.curves import check_plot_path
     from colonnade.report.timeline import draw_timeline, history_csv
 
@@ -53,40 +50,6 @@ def write_files(
         if signing is not None:
             written["Signed by"] = signing.public.hex()
     return written
-
-
-def signing_key(path: Path) -> SigningKey:
-    """The key in a file; a new one, readable by its owner alone, if there is no such file."""
-    from colonnade.crypto.signatures import SigningKey
-    from colonnade.randomness import SystemRandomness
-
-    if not path.exists():
-        made = SigningKey.generate(SystemRandomness())
-        try:
-            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError as error:
-            raise CannotWrite(f"--key: {path} cannot be made ({error.strerror}).") from None
-        with os.fdopen(opened, "w", encoding="ascii") as file:
-            file.write(f"{_HEADER}\n{made.secret.hex()}\n")
-        return made
-    try:
-        return parse_key(path.read_text(encoding="ascii"))
-    except OSError as error:
-        raise InputError(f"--key: {path} cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise InputError(
-            f"--key: {path} holds no signing key. Name another file; a new one is made."
-        ) from None
-
-
-def parse_key(text: str) -> SigningKey:
-    """The key that a file of it holds, on two lines or on one; else a `ValueError`."""
-    from colonnade.crypto.signatures import SigningKey
-
-    words = text.split()
-    if " ".join(words[:-1]) != _HEADER:
-        raise ValueError("no key")
-    return SigningKey(bytes.fromhex(words[-1]))
 
 
 def begin_anew(given: Path, reason: str) -> None:

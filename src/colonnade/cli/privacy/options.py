@@ -107,7 +107,7 @@ class CommonOptions:
     ] = False
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Save a curve of ε: a .svg file, or .png or .pdf with the extra plots."),
+        typer.Option("--plot", help="Save a curve of ε as a .svg file."),
     ] = None
     against: Annotated[Across, typer.Option("--against", help="What the curve runs over.")] = Across.DELTA
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.runs.begun import killed_in
-from colonnade.cli.runs.run_folders import (
+from colonnade.cli.screen import say, say_json, width
+from colonnade.errors import InputError
+from colonnade.runs.recovery import killed_in
+from colonnade.runs.run_folders import (
     RUNS,
     RunFolder,
     is_run,
     not_ended_in,
-    read_run,
+    read_or_damaged,
+    run_line,
     runs_in,
     unfinished_in,
 )
-from colonnade.cli.screen import say, say_json, width
-from colonnade.errors import InputError
 
 EXAMPLE = """
 A run that is unfinished was stopped after its release was paid for; `colonnade recover` finishes it. One that was
@@ -75,31 +75,3 @@ def runs(
 
 
 runs.__doc__ = f"{runs.__doc__}\n{EXAMPLE}"
-
-
-def read_or_damaged(place: Path) -> RunFolder:
-    """The run in a folder; one that cannot be read is told as that."""
-    try:
-        return read_run(place)
-    except InputError:
-        # One damaged run must not hide the others; `show` says what is wrong with it.
-        return RunFolder(place, {"state": "unreadable"})
-
-
-def run_line(run: RunFolder) -> dict[str, Any]:
-    """One run as a line of a list: what was asked, how good it is, when it was and how it ended."""
-    facts = run.facts
-    from colonnade.report.judged import score_text
-
-    plan = facts.get("plan")
-    epsilon = plan.get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
-    return {
-        "run": str(run.path),
-        "name": facts.get("job") if run.noted else facts.get("name"),
-        "task": facts.get("task"),
-        "epsilon": epsilon,
-        "rows": facts.get("rows"),
-        "score": score_text(facts),
-        "date": str(facts.get("time", facts.get("started", "")))[:19].replace("T", " "),
-        "state": "unreadable" if facts.get("state") == "unreadable" else run.state,
-    }

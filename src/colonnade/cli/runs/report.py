@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL
-from colonnade.cli.runs.failures import charged_text, where_text
-from colonnade.cli.runs.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
+from colonnade.cli.runs.show import tell_unsealed
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
+from colonnade.errors import CannotWrite, InputError, NameTaken
+from colonnade.runs.failures import charged_text, where_text
+from colonnade.runs.run_folders import RunFolder, find_run, page_of, readable, with_facts
 
 EXAMPLE = """
 The page is made from facts.json, and from audit.json where `colonnade audit` was run since: no data is read, nothing is
@@ -62,38 +60,6 @@ def report(
 
 
 report.__doc__ = f"{report.__doc__}\n{EXAMPLE}"
-
-
-def page_of(run: RunFolder, beside: Sequence[Path] = ()) -> str:
-    """The page of a run, with the audit that was made of it since, if there is one, and what is in other folders."""
-    from colonnade.report.html import run_page
-
-    path = run.path / "audit.json"
-    facts = {**run.facts, "audit": _facts(path)} if path.exists() else run.facts
-    return run_page(facts, [_section(folder) for folder in beside])
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since it was written.") from None
-    return facts if isinstance(facts, dict) else {}
-
-
-def _section(folder: Path) -> dict[str, Any]:
-    from colonnade.report.beside import section_of
-
-    named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]
-    section = section_of(_facts(named[0] if named else folder / "facts.json"))
-    if section is None:
-        raise InputError(
-            f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "
-            "`colonnade compare` made; what `colonnade audit RUN` found is shown without being named."
-        )
-    return section
 
 
 def _failed(run: RunFolder) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON, LABEL, VERBOSE
-from colonnade.cli.runs.failures import failure_text
-from colonnade.cli.runs.run_folders import find_run, noted_text, readable, tell_unsealed
-from colonnade.cli.screen import say, say_json, width
+from colonnade.cli.screen import note, say, say_json, width
+from colonnade.runs.failures import failure_text
+from colonnade.runs.run_folders import RunFolder, find_run, noted_text, readable
 
 EXAMPLE = """
 Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit is
@@ -52,3 +52,15 @@ def show(
 
 
 show.__doc__ = f"{show.__doc__}\n{EXAMPLE}"
+
+
+UNSEALED = (
+    "{path} has no digest, so a change to it would not be seen: an earlier version wrote it, or the digest was taken "
+    "out. What each party was charged is in its ledger."
+)
+
+
+def tell_unsealed(run: RunFolder) -> None:
+    """Say of facts that nothing shows whether they were changed."""
+    if run.unsealed:
+        note(UNSEALED.format(path=run.record))

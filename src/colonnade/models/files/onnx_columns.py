@@ -225,11 +225,6 @@ def _spellings(level: str, column: BinaryColumn | CategoricalColumn) -> Iterator
             yield spelt
 
 
-def level_number(graph: Graph, value: str, column: BinaryColumn | CategoricalColumn | BinnedColumn) -> str:
-    """The number of the level that a raw value has; of one that Colonnade refuses, the one past the last."""
-    return _bin(graph, value, column) if isinstance(column, BinnedColumn) else _level(graph, value, column)
-
-
 def _code(
     graph: Graph,
     level: str,

@@ -15,9 +15,9 @@ from colonnade.report.plain import lines_text, now
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from colonnade.cli.runs.folders import Folder
     from colonnade.federation.federation import Federation
     from colonnade.federation.job import Job
+    from colonnade.runs.folders import Folder
 
 FAILED = "failed.json"
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.runs.failures import FAILED
-from colonnade.cli.runs.folders import holds_paid, left_behind
-from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
 from colonnade.federation.records import check_format, is_sealed
 from colonnade.report.plain import lines_text
+from colonnade.runs.failures import FAILED
+from colonnade.runs.folders import holds_paid, left_behind
 
 if TYPE_CHECKING:
+    from colonnade.models.files.linear_file import ModelFile
     from colonnade.models.release import MomentRelease
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
@@ -130,18 +130,6 @@ def runs_in(folder: Path) -> tuple[Path, ...]:
         return ()
 
 
-UNSEALED = (
-    "{path} has no digest, so a change to it would not be seen: an earlier version wrote it, or the digest was taken "
-    "out. What each party was charged is in its ledger."
-)
-
-
-def tell_unsealed(run: RunFolder) -> None:
-    """Say of facts that nothing shows whether they were changed."""
-    if run.unsealed:
-        note(UNSEALED.format(path=run.record))
-
-
 def unfinished_in(folder: Path) -> tuple[RunFolder, ...]:
     """The runs that were to be right below a folder and were stopped after they had kept what was paid for."""
     try:
@@ -239,6 +227,92 @@ def readable(run: RunFolder) -> Iterator[None]:
             f"{run.record} cannot be shown: {type(error).__name__} {error}. It was written by Colonnade {version}, and "
             f"this is {__version__}; or it was changed since. A report.html beside it is as it was."
         ) from None
+
+
+def read_or_damaged(place: Path) -> RunFolder:
+    """The run in a folder; one that cannot be read is told as that."""
+    try:
+        return read_run(place)
+    except InputError:
+        # One damaged run must not hide the others; `show` says what is wrong with it.
+        return RunFolder(place, {"state": "unreadable"})
+
+
+def run_line(run: RunFolder) -> dict[str, Any]:
+    """One run as a line of a list: what was asked, how good it is, when it was and how it ended."""
+    from colonnade.report.judged import score_text
+
+    facts = run.facts
+    plan = facts.get("plan")
+    epsilon = plan.get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
+    return {
+        "run": str(run.path),
+        "name": facts.get("job") if run.noted else facts.get("name"),
+        "task": facts.get("task"),
+        "epsilon": epsilon,
+        "rows": facts.get("rows"),
+        "score": score_text(facts),
+        "date": str(facts.get("time", facts.get("started", "")))[:19].replace("T", " "),
+        "state": "unreadable" if facts.get("state") == "unreadable" else run.state,
+    }
+
+
+def page_of(run: RunFolder, beside: Sequence[Path] = ()) -> str:
+    """The page of a run, with the audit that was made of it since, if there is one, and what is in other folders."""
+    from colonnade.report.html import run_page
+
+    path = run.path / "audit.json"
+    facts = {**run.facts, "audit": _facts(path)} if path.exists() else run.facts
+    return run_page(facts, [_section(folder) for folder in beside])
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since it was written.") from None
+    return facts if isinstance(facts, dict) else {}
+
+
+def _section(folder: Path) -> dict[str, Any]:
+    from colonnade.report.beside import section_of
+
+    named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]
+    section = section_of(_facts(named[0] if named else folder / "facts.json"))
+    if section is None:
+        raise InputError(
+            f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "
+            "`colonnade compare` made; what `colonnade audit RUN` found is shown without being named."
+        )
+    return section
+
+
+def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[str, Any] | None]:
+    """The model, if its weights were released, and the facts of its run, if they lie beside it.
+
+    Of a run with several labels that of one, with what is known of it.
+    """
+    from colonnade.models.files.exporting import SPLIT, exportable
+    from colonnade.models.files.linear_file import ModelFile
+    from colonnade.report.labels import facts_of_label
+    from colonnade.scoring.score import Stored
+
+    stored = Stored.load(path, label)
+    if stored.whole is None:
+        raise ModelError(f"{path}: {SPLIT}")
+    if not isinstance(stored.whole, ModelFile):
+        raise ModelError(
+            f"{path} is a {stored.whole.kind}, and linear models can be exported. It scores people by "
+            f"`colonnade predict {path}`."
+        )
+    folder = path if path.is_dir() else path.parent
+    facts = read_run(folder).facts if (folder / FACTS).is_file() else None
+    predicted = stored.whole.frame.label.label
+    if facts is not None and facts.get("labels") and predicted is not None:
+        facts = facts_of_label(facts, predicted.column)
+    return exportable(stored.whole), facts
 
 
 def _nearest_run(path: Path, known: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
-"""What a run notes before it is charged, so that a charge is listed whatever ends the process right after it.
+"""Runs that were stopped: what a run notes before it is charged, and how one that was paid for is finished.
 
-Between the ledgers' entries and the first file that is kept there is nothing else to tell that a run was paid for.
+Between the ledgers' entries and the first file that is kept there is nothing else to tell that a run was paid for, so a
+run notes itself first: then a charge is listed whatever ends the process right after it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.runs.folders import BEGUN, RESERVE, draft_of, free_name, holds_paid, only_one
-from colonnade.errors import ColonnadeError, ModelDamaged
+from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.runs.failures import FAILED
+from colonnade.runs.folders import (
+    BEGUN,
+    MODELS,
+    RESERVE,
+    draft_of,
+    free_name,
+    holds_paid,
+    left_behind,
+    only_one,
+    uninterrupted,
+)
+from colonnade.runs.run_folders import RUNS
 
 if TYPE_CHECKING:
-    from colonnade.cli.runs.folders import Folder
     from colonnade.federation.federation import Federation
     from colonnade.federation.job import Job
+    from colonnade.runs.folders import Folder
 
 KILLED = "Killed"
 
@@ -102,7 +115,6 @@ def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
 
     One that no ledger was charged for leaves nothing.
     """
-    from colonnade.cli.runs.failures import FAILED
     from colonnade.federation.records import sealed_text
     from colonnade.federation.whole_files import write_whole
 
@@ -117,3 +129,41 @@ def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
     for path in (draft / BEGUN, draft / RESERVE):
         path.unlink(missing_ok=True)
     return draft.rename(free_name(name)), facts
+
+
+def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
+    """Make the rest of a run that was stopped; where it lies, and its facts: None for a comparison, which has none."""
+    from colonnade.report.run_folder import recover_run
+
+    place = _place(run)
+    with left_behind(place) as free, uninterrupted():
+        if not free:
+            raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
+        compared = (place / MODELS).is_dir()
+        facts = {} if compared else recover_run(place)
+        for left in (FAILED, BEGUN):
+            (place / left).unlink(missing_ok=True)
+        if place.name.startswith("."):
+            (place / RESERVE).unlink(missing_ok=True)
+            name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))
+            place = place.rename(name)
+    return place, None if compared else facts
+
+
+def _place(given: Path) -> Path:
+    """Where the run left what it had kept: under its name, or in the draft that a kill left."""
+    from colonnade.federation.own_files import PAID
+
+    if not given.name:
+        raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
+    for place in (given, draft_of(given), RUNS / given, draft_of(RUNS / given)):
+        whole = (place / "facts.json").is_file()
+        if holds_paid(place) and (not whole or (place / PAID).is_file()):
+            return place
+        if whole:
+            raise ModelError(
+                f"{place} is whole: there is nothing to recover. `colonnade show {place}` shows it."
+            )
+    raise ModelError(
+        f"there is no run {given} that was stopped after its release was paid for. `colonnade runs` lists them."
+    )

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from colonnade.errors import InputError, LedgerError, LedgerMissing
+from colonnade.errors import LedgerError, LedgerMissing
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
 from colonnade.ledger.budget import Account
@@ -22,12 +20,14 @@ from colonnade.report.facts import entries_facts
 def verified(
     given: Path,
     witnesses: Sequence[Ledger | Exported],
-    signer: str | None,
+    public: bytes | None = None,
     *,
     patience: float = PATIENCE,
 ) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
-    """What a ledger or an export says, once it was checked against its chain and the witnesses."""
-    public = _public(signer)
+    """What a ledger or an export says, once it was checked against its chain and the witnesses.
+
+    An export must be signed by the key that is `public`, if one is given.
+    """
     if given.suffix == ".json":
         receipts = [receipt for peer in witnesses for receipt in peer.receipts()]
         exported = load_export(given, signer=public)
@@ -36,8 +36,6 @@ def verified(
         entries, ledger, compared = exported.entries, None, len(set(mine))
         extra = {"signer": exported.signer}
     else:
-        if public is not None:
-            raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
         ledger = opened(given, patience=patience)
         for peer in witnesses:
             if peer.party == ledger.party:
@@ -52,20 +50,6 @@ def verified(
     for total in facts["totals"]:
         total["fits"] = remaining_epsilon(state, Account(total["dataset"], total["unit"], total["observer"]))
     return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
-
-
-def _public(signer: str | None) -> bytes | None:
-    if signer is None:
-        return None
-    try:
-        public = bytes.fromhex(signer)
-    except ValueError:
-        public = b""
-    if len(public) != 32:
-        raise InputError(
-            "--signer: a public key is 64 hexadecimal digits, as the export's signature names it."
-        )
-    return public
 
 
 def witness_of(given: Path, *, patience: float = PATIENCE) -> Ledger | Exported:

@@ -8,15 +8,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from colonnade.board import views
-from colonnade.board.gate import Refused
 from colonnade.board.pages import Board, Form, download
-from colonnade.cli.ledger.files import parse_key, signing_key
-from colonnade.cli.recover import recovered
+from colonnade.board.request_checks import Refused
 from colonnade.crypto.signatures import SigningKey
 from colonnade.errors import InputError
 from colonnade.federation.approval import approve, decline
 from colonnade.ledger import Ledger
-from colonnade.ledger.export import export
+from colonnade.ledger.export import export, parse_key, signing_key
+from colonnade.runs.recovery import recovered
 
 EXPORT_KEY = "export.key"
 """The board's own key for exports, in the kit or the folder; only its owner may read it."""
@@ -24,43 +23,41 @@ EXPORT_KEY = "export.key"
 
 def decide(board: Board, request: Request, form: Form) -> Response:
     """Approve a job or decline it, as `colonnade party approve` and `decline` do."""
-    kit, asked, person = board.place.kit, board.asked(request), request.state.session.person
-    deed = form.get("decision")
-    if kit is None or deed not in ("approve", "decline"):
+    kit, job, person = board.workspace.kit, board.find_request(request), request.state.session.person
+    decision, patience = form.get("decision"), board.workspace.patience
+    if kit is None or decision not in ("approve", "decline"):
         raise Refused(400, "A job is approved or declined.")
-    if form.get("digest") != asked.digest:
+    if form.get("digest") != job.digest:
         raise InputError(
-            f"job {asked.job} asks for something else than when the page was made. Nothing was decided. Read it again."
+            f"job {job.job} asks for something else than when the page was made. Nothing was decided. Read it again."
         )
-    with board.acts.failing(person, deed, of=asked.job):
+    with board.log.failures(person, decision, of=job.job):
         key = _key(form.get("key", ""))
-        if deed == "approve":
-            approve(kit, asked.job, by=person.name, key=key, patience=board.place.patience)
+        if decision == "approve":
+            approve(kit, job.job, by=person.name, key=key, patience=patience)
         else:
             because = form.get("because", "")
-            decline(kit, asked.job, by=person.name, because=because, key=key, patience=board.place.patience)
-    board.acts.note(person, deed, of=asked.job)
-    return RedirectResponse(f"/requests/{asked.job}", 303)
+            decline(kit, job.job, by=person.name, because=because, key=key, patience=patience)
+    board.log.write(person, decision, of=job.job)
+    return RedirectResponse(f"/requests/{job.job}", 303)
 
 
 def check_rows(board: Board, request: Request, _form: Form) -> Response:
-    """Read every row of a party's file against its schema, as `colonnade doctor` does."""
-    own = board.named_file(request)
-    findings, clipped = views.checked(own, board.place)
-    board.acts.note(request.state.session.person, "checked rows", of=own.path.name)
-    return board.page(
-        request, "checked.html", title="Rows", file=views.data(own), findings=findings, clipped=clipped
-    )
+    """Read every row of a party's file against its schema."""
+    own = board.find_own_file(request)
+    facts = views.checked_rows(own)
+    board.log.write(request.state.session.person, "checked rows", of=own.path.name)
+    return board.page(request, "rows.html", title="Rows", **facts)
 
 
 def recover(board: Board, request: Request, _form: Form) -> Response:
     """Finish a run that was stopped after its release was paid for, as `colonnade recover` does."""
     name, person = request.path_params["run"], request.state.session.person
-    path = board.place.runs.folder / board.place.runs.find(name).name
-    with board.acts.failing(person, "recovered a run", of=name):
-        place, _ = recovered(path)
-    board.acts.note(person, "recovered a run", of=name)
-    return RedirectResponse(f"/runs/{quote(place.name)}", 303)
+    path = board.workspace.runs.folder / board.workspace.runs.find(name).name
+    with board.log.failures(person, "recovered a run", of=name):
+        folder, _ = recovered(path)
+    board.log.write(person, "recovered a run", of=name)
+    return RedirectResponse(f"/runs/{quote(folder.name)}", 303)
 
 
 def sign_export(board: Board, request: Request, form: Form) -> Response:
@@ -69,11 +66,11 @@ def sign_export(board: Board, request: Request, form: Form) -> Response:
     Without a key of the person's own it is the board's, which is made when it is first needed.
     """
     person = request.state.session.person
-    with board.acts.failing(person, "exported a ledger", of=request.path_params["key"]):
-        view = board.named_ledger(request)
-        key = _key(form.get("key", "")) or signing_key(board.place.folder / EXPORT_KEY)
-        text = export(Ledger.open(view.path, patience=board.place.patience), key)
-    board.acts.note(person, "exported a ledger", of=f"{view.key}, signed by {key.public.hex()}")
+    with board.log.failures(person, "exported a ledger", of=request.path_params["key"]):
+        view = board.find_ledger(request)
+        key = _key(form.get("key", "")) or signing_key(board.workspace.folder / EXPORT_KEY)
+        text = export(Ledger.open(view.path, patience=board.workspace.patience), key)
+    board.log.write(person, "exported a ledger", of=f"{view.key}, signed by {key.public.hex()}")
     return download(text.encode(), f"{view.key}.json")
 
 

@@ -16,7 +16,7 @@ from colonnade.errors import CannotWrite, InputError, NameTaken
 
 RESERVE = "reserve"
 BEGUN = "begun.json"
-"""What a run notes of itself before it is charged (`colonnade.cli.runs.begun`)."""
+"""What a run notes of itself before it is charged (`colonnade.runs.recovery`)."""
 MODELS = "models"
 """Where a comparison keeps what each of its trainings was charged for."""
 # What a run keeps as soon as it is opened: drafts that hold it are never removed.

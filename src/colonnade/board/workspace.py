@@ -12,23 +12,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.board.run_index import RunIndex
-from colonnade.cli.ledger.reading import opened, verified, witness_of
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.federation.approval import REQUESTS, Request, list_requests
 from colonnade.federation.party_file import PartyFile
+from colonnade.ledger import Ledger
 from colonnade.ledger.export import Exported, load_export
+from colonnade.ledger.release import Receipt
+from colonnade.report.ledgers import opened, verified, witness_of
+from colonnade.runs.index import GRAIN_NS, RunIndex
 from colonnade.runtime.kit import Kit
 
 if TYPE_CHECKING:
     from colonnade.ledger.chain import Entry
 
-RUNS, JOBS = "runs", "jobs"
+RUNS = "runs"
 PEERS = "peers"
 """Where exports of peers' ledgers are put, to compare receipts with them."""
 PATIENCE_SECONDS = 2.0
 """How long a page waits for a ledger that another process holds, before it says so."""
-_GRAIN_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class OwnFile:
     error: str = ""
 
 
-class Place:
+class Workspace:
     """A kit or a folder, with what is kept in mind of it between pages."""
 
     def __init__(self, folder: Path, *, runs: Path | None = None) -> None:
@@ -86,12 +87,13 @@ class Place:
         if runs is not None and not runs.is_dir():
             raise InputError(f"--runs: {runs} is no folder. Name the one that runs were written into.")
         within = self.folder / RUNS
-        place = self.kit.runs if self.kit else within if within.is_dir() else self.folder
-        self.runs = RunIndex((runs or place).resolve())
+        usual = self.kit.runs if self.kit else within if within.is_dir() else self.folder
+        self.runs = RunIndex((runs or usual).resolve())
         self.patience = PATIENCE_SECONDS
         self._lock = threading.Lock()
         self._ledgers: dict[Path, tuple[object, LedgerView]] = {}
-        self._asked: tuple[int, bool] | None = None
+        # When the folder of requests was last seen to change, and whether any waited then.
+        self._waiting: tuple[int, bool] | None = None
 
     @property
     def name(self) -> str:
@@ -102,15 +104,7 @@ class Place:
         if self.kit is not None:
             known = self.kit.site().get("party")
             return [] if known is None else [self._own(Path(known))]
-        return [self._own(path) for path in _tables(self.folder, "party", "ledger")]
-
-    def job_files(self) -> list[Path]:
-        return _tables(self.jobs, "task", "parties")
-
-    @property
-    def jobs(self) -> Path:
-        """Where job files that are written on the board go: beside the party files, or into the kit."""
-        return self.folder if self.kit is None else self.folder / JOBS
+        return [self._own(path) for path in sorted(self.folder.glob("*.toml")) if _is_party_file(path)]
 
     def ledgers(self) -> list[LedgerView]:
         """Every ledger here that there is, verified, each against the receipts that the others hold."""
@@ -128,10 +122,10 @@ class Place:
         except OSError:
             return ()
         # Every request that is written or decided changes its folder: without a change nothing new waits.
-        if self._asked == (changed, False):
+        if self._waiting == (changed, False):
             return ()
         requests = list_requests(self.kit, patience=self.patience)
-        self._asked = (changed, bool(requests)) if changed < time.time_ns() - _GRAIN_NS else None
+        self._waiting = (changed, bool(requests)) if changed < time.time_ns() - GRAIN_NS else None
         return requests
 
     def _own(self, path: Path) -> OwnFile:
@@ -149,52 +143,47 @@ class Place:
             kept = self._ledgers.get(path)
         if kept is not None and kept[0] == stamp:
             return kept[1]
-        view = _read_ledger(path, party, peers, self.patience)
-        if view.error is None:
-            with self._lock:
-                self._ledgers[path] = (stamp, view)
+        try:
+            view = _read_ledger(path, party, peers, self.patience)
+        except (ColonnadeError, OSError) as error:
+            return LedgerView(path, party, {}, error=error)
+        with self._lock:
+            self._ledgers[path] = (stamp, view)
         return view
 
 
-def _tables(folder: Path, *keys: str) -> list[Path]:
-    tables = []
-    for path in sorted(folder.glob("*.toml")):
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            continue
-        if all(key in data for key in keys):
-            tables.append(path)
-    return tables
+def _is_party_file(path: Path) -> bool:
+    try:
+        return {"party", "ledger"} <= tomllib.loads(path.read_text(encoding="utf-8")).keys()
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def _read_ledger(path: Path, party: str, peers: list[Path], patience: float) -> LedgerView:
-    checked, witnesses = [], []
-    try:
-        own = opened(path, patience=patience)
-        kept = own.receipts()
-    except (ColonnadeError, OSError) as error:
-        return LedgerView(path, party, {}, error=error)
+    kept = opened(path, patience=patience).receipts()
+    found, witnesses = [], []
     for peer in peers:
         try:
-            one = witness_of(peer, patience=patience)
-            if one.party == party:
-                continue
-            held = [receipt for receipt in kept if receipt.party == one.party]
-            if isinstance(one, Exported):
-                one = load_export(peer, receipts=held)
-            else:
-                one.verify(held)
+            witness = _agreeing(peer, kept, patience)
         except (ColonnadeError, OSError) as error:
-            checked.append(Witness(peer.stem, peer, error=str(error)))
+            found.append(Witness(peer.stem, peer, error=str(error)))
             continue
-        witnesses.append(one)
-        checked.append(Witness(one.party, peer, len(one.receipts(party)), len(held)))
-    try:
-        facts, entries, _ = verified(path, witnesses, None, patience=patience)
-    except (ColonnadeError, OSError) as error:
-        return LedgerView(path, party, {}, error=error)
-    return LedgerView(path, party, facts, entries, witnesses=tuple(checked))
+        if witness.party != party:
+            held = sum(receipt.party == witness.party for receipt in kept)
+            witnesses.append(witness)
+            found.append(Witness(witness.party, peer, len(witness.receipts(party)), held))
+    facts, entries, _ = verified(path, witnesses, patience=patience)
+    return LedgerView(path, party, facts, entries, witnesses=tuple(found))
+
+
+def _agreeing(peer: Path, kept: tuple[Receipt, ...], patience: float) -> Ledger | Exported:
+    """A peer's ledger or export, whose history agrees with the receipts of it that are kept here."""
+    witness = witness_of(peer, patience=patience)
+    held = [receipt for receipt in kept if receipt.party == witness.party]
+    if isinstance(witness, Exported):
+        return load_export(peer, receipts=held)
+    witness.verify(held)
+    return witness
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -16,15 +16,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from colonnade.board.access import Access, Session
-from colonnade.board.proxy import Proxy
+from colonnade.board.access import Access, Proxy, Session
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-# A form of the page of plans has a field for every column.
-LARGEST_FORM, MOST_FIELDS = 1 << 17, 2000
+LARGEST_FORM, MOST_FIELDS = 1 << 14, 20
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
@@ -56,7 +54,7 @@ class Refused(Exception):
         self.status = status
 
 
-class Gate:
+class RequestChecks:
     """The board behind its checks; `request.state.session` is who asks, or None."""
 
     def __init__(self, app: ASGIApp, *, access: Access, port: int, proxy: Proxy | None = None) -> None:
@@ -71,18 +69,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = "" if scope["type"] == "http" else ELSEWHERE
-        # Two hosts in one request: whoever stands in between may have read the other one.
-        if headers.getlist("host") != [headers.get("host", "")] or headers.get("host") not in self._hosts:
-            refusal = ELSEWHERE
-        if self._proxy is None and any(name in headers for name in FORWARDED):
-            refusal = PROXIED
-        if scope.get("method") not in ("GET", "HEAD", "POST"):
-            refusal = FOREIGN
-        if scope.get("method") == "POST" and headers.getlist("origin") not in (
-            [one] for one in self._origins
-        ):
-            refusal = FOREIGN
+        refusal = self._refusal(scope, headers)
         if refusal:
             await PlainTextResponse(refusal, 403, headers=HEADERS)(scope, receive, send)
             return
@@ -90,17 +77,29 @@ class Gate:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                told = MutableHeaders(scope=message)
+                answered = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    told.setdefault(name, value)
+                    answered.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, guarded)
 
+    def _refusal(self, scope: Scope, headers: Headers) -> str:
+        origins = headers.getlist("origin")
+        if scope.get("method") == "POST" and not (len(origins) == 1 and origins[0] in self._origins):
+            return FOREIGN
+        if scope.get("method") not in ("GET", "HEAD", "POST"):
+            return FOREIGN
+        if self._proxy is None and any(name in headers for name in FORWARDED):
+            return PROXIED
+        # Two hosts in one request: whoever stands in between may have read the other one.
+        hosts = headers.getlist("host")
+        return "" if len(hosts) == 1 and hosts[0] in self._hosts and scope["type"] == "http" else ELSEWHERE
+
     def _session(self, headers: Headers) -> Session | None:
         if self._proxy is not None:
             person = self._proxy.person(lambda name: _only(headers.getlist(name)))
-            return None if person is None else self._access.named(person)
+            return None if person is None else self._access.proxy_session(person)
         cookie = read_cookie(headers.get("cookie", ""), self._cookie)
         return None if cookie is None else self._access.session(cookie)
 
@@ -128,13 +127,12 @@ async def read_form(request: Request) -> Mapping[str, str]:
         if len(body) > LARGEST_FORM:
             raise Refused(413, "The form is too long.")
     try:
-        return dict(
-            parse_qsl(
-                body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
-            )
+        fields = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
         )
     except ValueError:
         raise Refused(400, "The form cannot be read.") from None
+    return dict(fields)
 
 
 def _only(values: list[str]) -> str | None:
