@@ -22,61 +22,43 @@ from fractions import Fraction
 
 import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import it when they first need it
 
-from colonnade.cli.privacy.answer import Question, work_out
+from colonnade.cli.privacy import Side, messages, moments, poisson_binomial
+from colonnade.cli.privacy_answer import Mechanism, Query, work_out
 from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.families import Descent, Sender, messages, moments, poisson_binomial
-from colonnade.protocols.noise_families import Family
 
 DELTA = 1e-5
-DESCENT = Descent(
-    rows=30_000,
-    batch=32,
-    radius=1.0,
-    step_size=0.1,
-    clip=1.0,
-    active_cap=0.5**0.5,
-    passive_cap=0.5**0.5,
-    grid=Fraction(1, 1 << 16),
-)
 EPOCHS = 100
 
 
-def family(made: Callable[[], Family], *, times: int = 1, noise: Fraction | None = None) -> None:
-    """Every observer of a family, at this noise or at the least noise for ε = 1."""
-    epsilon = 1.0 if noise is None else None
-    work_out(made(), Question(given={}, parameter=noise, epsilon=epsilon, delta=DELTA, times=times))
+def mechanism(made: Callable[[], Mechanism], *, times: int = 1, noise: Fraction | None = None) -> None:
+    """Every observer of a mechanism, at this noise or at the least noise for ε = 1."""
+    work_out(made(), Query(noise, 1.0 if noise is None else None, DELTA, times))
 
 
 def event(made: Callable[[], Event]) -> None:
     account(made(), DELTA)
 
 
-def moment_matrix() -> Family:
-    return moments(
-        [("bank", 500), ("clinic", 500), ("shop", 500)],
-        classes=2,
-        regression=False,
-        gamma=1 << 12,
-        threshold=None,
-    )
+def moment_matrix() -> Mechanism:
+    return moments(parties=["bank=500", "clinic=500", "shop=500"])
 
 
-def binomial_sums() -> Family:
-    return poisson_binomial(50, trials=64, coordinates=16, colluding=1, rows=None)
+def binomial_sums() -> Mechanism:
+    return poisson_binomial(parties=50, trials=64, coordinates=16)
 
 
-def steps(sender: Sender) -> Callable[[], Family]:
-    return lambda: messages(sender, DESCENT)
+def steps(sender: Side) -> Callable[[], Mechanism]:
+    return lambda: messages(rows=30_000, batch=32, sender=sender)
 
 
 PLANS: dict[str, Callable[[], None]] = {
-    "moments_1500_columns_calibrated": lambda: family(moment_matrix),
-    "poisson_binomial_1000_uses": lambda: family(binomial_sums, times=1000, noise=Fraction(1, 1000)),
+    "moments_1500_columns_calibrated": lambda: mechanism(moment_matrix),
+    "poisson_binomial_1000_uses": lambda: mechanism(binomial_sums, times=1000, noise=Fraction(1, 1000)),
     "laplace_100000": lambda: event(lambda: Repeated(Laplace(1, 1000), 10**5)),
-    "messages_93800_steps": lambda: family(steps("passive"), times=EPOCHS, noise=Fraction(1000)),
-    "messages_93800_steps_calibrated": lambda: family(steps("passive"), times=EPOCHS),
-    "messages_93800_residuals_calibrated": lambda: family(steps("active"), times=EPOCHS),
+    "messages_93800_steps": lambda: mechanism(steps(Side.PASSIVE), times=EPOCHS, noise=Fraction(1000)),
+    "messages_93800_steps_calibrated": lambda: mechanism(steps(Side.PASSIVE), times=EPOCHS),
+    "messages_93800_residuals_calibrated": lambda: mechanism(steps(Side.ACTIVE), times=EPOCHS),
     "sampled_skellam_1000": lambda: event(
         lambda: Repeated(PoissonSampled(Fraction(1, 100), Skellam(l1=30, l2=5, mu=1000)), 1000)
     ),

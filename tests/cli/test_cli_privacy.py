@@ -11,18 +11,16 @@ from typing import Any
 import pytest
 from training_specs import asked as asked_of
 
+from colonnade.cli import privacy
 from colonnade.cli.app import run
-from colonnade.cli.privacy import commands as privacy
-from colonnade.cli.privacy.answer import number_text
+from colonnade.cli.privacy_answer import AnyOwners, number_text, threshold_of
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import PlanError
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import skellam_moments
-from colonnade.protocols.noise_families import AnyOwners, Dealing, unit_asked
 from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 from colonnade.runtime.group import Group
@@ -168,6 +166,7 @@ def test_the_moments_of_a_number_and_of_no_label_are_planned_too(ask: Any) -> No
     number = ask("moments", "--party", "a=2", "--party", "b=2", "--regression", "--epsilon", "1")
     nothing = ask("moments", "--party", "a=2", "--party", "b=2", "--classes", "0", "--epsilon", "1")
     assert "6 × 6" in number["mechanism"]
+    assert "classes" not in number["given"]
     assert "5 × 5" in nothing["mechanism"]
 
 
@@ -368,7 +367,5 @@ def test_a_mistake_ends_in_a_sentence_and_the_code_of_its_family(
 
 def test_small_parts() -> None:
     assert AnyOwners(2).parts_known(["a"]) == 1
-    assert Dealing.asked(4, None) == Dealing(4, 1)
+    assert threshold_of(4, None) == 1
     assert number_text(Fraction(10**30 + 1)) == "1e+30"
-    with pytest.raises(PlanError, match="record or record-replaced"):
-        unit_asked("columns:bank")

@@ -29,6 +29,7 @@ from colonnade.cli import (
     export,
     new,
     predict,
+    privacy,
     recover,
     schema,
     synthesize,
@@ -40,7 +41,6 @@ from colonnade.cli.federation import commands as federation
 from colonnade.cli.federation import job, party
 from colonnade.cli.ledger import commands as ledger
 from colonnade.cli.plan import command as plan
-from colonnade.cli.privacy import commands as privacy
 from colonnade.cli.runs import listing as runs
 from colonnade.cli.runs import report, show
 from colonnade.cli.screen import complain, say_json

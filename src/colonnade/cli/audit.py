@@ -297,8 +297,8 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
 
 def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
     from colonnade.cli.runs.report import write_page
-    from colonnade.runs.run_folders import page_of
     from colonnade.report.audits import audit_drawing
+    from colonnade.runs.run_folders import page_of
 
     with uninterrupted():
         write_page(run.path / "audit.svg", audit_drawing(facts["findings"]))
