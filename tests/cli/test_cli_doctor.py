@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from cli_project import Project, one_object
 
+from colonnade.cli import doctor
 from colonnade.cli.app import run
-from colonnade.cli.doctor import installation
 from colonnade.noise.skellam import SkellamNoise
 
 
@@ -63,9 +63,9 @@ def test_packages_that_are_missing_or_too_old_are_named_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told(monkeypatch, {"numpy": "1.26.4", "gmpy2": None})
-    found = installation._packages("packages")
+    found = doctor._packages("packages")
     assert not found.fine
-    assert "numpy 2.0 or later is needed, and 1.26.4 is installed" in found.found
+    assert "numpy>=2.0 is needed, and 1.26.4 is installed" in found.found
     assert "gmpy2 is not installed" in found.found
     assert found.remedy == "pip install 'numpy>=2.0' 'gmpy2>=2.2'"
 
@@ -74,8 +74,8 @@ def test_packages_that_are_missing_or_too_old_are_named_with_what_to_install(
     ("installed", "fine", "said"),
     [
         ({"torch": None, "safetensors": None}, True, "pip install 'colonnade[networks]'"),
-        ({"torch": "1.0"}, False, "torch 2.13 or later and before 3 is needed, and 1.0 is installed"),
-        ({"torch": "3.0.1"}, False, "torch 2.13 or later and before 3 is needed, and 3.0.1 is installed"),
+        ({"torch": "1.0"}, False, "torch<3,>=2.13 is needed, and 1.0 is installed"),
+        ({"torch": "3.0.1"}, False, "torch<3,>=2.13 is needed, and 3.0.1 is installed"),
         ({"torch": "2.13.0+cpu"}, True, "torch 2.13.0+cpu"),
     ],
 )
@@ -83,25 +83,25 @@ def test_an_extra_may_be_absent_but_not_of_another_version(
     monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None], fine: bool, said: str
 ) -> None:
     told(monkeypatch, installed)
-    found = installation._extra("networks")
+    found = doctor._extra("networks")
     assert found.fine is fine and said in found.found
 
 
 def test_noise_of_the_wrong_size_and_bits_that_repeat_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = SkellamNoise.draw
     monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, coins: right(self, shape, coins) * 11 // 10)
-    assert not installation._noise("noise").fine
+    assert not doctor._noise("noise").fine
     monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, coins: right(self, shape, coins) + 150)
-    assert not installation._noise("noise").fine
+    assert not doctor._noise("noise").fine
     monkeypatch.setattr(
         "colonnade.randomness.SystemRandomness.words", lambda self, count: np.full(count, 7, dtype=np.uint64)
     )
-    assert not installation._randomness("randomness").fine
+    assert not doctor._randomness("randomness").fine
 
 
 def test_a_place_for_compiled_loops_that_cannot_be_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    found = installation._compiled("compiled")
+    found = doctor._compiled("compiled")
     assert not found.fine and "NUMBA_CACHE_DIR" in found.remedy
 
 
@@ -109,8 +109,8 @@ def test_whatever_a_broken_package_raises_is_a_finding(monkeypatch: pytest.Monke
     def broken(what: str) -> None:
         raise ImportError("libgmp.so.10: cannot open shared object file")
 
-    monkeypatch.setattr(installation, "_integers", broken)
-    (found,) = [one for one in installation.examine_installation() if not one.fine]
+    monkeypatch.setattr(doctor, "_integers", broken)
+    (found,) = [one for one in doctor.examine_installation() if not one.fine]
     assert found.what == "integers" and "libgmp" in found.found and "pip install" in found.remedy
 
 

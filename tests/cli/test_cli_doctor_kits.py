@@ -21,8 +21,8 @@ from kits import HOST, make_kit
 from two_houses import write_party
 from typed import untyped
 
+from colonnade.cli import doctor
 from colonnade.cli.app import run
-from colonnade.cli.doctor import command as doctor
 from colonnade.cli.federation.party import check_way
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit

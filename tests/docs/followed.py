@@ -15,7 +15,7 @@ from fences import ROOT
 FOLLOWED = Path(__file__).with_name("followed.json")
 _VERBS = (
     "src/colonnade/cli/federation",
-    "src/colonnade/cli/doctor",
+    "src/colonnade/cli/doctor.py",
     "src/colonnade/cli/ledger",
     "src/colonnade/federation/policy.py",
     "src/colonnade/runtime/provision.py",

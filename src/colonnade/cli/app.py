@@ -24,6 +24,7 @@ from colonnade.cli import (
     board,
     compare,
     describe,
+    doctor,
     evaluate,
     explain,
     export,
@@ -36,7 +37,6 @@ from colonnade.cli import (
     train,
 )
 from colonnade.cli.demo import command as demo
-from colonnade.cli.doctor import command as doctor
 from colonnade.cli.federation import commands as federation
 from colonnade.cli.federation import job, party
 from colonnade.cli.ledger import commands as ledger

@@ -148,7 +148,7 @@ def check_way(kit: Any) -> None:
 
     A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
     """
-    from colonnade.cli.doctor.command import examine
+    from colonnade.cli.doctor import examine_kit
     from colonnade.runtime.operations import answers
 
     if not answers(kit.address, timeout=ANSWER_SECONDS):
@@ -159,7 +159,7 @@ def check_way(kit: Any) -> None:
         looks: tuple[str, ...] = ("clock", "certificate")
     else:
         looks = ("clock", "certificate", "server")
-    for finding in examine(kit, looks):
+    for finding in examine_kit(kit, looks):
         if not finding.fine and finding.remedy.startswith("It ends soon"):
             note(f"{finding.what}: {finding.found}. {finding.remedy}")
         elif not finding.fine:

@@ -1,1 +1,0 @@
-"""`colonnade doctor`: what is wrong with this machine, a kit or a job."""
