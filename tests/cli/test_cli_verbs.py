@@ -15,7 +15,7 @@ from cli_project import ROWS, Project, one_object, train
 
 from colonnade import MomentRelease
 from colonnade.cli.app import app, run
-from colonnade.cli.demo.census import INCOMES, PARTIES, PEOPLE, RICH, people
+from colonnade.cli.demo_files import INCOMES, PARTIES, PEOPLE, RICH, census
 
 USAGE, INPUT = 2, 3
 
@@ -167,7 +167,7 @@ def test_the_people_of_the_demonstration_are_those_that_the_published_tables_cou
     for columns in PARTIES.values():
         for counts in columns.values():
             assert [sum(count) for count in zip(*counts.values(), strict=True)] == [PEOPLE, RICH]
-    made = people()
+    made = census().values
     rich = made["income"] == INCOMES[1]
     assert rich.sum() == RICH and (rich & (made["education"] == "master")).sum() == 959
     assert (made["occupation"] == "management").sum() == 4066

@@ -23,6 +23,7 @@ from colonnade.cli import (
     audit,
     board,
     compare,
+    demo,
     describe,
     doctor,
     evaluate,
@@ -36,7 +37,6 @@ from colonnade.cli import (
     synthesize,
     train,
 )
-from colonnade.cli.demo import command as demo
 from colonnade.cli.federation import commands as federation
 from colonnade.cli.federation import job, party
 from colonnade.cli.ledger import commands as ledger

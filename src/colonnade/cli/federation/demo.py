@@ -1,7 +1,7 @@
 """`colonnade federation demo`: three organisations and a server, each a process with its own kit, on this machine.
 
 The noise comes from seeds, so that the same jobs can be run in one process and compared number by number; every ledger
-and release of the demonstration says so. The data is the public breast cancer set, split between three houses.
+and release of the demonstration says so. The data is the public breast cancer set, split between three organisations.
 """
 
 from __future__ import annotations
@@ -74,13 +74,18 @@ def demo(
 
 
 def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    from colonnade.ledger import Ledger
+    from colonnade.report.facts import ledger_facts
     from colonnade.runtime.operations import Administration, wait_for_server
     from colonnade.runtime.processes import process_group
     from colonnade.runtime.provision import all_kits
 
     folder.mkdir(parents=True)
-    write_houses(folder)
-    _, kits = all_kits(folder / "kits", "demo", PARTIES, host="localhost", port=_free_port())
+    write_organisations(folder)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    _, kits = all_kits(folder / "kits", "demo", PARTIES, host="localhost", port=port)
     for name in PARTIES:
         files = {"party": str(folder / f"{name}.toml"), "policy": str(folder / f"{name}.policy.toml")}
         kits[name].tell_site({**files, "noise_seed": SEED})
@@ -96,33 +101,19 @@ def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
             tell(f"processes run, mutual TLS between all: {numbers}")
             jobs = {name: _train(folder, name, session, kits, tell) for name in JOBS}
     tell("all processes have ended")
-    return {"folder": str(folder), "jobs": jobs, "ledgers": _ledgers(folder)}
+    ledgers = [ledger_facts(Ledger.open(folder / f"{party}.ledger")) for party in PARTIES]
+    return {"folder": str(folder), "jobs": jobs, "ledgers": ledgers}
 
 
-def write_houses(folder: Path) -> None:
+def write_organisations(folder: Path) -> None:
     """Three parties' tables, schemas, party files and policies, and a job file for each method."""
-    import numpy as np
-    from sklearn.datasets import load_breast_cancer
+    from colonnade.cli.demo_files import job_text, patients, write_parties
 
-    from colonnade.cli.demo.files import (
-        CLASSES,
-        CLINIC,
-        LABORATORY,
-        party_text,
-        schema_text,
-        write_csv,
-    )
-
-    data = load_breast_cancer()
-    values = {str(name): data.data[:, column] for column, name in enumerate(data.feature_names)}
-    values["diagnosis"] = np.array(CLASSES, dtype=object)[data.target]
-    houses = zip(PARTIES, (CLINIC, LABORATORY[:10], LABORATORY[10:]), strict=True)
-    for party, columns in houses:
-        label = party == PARTIES[0]
-        names = [name for name, _, _ in columns] + (["diagnosis"] if label else [])
-        write_csv(folder / f"{party}.csv", names, values, range(len(data.target)))
-        (folder / f"{party}.schema.toml").write_text(schema_text(columns, label=label), encoding="utf-8")
-        (folder / f"{party}.toml").write_text(party_text(party, BUDGET), encoding="utf-8")
+    people = patients()
+    columns = list(people.declared)
+    owned = dict(zip(PARTIES, (columns[20:], columns[:10], columns[10:20]), strict=True))
+    write_parties(folder, people, owned, range(len(people.values[people.label])), budget=BUDGET)
+    for party in PARTIES:
         others = json.dumps([other for other in PARTIES if other != party])
         policy = (
             f'methods = {json.dumps(list(JOBS))}\nparties = {others}\ndelta = 1e-5\n\n[epsilon]\n"*" = {BUDGET}\n\n'
@@ -130,10 +121,7 @@ def write_houses(folder: Path) -> None:
         )
         (folder / f"{party}.policy.toml").write_text(policy, encoding="utf-8")
     for name, method in JOBS.items():
-        text = (
-            f'name = "diagnosis, {name}"\ntask = "classification"\n{method}\nparties = {json.dumps(list(PARTIES))}\n'
-            f'active = "{PARTIES[0]}"\nepsilon = 1.0\ndelta = 1e-5\n'
-        )
+        text = job_text(f"diagnosis, {name}", PARTIES, 1.0, people.delta, method)
         (folder / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
@@ -163,13 +151,7 @@ def _train(
         f"Run again in one process with the same seeds: all {compared} numbers of the parties' models are "
         f"{'the same, bit for bit' if same else 'NOT the same'}"
     )
-    return {
-        "id": job_id,
-        "same": same,
-        "compared": compared,
-        "seconds": seconds,
-        "run": ended["run"],
-    }
+    return {"id": job_id, "same": same, "compared": compared, "seconds": seconds, "run": ended["run"]}
 
 
 def _alone(folder: Path, job: Job) -> Path:
@@ -212,16 +194,3 @@ def _gather(kits: dict[str, Kit], processes: dict[str, Any]) -> None:
             name = (fallen or absent)[0]
             raise PeerTimeout(f"{name} did not come to the server; {kits[name].path / CONSOLE} says why.")
         time.sleep(0.2)
-
-
-def _ledgers(folder: Path) -> list[dict[str, Any]]:
-    from colonnade.ledger import Ledger
-    from colonnade.report.facts import ledger_facts
-
-    return [ledger_facts(Ledger.open(folder / f"{party}.ledger")) for party in PARTIES]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -16,7 +16,7 @@ from colonnade.errors import InputError
 from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
-    from colonnade.cli.demo.files import Demo
+    from colonnade.cli.demo_files import Demo
 
 FOLDER = Path("demo-run")
 
@@ -56,55 +56,64 @@ def demo(
     """Train on 26,049 invented people of a bank and a registry, then on 455 patients, and show what each cost."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
-    from colonnade.cli.demo.census import FOLDER as CENSUS
-    from colonnade.cli.demo.census import NEW_PEOPLE, write_census
-    from colonnade.cli.demo.files import NEW_PATIENTS, VISITS, write_demo
-
-    made: dict[DemoSize, dict[str, Any]] = {}
-    with new_folder(output or FOLDER, numbered=output is None) as folder:
-        if people is not DemoSize.few:
-            made[DemoSize.many] = _facts(write_census(folder.draft / CENSUS, epsilon=epsilon), quiet=as_json)
-        if people is not DemoSize.many:
-            made[DemoSize.few] = _facts(write_demo(folder.draft, epsilon=epsilon), quiet=as_json)
-        finished = folder.finish()
-    places = {DemoSize.many: finished / CENSUS, DemoSize.few: finished}
-    for which, facts in made.items():
-        facts["report"] = str(places[which] / "run" / "report.html")
-    if as_json:
-        many = {CENSUS: made[DemoSize.many]} if DemoSize.many in made else {}
-        say_json({**made.get(DemoSize.few, {}), **many})
-        return
+    from colonnade.cli.demo_files import (
+        CENSUS,
+        NEW_PATIENTS,
+        NEW_PEOPLE,
+        VISITS,
+        write_census,
+        write_patients,
+    )
     from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text
     from colonnade.report.verdict import verdict_line
 
+    many: dict[str, Any] = {}
+    few: dict[str, Any] = {}
+    with new_folder(output or FOLDER, numbered=output is None) as folder:
+        if people is not DemoSize.few:
+            many = _trained(write_census(folder.draft / CENSUS, epsilon=epsilon), quiet=as_json)
+        if people is not DemoSize.many:
+            few = _trained(write_patients(folder.draft, epsilon=epsilon), quiet=as_json)
+        finished = folder.finish()
+    runs = {"many": finished / CENSUS / "run", "few": finished / "run"}
+    for facts, run in ((many, runs["many"]), (few, runs["few"])):
+        if facts:
+            facts["report"] = str(run / "report.html")
+    if as_json:
+        say_json({**few, **({CENSUS: many} if many else {})})
+        return
     wide = width()
-    first, *second = made.values()
-    say(run_text(first, width=wide, verbose=verbose))
-    for facts in second:
+    say(run_text(many or few, width=wide, verbose=verbose))
+    if many and few:
         say("\nThe same with few people, a public medical table, where noise costs more:\n")
-        short = "\n".join(wrapped([verdict_line(facts)], wide, indent=""))
-        say(run_text(facts, width=wide, verbose=True) if verbose else short)
+        short = "\n".join(wrapped([verdict_line(few)], wide, indent=""))
+        say(run_text(few, width=wide, verbose=True) if verbose else short)
     say(f"\nTables, schemas, jobs and ledgers are in {finished}. Go on with")
-    if DemoSize.many in made:
-        many_rows = f"{places[DemoSize.many] / NEW_PEOPLE} --id person"
-        say(f"  colonnade predict {places[DemoSize.many] / 'run'} --rows {many_rows}")
-    if DemoSize.few in made:
+    if many:
+        say(f"  colonnade predict {runs['many']} --rows {finished / CENSUS / NEW_PEOPLE} --id person")
+    if few:
         say(
-            f"  colonnade predict {finished / 'run'} --rows {finished / NEW_PATIENTS} --id patient\n"
-            f"  colonnade predict {finished / 'run'} {finished / VISITS / 'job.toml'}\n"
+            f"  colonnade predict {runs['few']} --rows {finished / NEW_PATIENTS} --id patient\n"
+            f"  colonnade predict {runs['few']} {finished / VISITS / 'job.toml'}\n"
             f"  colonnade ledger {finished / 'clinic.toml'}\n"
             f"  colonnade train {finished / 'job.toml'}"
         )
-    say("\n" + "\n".join(f"Report: {facts['report']}" for facts in made.values()))
+    say("\n" + "\n".join(f"Report: {facts['report']}" for facts in (many, few) if facts))
 
 
 demo.__doc__ = f"{demo.__doc__}\n{EXAMPLE}"
 
 
-def _facts(files: Demo, *, quiet: bool) -> dict[str, Any]:
-    """Train as `colonnade train` would, and measure on the people held out."""
+def _trained(files: Demo, *, quiet: bool) -> dict[str, Any]:
+    """Train as `colonnade train` would, and measure on the people held out, beside a model of the pooled rows."""
+    from sklearn.linear_model import LogisticRegression as Central
+
     from colonnade.cli.train import train_job
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+    from colonnade.federation.train import joined_rows
+    from colonnade.methods.method import frame_of
     from colonnade.models.logistic import LogisticRegression
     from colonnade.models.release import MomentRelease
     from colonnade.report.run_folder import write_report
@@ -114,25 +123,14 @@ def _facts(files: Demo, *, quiet: bool) -> dict[str, Any]:
     facts = train_job(files.job, [], run, quiet=quiet)
     release = MomentRelease.load(run / "release.npz")
     model = LogisticRegression().fit(release)
+    job = Job.load(files.job)
+    rows, labels = joined_rows(federation_of(job, party_files(job)).tables, frame_of(release))
+    central = Central(max_iter=2000).fit(rows, labels)
     facts["measured"] = {
         "private model, accuracy on people held out": float(model.score(files.test_rows, files.test_labels)),
-        NON_PRIVATE: _non_private(release, files),
+        NON_PRIVATE: float(central.score(release.features(files.test_rows), files.test_labels)),
         COMMONEST: Counter(files.test_labels.tolist()).most_common(1)[0][1] / len(files.test_labels),
     }
     facts["measured_on"] = len(files.test_labels)
     write_report(run, facts)
     return facts
-
-
-def _non_private(release: Any, files: Demo) -> float:
-    from sklearn.linear_model import LogisticRegression as Central
-
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import federation_of, party_files
-    from colonnade.federation.train import joined_rows
-    from colonnade.methods.method import frame_of
-
-    job = Job.load(files.job)
-    rows, labels = joined_rows(federation_of(job, party_files(job)).tables, frame_of(release))
-    central = Central(max_iter=2000).fit(rows, labels)
-    return float(central.score(release.features(files.test_rows), files.test_labels))

@@ -1,1 +1,0 @@
-"""`colonnade demo`: everything at once on made-up people."""
