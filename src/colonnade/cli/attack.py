@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from colonnade.federation.party_file import PartyFile
 
 ATTACKS = Path("attacks")
-EXAMPLE = """
-Every party's file must say public = true: the attacks see everybody's rows, to score themselves. Nothing is charged.
-
-The parties of the job train a logistic regression under Paillier encryption, each message recorded, first as such
-protocols are deployed and then with noise on every message before encryption; and once more as in frameworks where an
-arbiter decrypts the gradients. Labels are read from the signs of coefficients (criterion 4.2 of "Is Vertical Logistic
-Regression Privacy-Preserving?"), by solving for them, by packing questions and by averaging; features from how scores
-move. docs/attacks.md says what each attack needs.
-
-Example (`colonnade demo` writes such files):
-
-  colonnade attack demo-run/job.toml --people 200 --epsilon 0.5
-"""
 
 
 def attack(
@@ -68,7 +55,21 @@ def attack(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves."""
+    """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves.
+
+    Every party's file must say public = true: the attacks see everybody's rows, to score themselves. Nothing is
+    charged.
+
+    The parties of the job train a logistic regression under Paillier encryption, each message recorded, first as such
+    protocols are deployed and then with noise on every message before encryption; and once more as in frameworks where
+    an arbiter decrypts the gradients. Labels are read from the signs of coefficients (criterion 4.2 of "Is Vertical
+    Logistic Regression Privacy-Preserving?"), by solving for them, by packing questions and by averaging; features from
+    how scores move. docs/attacks.md says what each attack needs.
+
+    Example (`colonnade demo` writes such files):
+
+      colonnade attack demo-run/job.toml --people 200 --epsilon 0.5
+    """
     from colonnade.attacks.campaign import Campaign
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
@@ -124,9 +125,6 @@ def attack(
         say_json(facts)
         return
     say(f"{attack_text(facts, width=width())}\n\nPicture: {facts['picture']}")
-
-
-attack.__doc__ = f"{attack.__doc__}\n{EXAMPLE}"
 
 
 def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:

@@ -27,20 +27,6 @@ AUDIT = "audit.json"
 RUNS = Path("runs")
 PAPERS = "papers"
 MOST_PEOPLE = 200
-EXAMPLE = """
-No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on people
-made up from the declared columns, with ledgers that end with the audit. Each observer guesses from what it really saw
-which of two neighbouring data sets it was, or which of many canaries were in. With --public the other people of the
-data set are the parties' own, if every party's file says public = true.
-
-Of a run, the audit is of the plan that the run had; it is kept in the run's folder, and report.html shows it.
-
-`colonnade audit papers` puts the formulas of the five papers on trial instead, and says which of them are caught.
-
-Example (`colonnade demo` writes such files):
-
-  colonnade audit demo-run/job.toml --runs 100
-"""
 
 
 def audit(
@@ -73,7 +59,21 @@ def audit(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use."""
+    """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use.
+
+    No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on
+    people made up from the declared columns, with ledgers that end with the audit. Each observer guesses from what it
+    really saw which of two neighbouring data sets it was, or which of many canaries were in. With --public the other
+    people of the data set are the parties' own, if every party's file says public = true.
+
+    Of a run, the audit is of the plan that the run had; it is kept in the run's folder, and report.html shows it.
+
+    `colonnade audit papers` puts the formulas of the five papers on trial instead, and says which of them are caught.
+
+    Example (`colonnade demo` writes such files):
+
+      colonnade audit demo-run/job.toml --runs 100
+    """
     if runs is not None and runs < 8:
         raise InputError(
             f"--runs: found {runs}; it must be at least 8, so that both halves hold both data sets."
@@ -103,9 +103,6 @@ def audit(
         say(f"{audit_text(facts, width=width())}\n\nPicture: {facts['picture']}")
     if facts["defect"]:
         raise PrivacyError(DEFECT)
-
-
-audit.__doc__ = f"{audit.__doc__}\n{EXAMPLE}"
 
 
 def _audit_papers(as_json: bool) -> None:

@@ -14,19 +14,6 @@ from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, NotInstalled
 
 PORT = 8765
-EXAMPLE = """
-It shows budgets, runs, requests for approval, the ledger and the data, from what lies in the kit or in the folder.
-Looking runs and charges nothing. Only this machine can open it, with a link that works once; each person has one of
-their own, and what they do is noted under their name.
-
-Examples (`colonnade demo` writes such a folder):
-
-  colonnade board demo-run
-
-  colonnade board bank/kit --person "Ada Byron" --person "Ben Gurevich" --auditor "Eve Mont"
-
-  colonnade board bank/kit --proxy board.toml
-"""
 
 
 def board(
@@ -63,7 +50,20 @@ def board(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Open a web page on this machine, on which an organisation sees what was learnt, and decides."""
+    """Open a web page on this machine, on which an organisation sees what was learnt, and decides.
+
+    It shows budgets, runs, requests for approval, the ledger and the data, from what lies in the kit or in the folder.
+    Looking runs and charges nothing. Only this machine can open it, with a link that works once; each person has one of
+    their own, and what they do is noted under their name.
+
+    Examples (`colonnade demo` writes such a folder):
+
+      colonnade board demo-run
+
+      colonnade board bank/kit --person "Ada Byron" --person "Ben Gurevich" --auditor "Eve Mont"
+
+      colonnade board bank/kit --proxy board.toml
+    """
     try:
         from colonnade.board.access import Person, Proxy
         from colonnade.board.server import serve
@@ -95,9 +95,6 @@ def board(
             proxy=None if proxy is None else Proxy.load(proxy),
             started=say_json if as_json else _say,
         )
-
-
-board.__doc__ = f"{board.__doc__}\n{EXAMPLE}"
 
 
 def _say(facts: dict[str, Any]) -> None:

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from colonnade.methods.method import TrainedModel
     from colonnade.models.release import MomentRelease
 
-EXAMPLE = """
-Where every party's file says public = true, the people are split by a public seed, each method trains on four fifths
-through its real protocol, and its score on the others is exact; nothing is charged. On other data every run is
-charged to the parties' ledgers, so nothing starts without --charge, and no score is computed.
-
-The job's own epsilon and method do not matter here; its [options] are those of its method.
-
-Example (`colonnade demo` writes such files):
-
-  colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 3
-"""
-
 
 def compare(
     job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties, task, delta."),
@@ -68,7 +56,18 @@ def compare(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Compare every method that can do a job's task: score against ε, what each promises, and what it costs."""
+    """Compare every method that can do a job's task: score against ε, what each promises, and what it costs.
+
+    Where every party's file says public = true, the people are split by a public seed, each method trains on four
+    fifths through its real protocol, and its score on the others is exact; nothing is charged. On other data every run
+    is charged to the parties' ledgers, so nothing starts without --charge, and no score is computed.
+
+    The job's own epsilon and method do not matter here; its [options] are those of its method.
+
+    Example (`colonnade demo` writes such files):
+
+      colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 3
+    """
     from colonnade.comparison.compare import checked_epsilons
     from colonnade.comparison.entries import field_of
     from colonnade.federation.job import Job
@@ -111,9 +110,6 @@ def compare(
     from colonnade.report.comparison import comparison_text
 
     say(f"{comparison_text(facts, width=width())}\n\nPicture and tables: {facts['report']}")
-
-
-compare.__doc__ = f"{compare.__doc__}\n{EXAMPLE}"
 
 
 def _numbers(text: str) -> list[float]:

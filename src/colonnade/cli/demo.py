@@ -29,13 +29,6 @@ class DemoSize(StrEnum):
     both = "both"
 
 
-EXAMPLE = """
-Example:
-
-  colonnade demo --epsilon 2
-"""
-
-
 def demo(
     output: Path | None = typer.Option(
         None,
@@ -53,7 +46,12 @@ def demo(
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Train on 26,049 invented people of a bank and a registry, then on 455 patients, and show what each cost."""
+    """Train on 26,049 invented people of a bank and a registry, then on 455 patients, and show what each cost.
+
+    Example:
+
+      colonnade demo --epsilon 2
+    """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
     from colonnade.cli.demo_files import (
@@ -100,9 +98,6 @@ def demo(
             f"  colonnade train {finished / 'job.toml'}"
         )
     say("\n" + "\n".join(f"Report: {facts['report']}" for facts in (many, few) if facts))
-
-
-demo.__doc__ = f"{demo.__doc__}\n{EXAMPLE}"
 
 
 def _trained(files: Demo, *, quiet: bool) -> dict[str, Any]:

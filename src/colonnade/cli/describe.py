@@ -12,18 +12,6 @@ from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import NameTaken
 from colonnade.runs.run_folders import release_of
 
-EXAMPLE = """
-Shares and means of every column, correlations and two-way tables of every pair, each with ± from the release's noise;
-variance inflation, and by class weight of evidence and information value. For columns in bins and categories: of other
-numbers a release does not know how many people are where, and they are named as left out.
-
-It is computed from the release alone: no data is read and nothing is charged.
-
-Example (RUN is of a job whose numbers are declared in ordered bins):
-
-  colonnade describe runs/first --output columns.html
-"""
-
 
 def describe(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
@@ -36,7 +24,18 @@ def describe(
     label: str | None = LABEL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Say what a run's release says of its columns, one and two at a time, at no cost."""
+    """Say what a run's release says of its columns, one and two at a time, at no cost.
+
+    Shares and means of every column, correlations and two-way tables of every pair, each with ± from the release's
+    noise; variance inflation, and by class weight of evidence and information value. For columns in bins and
+    categories: of other numbers a release does not know how many people are where, and they are named as left out.
+
+    It is computed from the release alone: no data is read and nothing is charged.
+
+    Example (RUN is of a job whose numbers are declared in ordered bins):
+
+      colonnade describe runs/first --output columns.html
+    """
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameTaken(f"--output: {output} exists already. Name another file.")
     release = release_of(run).for_label(label)
@@ -53,6 +52,3 @@ def describe(
     say(description_text(facts, width=width()))
     if output is not None:
         say(f"\nPage: {output}")
-
-
-describe.__doc__ = f"{describe.__doc__}\n{EXAMPLE}"

@@ -52,18 +52,6 @@ EXTRAS = {
 # Eight standard deviations.
 FAR = 8.0
 DRAWS = 20_000
-EXAMPLE = """
-Nothing is run, released or charged. Rows are checked against their schema as a job would; a ledger's chain of hashes
-is gone through.
-
-Examples:
-
-  colonnade doctor
-
-  colonnade doctor demo-run/job.toml
-
-  colonnade doctor bank/kit
-"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,19 @@ def doctor(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Say what is wrong with this installation, with a job's files or with a kit, and what to do about it."""
+    """Say what is wrong with this installation, with a job's files or with a kit, and what to do about it.
+
+    Nothing is run, released or charged. Rows are checked against their schema as a job would; a ledger's chain of
+    hashes is gone through.
+
+    Examples:
+
+      colonnade doctor
+
+      colonnade doctor demo-run/job.toml
+
+      colonnade doctor bank/kit
+    """
     if target is None:
         looked_at = examine_installation()
     elif target.is_file() or target.suffix == ".toml":
@@ -111,9 +111,6 @@ def doctor(
         say_json({"target": named, "fine": fine, "findings": [asdict(finding) for finding in findings]})
     if not fine:
         raise typer.Exit(InputError.exit_code)
-
-
-doctor.__doc__ = f"{doctor.__doc__}\n{EXAMPLE}"
 
 
 def examine_installation() -> Iterator[Finding]:

@@ -14,13 +14,6 @@ ADDRESS = "docs/errors.md"
 # What goes wrong on a command line itself, before or after any verb, has numbers too.
 INTERRUPTED = "E130"
 USAGE = "E200"
-EXAMPLE = """
-Examples:
-
-  colonnade explain E313
-
-  colonnade explain
-"""
 _NUMBER = re.compile(r"[eE]?(\d{3})")
 
 
@@ -39,7 +32,14 @@ def explain(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all."""
+    """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all.
+
+    Examples:
+
+      colonnade explain E313
+
+      colonnade explain
+    """
     known = explanations()
     if number is None:
         if as_json:
@@ -70,9 +70,6 @@ def explain(
         )
         return
     say(f"{section.number}\n{_plain(section.text)}")
-
-
-explain.__doc__ = f"{explain.__doc__}\n{EXAMPLE}"
 
 
 def _plain(text: str) -> str:

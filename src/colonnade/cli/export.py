@@ -11,18 +11,6 @@ from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, NameTaken
 from colonnade.runs.run_folders import released
 
-EXAMPLE = """
-The ONNX graph takes raw columns by name: numbers and days since 1970 as doubles, NaN where one is missing; categories
-as text spelt as declared, "" where one is missing. Its metadata carries the privacy statement. The card is Markdown
-with the metadata that model hubs read; figures are on it only if they were measured on data declared public.
-
-A model whose weights stay with their parties is not exported: no guarantee covers putting them together.
-
-Example (`colonnade demo` makes such a run):
-
-  colonnade export demo-run/run --onnx model.onnx --card README.md --license cc-by-4.0
-"""
-
 
 def export(
     model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
@@ -38,7 +26,19 @@ def export(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Write a released model as ONNX, its model card, or both."""
+    """Write a released model as ONNX, its model card, or both.
+
+    The ONNX graph takes raw columns by name: numbers and days since 1970 as doubles, NaN where one is missing;
+    categories as text spelt as declared, "" where one is missing. Its metadata carries the privacy statement. The card
+    is Markdown with the metadata that model hubs read; figures are on it only if they were measured on data declared
+    public.
+
+    A model whose weights stay with their parties is not exported: no guarantee covers putting them together.
+
+    Example (`colonnade demo` makes such a run):
+
+      colonnade export demo-run/run --onnx model.onnx --card README.md --license cc-by-4.0
+    """
     if onnx is None and card is None:
         raise typer.BadParameter("say what to write: --onnx FILE, --card FILE, or both.")
     if onnx is not None and onnx == card:
@@ -71,9 +71,6 @@ def export(
             say(f"{what}: {path}")
     for sentence in str(whole.privacy).splitlines():
         say(sentence)
-
-
-export.__doc__ = f"{export.__doc__}\n{EXAMPLE}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -16,17 +16,6 @@ from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColumnMissing, InputError
 from colonnade.runs.folders import new_folder
 
-EXAMPLE = """
-Names and types of columns are read from the data; bounds, categories and the label's classes are left blank for each
-party to fill in from what it knows. Nothing is run or charged.
-
-Examples:
-
-  colonnade new risk --party bank=bank.csv --party insurer=insurer.parquet --id customer --label bank:repaid
-
-  colonnade new survey --party north=north.csv --party south=south.csv --task pca
-"""
-
 
 def new(
     folder: Path = typer.Argument(..., metavar="FOLDER", help="A new folder for the files."),
@@ -52,7 +41,17 @@ def new(
     epsilon: float = typer.Option(1.0, "--epsilon", "-e", help="What the server and readers may learn."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Write a job, and for every party its own file and a schema to fill in, with comments."""
+    """Write a job, and for every party its own file and a schema to fill in, with comments.
+
+    Names and types of columns are read from the data; bounds, categories and the label's classes are left blank for
+    each party to fill in from what it knows. Nothing is run or charged.
+
+    Examples:
+
+      colonnade new risk --party bank=bank.csv --party insurer=insurer.parquet --id customer --label bank:repaid
+
+      colonnade new survey --party north=north.csv --party south=south.csv --task pca
+    """
     if task not in TASKS:
         from colonnade.data.declaring import nearest
 
@@ -86,9 +85,6 @@ def new(
     if task != "pca":
         say("and for people who were not in it, in a file with the columns of all parties:")
         say(f"  colonnade predict {finished / 'run'} --rows people.csv --id COLUMN")
-
-
-new.__doc__ = f"{new.__doc__}\n{EXAMPLE}"
 
 
 def _parties(given: list[str]) -> dict[str, Path]:

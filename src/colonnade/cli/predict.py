@@ -16,23 +16,6 @@ if TYPE_CHECKING:
     from colonnade.scoring.score import Scores
 
 SHOWN = 10
-EXAMPLE = """
-With --rows, all columns lie in one file and the model's weights were released: nothing is disclosed to anybody.
-
-A row that is not as declared is left out and named, with the reason; --strict refuses the file instead.
-
-With JOB, the columns lie with the parties of a job, whose own files name the people to score. They add up their parts
-under masks, and only the active party sees scores. An exact score less the active party's own part is the others' part
-for that person: the run says so, and refuses people that any model of the same data set was trained on, and people
-whose ids are read by another column or other rules than in training; with --epsilon scores carry noise and are charged
-like any release.
-
-Examples (`colonnade demo` writes such files):
-
-  colonnade predict demo-run/run --rows demo-run/new-patients.csv --id patient --output scores.csv
-
-  colonnade predict demo-run/run demo-run/visits/job.toml
-"""
 
 
 def predict(
@@ -67,7 +50,24 @@ def predict(
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Score people by a model: anywhere where its weights were released, or between the parties of a job."""
+    """Score people by a model: anywhere where its weights were released, or between the parties of a job.
+
+    With --rows, all columns lie in one file and the model's weights were released: nothing is disclosed to anybody.
+
+    A row that is not as declared is left out and named, with the reason; --strict refuses the file instead.
+
+    With JOB, the columns lie with the parties of a job, whose own files name the people to score. They add up their
+    parts under masks, and only the active party sees scores. An exact score less the active party's own part is the
+    others' part for that person: the run says so, and refuses people that any model of the same data set was trained
+    on, and people whose ids are read by another column or other rules than in training; with --epsilon scores carry
+    noise and are charged like any release.
+
+    Examples (`colonnade demo` writes such files):
+
+      colonnade predict demo-run/run --rows demo-run/new-patients.csv --id patient --output scores.csv
+
+      colonnade predict demo-run/run demo-run/visits/job.toml
+    """
     from colonnade.scoring.score import Stored, score_file
 
     if (job is None) == (rows is None):
@@ -96,9 +96,6 @@ def predict(
         return
     # Whoever scores a file discloses nothing: what training cost is asked for.
     _say(scores, output, training=verbose or rows is None)
-
-
-predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
 
 
 def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) -> None:

@@ -14,15 +14,6 @@ from colonnade.runs.folders import MODELS
 from colonnade.runs.recovery import put_away, recovered
 from colonnade.runs.run_folders import RUNS
 
-EXAMPLE = """
-What a run opens is on the disk before anything is made of it. If the run is stopped or killed after that, `colonnade
-runs` lists it, and this makes model, facts and report of what it had kept. Nothing is run or charged.
-
-Example:
-
-  colonnade recover runs/first
-"""
-
 
 def recover(
     run: Path = typer.Argument(
@@ -31,7 +22,15 @@ def recover(
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Finish a run that was stopped after its release was paid for."""
+    """Finish a run that was stopped after its release was paid for.
+
+    What a run opens is on the disk before anything is made of it. If the run is stopped or killed after that,
+    `colonnade runs` lists it, and this makes model, facts and report of what it had kept. Nothing is run or charged.
+
+    Example:
+
+      colonnade recover runs/first
+    """
     from colonnade.report.run_folder import REPORT
 
     for name in (run, RUNS / run):
@@ -67,6 +66,3 @@ def _say_killed(place: Path, facts: dict[str, Any], *, as_json: bool) -> None:
         say(
             f"The run that was to be {place} was killed before any ledger was charged. Nothing is left of it."
         )
-
-
-recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"

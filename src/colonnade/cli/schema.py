@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 
 INCOMPLETE = InputError.exit_code
 FILL_IN = "Fill in the blanks from what you know: read from the rows, bounds and categories would be a leak."
-EXAMPLE = """
-DATA is a file (CSV, packed or not, or Parquet), a party's own file (TOML), or with --sql a database: a DuckDB file,
-sqlite:PATH or postgresql://user@host:port/database.
-
-Bounds and categories are left blank on purpose: taken from the rows they would tell about single people. Where the rows
-are public (--public, or public = true in the party's own file) they are suggested.
-
-Examples:
-
-  colonnade schema bank.csv --output bank.schema.toml
-
-  colonnade schema bank.duckdb --sql "select * from customers" --output bank.schema.toml
-
-  colonnade schema --check bank.schema.toml --data bank.csv
-"""
 
 
 def schema(
@@ -53,7 +38,22 @@ def schema(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Draft a schema from the names and types of columns, or say what a schema still lacks."""
+    """Draft a schema from the names and types of columns, or say what a schema still lacks.
+
+    DATA is a file (CSV, packed or not, or Parquet), a party's own file (TOML), or with --sql a database: a DuckDB file,
+    sqlite:PATH or postgresql://user@host:port/database.
+
+    Bounds and categories are left blank on purpose: taken from the rows they would tell about single people. Where the
+    rows are public (--public, or public = true in the party's own file) they are suggested.
+
+    Examples:
+
+      colonnade schema bank.csv --output bank.schema.toml
+
+      colonnade schema bank.duckdb --sql "select * from customers" --output bank.schema.toml
+
+      colonnade schema --check bank.schema.toml --data bank.csv
+    """
     if (data is None) == (check is None):
         raise typer.BadParameter("give DATA to draft from, or --check SCHEMA, and not both.")
     if check is not None:
@@ -64,9 +64,6 @@ def schema(
         raise typer.BadParameter("--data goes with --check.")
     elif data is not None:
         _draft(_source(data, sql, password_env), output, as_json, public=public or _says_public(data, sql))
-
-
-schema.__doc__ = f"{schema.__doc__}\n{EXAMPLE}"
 
 
 def _says_public(data: str, sql: str | None) -> bool:

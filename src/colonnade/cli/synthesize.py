@@ -10,19 +10,6 @@ from colonnade.cli.options import AS_JSON, LABEL
 from colonnade.cli.screen import progress, say, say_json
 from colonnade.runs.run_folders import release_of
 
-EXAMPLE = """
-The table has the columns of all parties in their own units and spellings, and agrees with the release in every column
-and every pair of columns, up to the release's noise. It is computed from the release alone: no data is read, nothing is
-charged, and it may be shared as the release may. A manifest is written beside it.
-
-Every column must be binary, categorical or in bins; a number that is not in bins has no table. --columns leaves columns
-out.
-
-Example (RUN is of a job whose numbers are declared in ordered bins):
-
-  colonnade synthesize runs/first --rows 50000 --output table.parquet
-"""
-
 
 def synthesize(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
@@ -35,7 +22,19 @@ def synthesize(
     label: str | None = LABEL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Write a table of invented people that agrees with a run's release, at no cost."""
+    """Write a table of invented people that agrees with a run's release, at no cost.
+
+    The table has the columns of all parties in their own units and spellings, and agrees with the release in every
+    column and every pair of columns, up to the release's noise. It is computed from the release alone: no data is read,
+    nothing is charged, and it may be shared as the release may. A manifest is written beside it.
+
+    Every column must be binary, categorical or in bins; a number that is not in bins has no table. --columns leaves
+    columns out.
+
+    Example (RUN is of a job whose numbers are declared in ordered bins):
+
+      colonnade synthesize runs/first --rows 50000 --output table.parquet
+    """
     from colonnade.models.tables.synthetic import checked_rows, checked_target
 
     checked_rows(rows)
@@ -64,6 +63,3 @@ def synthesize(
     say("\nNothing was charged: it says no more than the release, of which this holds")
     for sentence in table.manifest["privacy"]:
         say(sentence)
-
-
-synthesize.__doc__ = f"{synthesize.__doc__}\n{EXAMPLE}"

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from colonnade.federation.job import Job
 
 RUNS = Path("runs")
-EXAMPLE = """
-Each party's own file is NAME.toml beside the job, or given with --party. All parties run in this process, each with
-its own table and ledger, and talk only through their channels.
-
-Example (`colonnade demo` writes such files):
-
-  colonnade train demo-run/job.toml --output runs/first
-"""
 
 
 def train(
@@ -46,7 +38,15 @@ def train(
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Train one private model on the columns of all parties of a job."""
+    """Train one private model on the columns of all parties of a job.
+
+    Each party's own file is NAME.toml beside the job, or given with --party. All parties run in this process, each with
+    its own table and ledger, and talk only through their channels.
+
+    Example (`colonnade demo` writes such files):
+
+      colonnade train demo-run/job.toml --output runs/first
+    """
     facts = train_job(job, party, output, quiet=as_json)
     if as_json:
         say_json(facts)
@@ -68,9 +68,6 @@ def train(
     if besides:
         say("\n" + "\n".join(wrapped(besides, width(), indent="")))
     say(f"\nReport: {facts['report']}")
-
-
-train.__doc__ = f"{train.__doc__}\n{EXAMPLE}"
 
 
 def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:

@@ -18,29 +18,6 @@ if TYPE_CHECKING:
     from colonnade.ledger.export import Exported
 
 ON_PURPOSE = "on purpose"
-EXAMPLE = """
-The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
-receipts that peers keep: name their ledgers, or exports of them, with --witness.
-
-An export has every entry and can be checked by whoever has the file, without the ledger: give it as PARTY.
-
-Examples (`colonnade demo` writes such files):
-
-  colonnade ledger demo-run/clinic.toml
-
-  colonnade ledger demo-run/clinic.ledger --witness demo-run/laboratory.ledger
-
-  colonnade ledger demo-run/clinic.toml --csv clinic.csv --picture clinic.svg
-
-  colonnade ledger demo-run/clinic.toml --export clinic.json --key officer.key
-
-  colonnade ledger clinic.json --signer 5f0c…
-
-A ledger that is lost is restored from a copy. Where there is none, --new begins again, and what was spent before is no
-longer counted: the first entry says so to whoever reads it, and peers that hold receipts accept it.
-
-  colonnade ledger clinic.toml --new --reason "the disk of 3 May is lost"
-"""
 
 
 def ledger(
@@ -88,7 +65,30 @@ def ledger(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Verify a party's ledger or its export, and show what has left the house and what is left of each budget."""
+    """Verify a party's ledger or its export, and show what has left the house and what is left of each budget.
+
+    The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
+    receipts that peers keep: name their ledgers, or exports of them, with --witness.
+
+    An export has every entry and can be checked by whoever has the file, without the ledger: give it as PARTY.
+
+    Examples (`colonnade demo` writes such files):
+
+      colonnade ledger demo-run/clinic.toml
+
+      colonnade ledger demo-run/clinic.ledger --witness demo-run/laboratory.ledger
+
+      colonnade ledger demo-run/clinic.toml --csv clinic.csv --picture clinic.svg
+
+      colonnade ledger demo-run/clinic.toml --export clinic.json --key officer.key
+
+      colonnade ledger clinic.json --signer 5f0c…
+
+    A ledger that is lost is restored from a copy. Where there is none, --new begins again, and what was spent before is
+    no longer counted: the first entry says so to whoever reads it, and peers that hold receipts accept it.
+
+      colonnade ledger clinic.toml --new --reason "the disk of 3 May is lost"
+    """
     from colonnade.cli.ledger.files import write_files
     from colonnade.report.ledgers import verified, witness_of
 
@@ -115,9 +115,6 @@ def ledger(
     _say_totals(facts)
     for name, place in written.items():
         say(f"\n{name}: {place}")
-
-
-ledger.__doc__ = f"{ledger.__doc__}\n{EXAMPLE}"
 
 
 def _public(signer: str | None) -> bytes | None:

@@ -21,18 +21,6 @@ from colonnade.runs.run_folders import (
     unfinished_in,
 )
 
-EXAMPLE = """
-A run that is unfinished was stopped after its release was paid for; `colonnade recover` finishes it. One that was
-killed when it was charged, before it had kept anything, is listed as failed; `recover` puts its record in its place.
-
-Example:
-
-  colonnade runs runs
-
-Of a kit, the runs that its member took part in (`colonnade runs --kit bank/kit`); each one's folder can be given to
-`show`, `report`, `predict`, `export` and `audit`.
-"""
-
 
 def runs(
     folder: Path = typer.Argument(RUNS, metavar="[FOLDER]", help="The folder that runs were written into."),
@@ -41,7 +29,19 @@ def runs(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """List the runs in a folder or of a kit: name, task, ε, rows, score, date and how they ended."""
+    """List the runs in a folder or of a kit: name, task, ε, rows, score, date and how they ended.
+
+    A run that is unfinished was stopped after its release was paid for; `colonnade recover` finishes it. One that was
+    killed when it was charged, before it had kept anything, is listed as failed; `recover` puts its record in its
+    place.
+
+    Example:
+
+      colonnade runs runs
+
+    Of a kit, the runs that its member took part in (`colonnade runs --kit bank/kit`); each one's folder can be given to
+    `show`, `report`, `predict`, `export` and `audit`.
+    """
     if kit is not None:
         from colonnade.runtime.kit import Kit
 
@@ -72,6 +72,3 @@ def runs(
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in listed]
     for text in table_lines([tuple(listed[0]), *rows], width()):
         say(text)
-
-
-runs.__doc__ = f"{runs.__doc__}\n{EXAMPLE}"

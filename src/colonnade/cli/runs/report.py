@@ -14,15 +14,6 @@ from colonnade.errors import CannotWrite, InputError, NameTaken
 from colonnade.runs.failures import charged_text, where_text
 from colonnade.runs.run_folders import RunFolder, find_run, page_of, readable, with_facts
 
-EXAMPLE = """
-The page is made from facts.json, and from audit.json where `colonnade audit` was run since: no data is read, nothing is
-run and nothing is charged.
-
-Example (`colonnade demo` makes such a run):
-
-  colonnade report demo-run/run --output page.html
-"""
-
 
 def report(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
@@ -38,7 +29,15 @@ def report(
     label: str | None = LABEL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Make the page of a run again from its facts."""
+    """Make the page of a run again from its facts.
+
+    The page is made from facts.json, and from audit.json where `colonnade audit` was run since: no data is read,
+    nothing is run and nothing is charged.
+
+    Example (`colonnade demo` makes such a run):
+
+      colonnade report demo-run/run --output page.html
+    """
     folder = with_facts(find_run(run))
     if folder.failed:
         raise InputError(_failed(folder))
@@ -57,9 +56,6 @@ def report(
         say_json({"run": str(folder.path), "report": str(target)})
         return
     say(f"Report: {target}")
-
-
-report.__doc__ = f"{report.__doc__}\n{EXAMPLE}"
 
 
 def _failed(run: RunFolder) -> str:

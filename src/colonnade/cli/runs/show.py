@@ -12,15 +12,6 @@ from colonnade.cli.screen import note, say, say_json, width
 from colonnade.runs.failures import failure_text
 from colonnade.runs.run_folders import RunFolder, find_run, noted_text, readable
 
-EXAMPLE = """
-Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit is
-shown as its member knows it: KIT/runs/JOB-ID.
-
-Example (`colonnade demo` makes such a run):
-
-  colonnade show demo-run/run
-"""
-
 
 def show(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
@@ -28,7 +19,15 @@ def show(
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Show what a run learnt, what it cost, and what each observer could learn from it."""
+    """Show what a run learnt, what it cost, and what each observer could learn from it.
+
+    Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit
+    is shown as its member knows it: KIT/runs/JOB-ID.
+
+    Example (`colonnade demo` makes such a run):
+
+      colonnade show demo-run/run
+    """
     folder = find_run(run)
     tell_unsealed(folder)
     if label is not None:
@@ -49,9 +48,6 @@ def show(
 
         text = run_text(folder.facts, width=width(), verbose=verbose)
     say(text)
-
-
-show.__doc__ = f"{show.__doc__}\n{EXAMPLE}"
 
 
 UNSEALED = (
