@@ -23,7 +23,7 @@ from fences import FENCE, ROOT, says
 from followed import note
 from kits import make_kit
 
-from colonnade.cli.federation.party_requests import _say as say_request
+from colonnade.cli.federation.party import say_request
 from colonnade.federation.approval import Asking
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files

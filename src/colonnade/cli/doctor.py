@@ -23,13 +23,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import ColonnadeError, InputError
+from colonnade.errors import ColonnadeError, InputError, KitError, PartyMismatch
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -472,12 +472,31 @@ def _kit_server(what: str, kit: Kit) -> Finding:
 
 
 def _kit_files(what: str, kit: Kit) -> Finding:
-    from colonnade.cli.federation.party_site import check_site
-
     if kit.kind != "party":
         return Finding(what, True, "this kit needs none")
     check_site(kit, kit.site())
     return Finding(what, True, f"{kit.site()['party']} and {kit.site()['policy']} are in order")
+
+
+def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
+    """Find what is wrong with a party's files before a job does, and before a kit remembers them."""
+    from colonnade.federation.party_file import PartyFile
+    from colonnade.federation.policy import Policy
+
+    for name in ("party", "policy"):
+        if name not in site:
+            raise KitError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
+    Policy.load(site["policy"])
+    for name in ("party", "score"):
+        if name not in site:
+            continue
+        file = PartyFile.load(site[name])
+        if file.party != kit.identity().name:
+            raise PartyMismatch(
+                f"{file.path}, party: found {file.party!r}, but this kit is {kit.identity().name!r}'s. Give the "
+                "party's own file and kit."
+            )
+        file.table()
 
 
 def _kit_policy(what: str, kit: Kit) -> Finding:

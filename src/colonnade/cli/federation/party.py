@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.federation.party_health import clean, health
-from colonnade.cli.federation.party_requests import (
-    approve,
-    approver,
-    decline,
-    requests,
-)
-from colonnade.cli.federation.party_site import check_site, site_facts
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.screen import note, say, say_json
+from colonnade.cli.screen import note, say, say_json, width
 from colonnade.errors import InputError, KitError
+
+if TYPE_CHECKING:
+    from colonnade.federation.approval import Request
+    from colonnade.runtime.kit import Kit
 
 GLANCE_SECONDS = 0.2
 LOOK_SECONDS = 10.0
@@ -31,17 +28,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-for _name, _verb in (
-    ("health", health),
-    ("clean", clean),
-    ("requests", requests),
-    ("approve", approve),
-    ("decline", decline),
-    ("approver", approver),
-):
-    app.command(_name)(_verb)
+KIT = typer.Argument(..., metavar="KIT", help="The party's kit.")
+JOB = typer.Argument(..., metavar="JOB", help="The id of the job, as `party requests` shows it.")
+PERSON = typer.Option(
+    "", "--as", metavar="NAME", help="Who decides; the name of the account on this machine if left out."
+)
+KEY = typer.Option(
+    None, "--key", metavar="FILE", help="The person's own key, where the policy names `approvers`."
+)
 
 
 @app.callback()
@@ -83,8 +77,10 @@ def start(
 
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
+    from colonnade.cli.doctor import check_site
     from colonnade.cli.federation.party_metrics import served_if_free
     from colonnade.runtime.arrival import refusal
+    from colonnade.runtime.identity import plain_fingerprint
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, process_group
@@ -106,7 +102,17 @@ def start(
         )
     if metrics is not None and not 0 <= metrics < 1 << 16:
         raise InputError(f"--metrics: port {metrics} does not exist; ports are 1 to 65535.")
-    site = site_facts(place, party=party, policy=policy, score=score, pins=pin, noise_seed=noise_seed)
+    site = {key: value for key, value in place.site().items() if key != "noise_seed"}
+    for name, path in (("party", party), ("policy", policy), ("score", score)):
+        if path is not None:
+            site[name] = str(path.resolve())
+    for text in pin:
+        peer, equals, fingerprint = text.partition("=")
+        if not equals:
+            raise InputError(f"--pin: found {text!r}; write NAME=FINGERPRINT.")
+        site.setdefault("pins", {})[peer] = plain_fingerprint(fingerprint)
+    if noise_seed is not None:
+        site["noise_seed"] = noise_seed
     if place.kind == "party":
         check_site(place, site)
     place.tell_site(site)
@@ -143,7 +149,7 @@ def start(
         )
 
 
-def check_way(kit: Any) -> None:
+def check_way(kit: Kit) -> None:
     """Say within seconds what `doctor` would say of the clock, the certificate and the server: FLARE says nothing.
 
     A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
@@ -166,7 +172,7 @@ def check_way(kit: Any) -> None:
             raise KitError(f"{kit.path}, {finding.what}: {finding.found}. {finding.remedy}")
 
 
-def note_lost(kit: Any) -> None:
+def note_lost(kit: Kit) -> None:
     """Give every job whose process ended without a word an outcome that says so, and say it here."""
     from colonnade.federation.health import reconcile
 
@@ -176,7 +182,7 @@ def note_lost(kit: Any) -> None:
         )
 
 
-def attend(kit: Any, process: Any) -> int:
+def attend(kit: Kit, process: Any) -> int:
     """Wait until a member's process ends, or is to end; says meanwhile what the server tells it. Returns its code."""
     from colonnade.runtime.presence import Presence
 
@@ -200,10 +206,219 @@ def attend(kit: Any, process: Any) -> int:
     return int(process.wait())
 
 
-def check_refused(kit: Any) -> None:
+def check_refused(kit: Kit) -> None:
     """Return unless the server told this kit's process that it is not to be there."""
     from colonnade.runtime.presence import Presence
 
     presence = Presence.load(kit.path) if kit.kind == "party" else None
     if presence is not None and presence.refused:
         raise KitError(f"{kit.path}: {presence.refused}.")
+
+
+@app.command("health")
+def health(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say how a member is: connected or not, certificate, ledger, disk, jobs. Exit code 0 if all is well, 3 if not.
+
+    Example:
+
+      colonnade party health bank/kit
+    """
+    from colonnade.federation.health import health as measured
+    from colonnade.runtime.kit import Kit
+
+    place = Kit.load(kit)
+    if place.kind == "admin":
+        raise InputError(
+            f"{kit} is an administrator's kit, which runs nothing. Name a party's or the server's."
+        )
+    facts = measured(place)
+    if as_json:
+        say_json(facts.to_data())
+    else:
+        heard = "" if facts.heard_seconds is None else f", heard {facts.heard_seconds:.0f} s ago"
+        say(f"{facts.member} is {'connected' if facts.connected else 'not connected'}{heard}")
+        say(f"  certificate  {facts.certificate_days} days left")
+        say(f"  ledger       {'in order' if facts.ledger_verified is not None else 'none that is in order'}")
+        say(f"  disk         {facts.free_disk >> 20} MB free")
+        say(f"  jobs         {', '.join(f'{count} {state}' for state, count in facts.jobs.items())}")
+        for problem in facts.problems:
+            say(f"PROBLEM  {problem}")
+    if not facts.fine:
+        raise typer.Exit(InputError.exit_code)
+
+
+@app.command("clean")
+def clean(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
+    days: float | None = typer.Option(
+        None, "--older-than", metavar="DAYS", help="Instead of `record_days` of the party's file."
+    ),
+    only_say: bool = typer.Option(
+        False, "--dry-run", help="Say what would be destroyed, and destroy nothing."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Destroy the records of runs that failed long ago; they are as private as the data. Ledgers and logs stay.
+
+    What FLARE keeps of jobs that ended by then goes too, at the server with its list of them.
+
+    A record lets a run go on (`colonnade job resume`). It is kept for `record_days` of the party's file, 30 by default.
+
+    Example:
+
+      colonnade party clean bank/kit
+    """
+    from colonnade.federation.cleaning import clean as cleaned
+    from colonnade.runtime.kit import Kit
+
+    destroyed = cleaned(Kit.load(kit), days=days, only_say=only_say)
+    if as_json:
+        say_json({"destroyed": [str(path) for path in destroyed], "dry_run": only_say})
+        return
+    for path in destroyed:
+        say(f"{'would destroy' if only_say else 'destroyed'} {path}")
+    if not destroyed:
+        say("There is nothing to destroy.")
+
+
+@app.command("requests")
+def requests(
+    kit: Path = KIT,
+    ended: bool = typer.Option(False, "--ended", help="Show also what no longer waits."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show the jobs that wait for somebody here, with what each would cost and leave.
+
+    Example:
+
+      colonnade party requests bank/kit
+    """
+    from colonnade.federation.approval import list_requests
+
+    waiting = list_requests(_party(kit), ended=ended)
+    if as_json:
+        say_json([_facts(request) for request in waiting])
+        return
+    if not waiting:
+        say("No job waits for approval.")
+    for number, request in enumerate(waiting):
+        if number:
+            say("")
+        say_request(request, kit)
+
+
+@app.command("approve")
+def approve(
+    kit: Path = KIT, job: str = JOB, person: str = PERSON, key: Path | None = KEY, as_json: bool = AS_JSON
+) -> None:
+    """Approve a job that waits; the ledger says who did, signed.
+
+    Example:
+
+      colonnade party approve bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --as "Ada Byron"
+    """
+    from colonnade.federation import approval
+
+    request = approval.approve(_party(kit), job, by=person or getpass.getuser(), key=_key(key))
+    if as_json:
+        say_json(_facts(request))
+        return
+    missing = request.people - len(request.approvals)
+    said = "It begins now." if missing <= 0 else f"{missing} more must approve it."
+    say(f"Job {job} is approved by {' and '.join(request.approvals)}. {said}")
+
+
+@app.command("decline")
+def decline(
+    kit: Path = KIT,
+    job: str = JOB,
+    because: str = typer.Option(..., "--because", metavar="TEXT", help="Why, for the ledger."),
+    person: str = PERSON,
+    key: Path | None = KEY,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Decline a job that waits: one no ends it. Peers learn that it was declined, and not why.
+
+    Example:
+
+      colonnade party decline bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --because "after the audit in May"
+    """
+    from colonnade.federation import approval
+
+    request = approval.decline(
+        _party(kit), job, by=person or getpass.getuser(), because=because, key=_key(key)
+    )
+    say_json(_facts(request)) if as_json else say(f"Job {job} is declined. Nothing was charged.")
+
+
+@app.command("approver")
+def approver(
+    key: Path = typer.Argument(..., metavar="FILE", help="A person's key; made if it is not there."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make a person's key for approving jobs, and print what the policy names under `approvers`.
+
+    Example:
+
+      colonnade party approver ada.key
+    """
+    own = _key(key)
+    public = own.public.hex() if own is not None else ""
+    say_json({"key": str(key), "public": public}) if as_json else say(public)
+
+
+def _party(path: Path) -> Kit:
+    from colonnade.runtime.kit import Kit
+
+    kit = Kit.load(path)
+    if kit.kind != "party":
+        raise InputError(f"{path} is the {kit.kind}'s kit. People approve jobs at a party: name its kit.")
+    return kit
+
+
+def _key(path: Path | None) -> Any:
+    from colonnade.ledger.export import signing_key
+
+    return None if path is None else signing_key(path)
+
+
+def _facts(request: Request) -> dict[str, Any]:
+    decided = [
+        {
+            "by": decision.by,
+            "approved": decision.approved,
+            "because": decision.because,
+            "time": decision.time,
+        }
+        for decision in request.decisions
+    ]
+    return {**request.to_data(), "decisions": decided}
+
+
+def say_request(request: Request, kit: Path) -> None:
+    """Show a job that waits, what it would cost and leave, and who has decided."""
+    from colonnade.report.numbers import left_text
+    from colonnade.report.plain import table_lines
+
+    times = f"asked {request.asked[:16].replace('T', ' ')} UTC"
+    until = f", until {request.until[:16].replace('T', ' ')}" if request.state == "waiting" else ""
+    say(f"{request.job}  {request.name}: {request.state}, {times}{until}")
+    say(f"  {request.what}")
+    rows = [("observer", "unit", "this job", "left now", "left after", "at δ")]
+    for cost in request.costs:
+        left_now, left_after = left_text(cost.before), left_text(cost.left)
+        rows.append(
+            (cost.observer, cost.unit, f"ε = {cost.epsilon:.3g}", left_now, left_after, f"{cost.delta:g}")
+        )
+    if request.costs:
+        for line in table_lines(rows, width()):
+            say(line)
+    for decision in request.decisions:
+        said = "approved" if decision.approved else f"declined: {decision.because}"
+        say(f"  {decision.by} {said}, {decision.time[:16].replace('T', ' ')} UTC")
+    if request.state == "waiting":
+        who = "one person" if request.people == 1 else f"{request.people} people"
+        say(f"  {who} must approve it: colonnade party approve {kit} {request.job} --as NAME")
