@@ -23,7 +23,7 @@ from fractions import Fraction
 import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import it when they first need it
 
 from colonnade.cli.privacy import Side, messages, moments, poisson_binomial
-from colonnade.cli.privacy_answer import Mechanism, Query, work_out
+from colonnade.cli.privacy_answer import MechanismFamily, PrivacyQuery, work_out
 from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 
@@ -31,24 +31,24 @@ DELTA = 1e-5
 EPOCHS = 100
 
 
-def mechanism(made: Callable[[], Mechanism], *, times: int = 1, noise: Fraction | None = None) -> None:
+def mechanism(made: Callable[[], MechanismFamily], *, times: int = 1, noise: Fraction | None = None) -> None:
     """Every observer of a mechanism, at this noise or at the least noise for ε = 1."""
-    work_out(made(), Query(noise, 1.0 if noise is None else None, DELTA, times))
+    work_out(made(), PrivacyQuery(noise, 1.0 if noise is None else None, DELTA, times))
 
 
 def event(made: Callable[[], Event]) -> None:
     account(made(), DELTA)
 
 
-def moment_matrix() -> Mechanism:
+def moment_matrix() -> MechanismFamily:
     return moments(parties=["bank=500", "clinic=500", "shop=500"])
 
 
-def binomial_sums() -> Mechanism:
+def binomial_sums() -> MechanismFamily:
     return poisson_binomial(parties=50, trials=64, coordinates=16)
 
 
-def steps(sender: Side) -> Callable[[], Mechanism]:
+def steps(sender: Side) -> Callable[[], MechanismFamily]:
     return lambda: messages(rows=30_000, batch=32, sender=sender)
 
 

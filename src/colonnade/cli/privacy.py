@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import typer
 
 if TYPE_CHECKING:
-    from colonnade.cli.privacy_answer import Mechanism
+    from colonnade.cli.privacy_answer import MechanismFamily
     from colonnade.privacy.events import Event
     from colonnade.privacy.guarantee import View
     from colonnade.privacy.paper.figure import PaperFigure
@@ -112,14 +112,14 @@ def _command(
     asked = {"noise": asked["delta"].replace(name="noise", default=None, annotation=noisy), **asked}
 
     def register(make: Make) -> Make:
-        own = inspect.signature(make, eval_str=True, locals={"Mechanism": None}).parameters
+        own = inspect.signature(make, eval_str=True, locals={"MechanismFamily": None}).parameters
 
         @wraps(make)
         def command(**values: Any) -> None:
-            from colonnade.cli.privacy_answer import Query, respond
+            from colonnade.cli.privacy_answer import PrivacyQuery, respond
 
             as_json = values.pop("as_json")
-            query = Query(**{name: values.pop(name) for name in asked if name != "as_json"})
+            query = PrivacyQuery(**{name: values.pop(name) for name in asked if name != "as_json"})
             respond(make(**values), query, values, as_json=as_json)
 
         options = [*own.values(), *asked.values()]
@@ -137,14 +137,14 @@ def gaussian(
     sensitivity: Annotated[Fraction, _number("L2 sensitivity.")],
     rate: Rate = None,
     unit: UnitGiven = Unit.RECORD,
-) -> Mechanism:
+) -> MechanismFamily:
     """Normal noise on real numbers.
 
     \b
     Example:
       colonnade privacy gaussian --sensitivity 1 --epsilon 1 --delta 1e-5 --paper
     """
-    from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, Mechanism, added_noise
+    from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, MechanismFamily, added_noise
     from colonnade.privacy.events import Gaussian
     from colonnade.privacy.paper.figure import PaperFigure
     from colonnade.privacy.paper.hdp_vfl import classical_sigma
@@ -157,7 +157,7 @@ def gaussian(
         return (PaperFigure(claimed, "ε by Lemma 1 of HDP-VFL, classical Gaussian", figure.why_not),)
 
     views = added_noise(lambda sigma, *_, **__: Gaussian(sensitivity, sigma), unit=unit, rate=rate)
-    return Mechanism("normal noise", "σ", views, (REAL_NOISE, AS_GIVEN), paper=paper)
+    return MechanismFamily("normal noise", "σ", views, (REAL_NOISE, AS_GIVEN), paper=paper)
 
 
 @_command("discrete-gaussian", "--sigma-squared", "Variance parameter σ².")
@@ -167,14 +167,14 @@ def discrete_gaussian(
     rate: Rate = None,
     unit: UnitGiven = Unit.RECORD,
     entries: Entries = None,
-) -> Mechanism:
+) -> MechanismFamily:
     """Discrete Gaussian noise on integers.
 
     \b
     Example:
       colonnade privacy discrete-gaussian --sensitivity 16 --sigma-squared 3600 --entries 1
     """
-    from colonnade.cli.privacy_answer import AS_GIVEN, NEAR_ITS_LAW, Mechanism, added_noise
+    from colonnade.cli.privacy_answer import AS_GIVEN, NEAR_ITS_LAW, MechanismFamily, added_noise
     from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, SMALLEST_VARIANCE, DiscreteGaussianNoise
     from colonnade.noise.sampler import LARGEST_DRAW
 
@@ -183,7 +183,7 @@ def discrete_gaussian(
 
     whole = "One whole noise; parts that several dealers add are accounted for alike."
     views, notes = added_noise(event, unit=unit, rate=rate), (NEAR_ITS_LAW, AS_GIVEN, whole)
-    return Mechanism("discrete Gaussian noise", "σ²", views, notes, SMALLEST_VARIANCE, LARGEST_VARIANCE)
+    return MechanismFamily("discrete Gaussian noise", "σ²", views, notes, SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
 
 @_command("laplace", "--scale", "Scale of the noise.", delta=0.0)
@@ -192,18 +192,18 @@ def laplace(
     sensitivity: Annotated[Fraction, _number("L1 sensitivity.")],
     rate: Rate = None,
     unit: UnitGiven = Unit.RECORD,
-) -> Mechanism:
+) -> MechanismFamily:
     """Laplace noise on real numbers.
 
     \b
     Example:
       colonnade privacy laplace --sensitivity 1 --scale 20 --times 100 --delta 1e-6
     """
-    from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, Mechanism, added_noise
+    from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, MechanismFamily, added_noise
     from colonnade.privacy.events import Laplace
 
     views = added_noise(lambda scale, *_, **__: Laplace(sensitivity, scale), unit=unit, rate=rate)
-    return Mechanism("Laplace noise", "scale", views, (REAL_NOISE, AS_GIVEN))
+    return MechanismFamily("Laplace noise", "scale", views, (REAL_NOISE, AS_GIVEN))
 
 
 @_command("discrete-laplace", "--scale", "Scale of the noise.", delta=0.0)
@@ -219,14 +219,14 @@ def discrete_laplace(
     owners: Owners = 1,
     threshold: Threshold = None,
     entries: Entries = None,
-) -> Mechanism:
+) -> MechanismFamily:
     """Discrete Laplace noise on integers, whole or dealt by several owners as Pólya parts.
 
     \b
     Example:
       colonnade privacy discrete-laplace --sensitivity 4 --epsilon 1 --owners 3 --threshold 1 --delta 1e-9
     """
-    from colonnade.cli.privacy_answer import AS_GIVEN, Mechanism, added_noise, threshold_of
+    from colonnade.cli.privacy_answer import AS_GIVEN, MechanismFamily, added_noise, threshold_of
     from colonnade.noise.discrete_laplace import LARGEST_SCALE, SMALLEST_SCALE, DiscreteLaplaceNoise
     from colonnade.noise.sampler import LARGEST_DRAW
 
@@ -237,7 +237,7 @@ def discrete_laplace(
         change = theirs if party else sensitivity
         return DiscreteLaplaceNoise(scale).event(change, entries=entries or LARGEST_DRAW, **parts)
 
-    return Mechanism(
+    return MechanismFamily(
         "discrete Laplace noise",
         "scale",
         added_noise(event, unit=unit, rate=rate, owners=owners, threshold=t),
@@ -263,14 +263,20 @@ def skellam(
     owners: Owners = 1,
     threshold: Threshold = None,
     entries: Entries = None,
-) -> Mechanism:
+) -> MechanismFamily:
     """Skellam noise on integers, whole or dealt by several owners in parts.
 
     \b
     Example:
       colonnade privacy skellam --l1 100 --l2 20 --epsilon 1 --owners 5 --threshold 2
     """
-    from colonnade.cli.privacy_answer import AS_GIVEN, NEAR_ITS_LAW, Mechanism, added_noise, threshold_of
+    from colonnade.cli.privacy_answer import (
+        AS_GIVEN,
+        NEAR_ITS_LAW,
+        MechanismFamily,
+        added_noise,
+        threshold_of,
+    )
     from colonnade.errors import PlanError
     from colonnade.noise.mechanism import VectorChange
     from colonnade.noise.sampler import LARGEST_DRAW
@@ -288,7 +294,7 @@ def skellam(
         return SkellamNoise(mu).event(change, entries=entries or LARGEST_DRAW, **parts)
 
     views = added_noise(event, unit=unit, rate=rate, owners=owners, threshold=t)
-    return Mechanism("Skellam noise", "μ", views, (NEAR_ITS_LAW, AS_GIVEN), SMALLEST_MU, LARGEST_MU)
+    return MechanismFamily("Skellam noise", "μ", views, (NEAR_ITS_LAW, AS_GIVEN), SMALLEST_MU, LARGEST_MU)
 
 
 @_command("moments", "--mu", "μ of the matrix's noise.")
@@ -302,14 +308,14 @@ def moments(
     regression: Annotated[bool, typer.Option("--regression", help="The label is a number.")] = False,
     gamma: Annotated[int, typer.Option(min=2, help="Steps of the integer grid.")] = 1 << 12,
     threshold: Threshold = None,
-) -> Mechanism:
+) -> MechanismFamily:
     """The noisy moment matrix that `colonnade train` releases, from column counts alone.
 
     \b
     Example:
       colonnade privacy moments --party clinic=10 --party laboratory=20 --classes 2 --epsilon 1
     """
-    from colonnade.cli.privacy_answer import NEAR_ITS_LAW, Mechanism
+    from colonnade.cli.privacy_answer import NEAR_ITS_LAW, MechanismFamily
     from colonnade.data.columns import NumericColumn
     from colonnade.data.schema import PublicSchema
     from colonnade.data.targets import ClassLabel, Label, RealLabel
@@ -367,7 +373,7 @@ def moments(
             skellam_moments.client_epsilon_of_tables(*asked),
         )
 
-    return Mechanism(
+    return MechanismFamily(
         f"discrete Gaussian noise of variance 2μ on a {plan.size} × {plan.size} moment matrix",
         "μ",
         views,
@@ -399,14 +405,14 @@ def poisson_binomial(
     rows: Annotated[
         int | None, typer.Option(min=1, help="Also state the cost of one party's columns in all rows.")
     ] = None,
-) -> Mechanism:
+) -> MechanismFamily:
     """Sums of binomial counts (PBM-VFL); --times is how often a record is used, one use an epoch.
 
     \b
     Example:
       colonnade privacy poisson-binomial --parties 5 --trials 4 --beta 0.1 --coordinates 16 --times 10 --paper
     """
-    from colonnade.cli.privacy_answer import AnyOwners, Mechanism
+    from colonnade.cli.privacy_answer import AnyOwners, MechanismFamily
     from colonnade.errors import PlanError
     from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
     from colonnade.privacy.calibrate import calibrate_poisson_binomial
@@ -463,7 +469,7 @@ def poisson_binomial(
         size = {"contributors": parties, "trials": trials, "coordinates": coordinates}
         return (feature_epsilon(delta, beta=float(beta), uses=times, **size),) if delta else ()
 
-    return Mechanism(
+    return MechanismFamily(
         f"sums of {parties} binomial counts of {trials} trials, {coordinates} at a time",
         "β",
         views,
@@ -496,14 +502,14 @@ def messages(
     active_cap: Annotated[float, typer.Option(help="Norm of the active party's rows.")] = 0.5**0.5,
     passive_cap: Annotated[float, typer.Option(help="Norm of the passive party's rows.")] = 0.5**0.5,
     grid: Annotated[Fraction, _number("Messages are rounded to multiples of it.")] = Fraction(1, 1 << 16),
-) -> Mechanism:
+) -> MechanismFamily:
     """Logistic regression step by step with noisy, clipped messages (HDP-VFL, made sound).
 
     \b
     Example:
       colonnade privacy messages --rows 30000 --batch 3200 --epochs 10 --epsilon 1 --paper
     """
-    from colonnade.cli.privacy_answer import NEAR_ITS_LAW, Mechanism
+    from colonnade.cli.privacy_answer import NEAR_ITS_LAW, MechanismFamily
     from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, SMALLEST_VARIANCE, DiscreteGaussianNoise
     from colonnade.privacy.events import Approximated, PerStep
     from colonnade.privacy.guarantee import View
@@ -550,7 +556,7 @@ def messages(
         formula = "ε by Lemma 1 of HDP-VFL, classical Gaussian, at that sensitivity"
         return claimed, PaperFigure(classical.value / float(sigma), formula, classical.why_not)
 
-    return Mechanism(
+    return MechanismFamily(
         f"discrete Gaussian noise on the {sender} party's messages",
         "σ",
         views,

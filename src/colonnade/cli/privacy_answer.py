@@ -1,7 +1,7 @@
 """What `colonnade privacy` answers: ε for every observer of a mechanism, or the least noise for an ε.
 
-Everything but the noise of a `Mechanism` is fixed, and its `views` say what each observer is left with. Whatever is
-asked, from noise to ε, from ε to noise or as a curve, is accounting of these views.
+Everything but the noise of a `MechanismFamily` is fixed, and its `views` say what each observer is left with. Whatever
+is asked, from noise to ε, from ε to noise or as a curve, is accounting of these views.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Views: TypeAlias = Callable[[Fraction, int], tuple[View, ...]]
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class MechanismFamily:
     """A mechanism with everything fixed but its noise, which can be drawn from `least` to `greatest`.
 
     `views(noise, times)` has what each observer is left with. `search(event, epsilon, delta)` replaces the usual
@@ -58,7 +58,7 @@ class Mechanism:
 
 
 @dataclass(frozen=True)
-class Query:
+class PrivacyQuery:
     """What is asked of a mechanism: a noise parameter, or the ε that it should be calibrated to."""
 
     noise: Fraction | None = None
@@ -86,7 +86,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PrivacyAnswer:
     """One view and one guarantee per observer, for one amount of noise; `whom` it was calibrated for, if it was."""
 
     noise: Fraction
@@ -161,7 +161,7 @@ def added_noise(
     return views
 
 
-def work_out(mechanism: Mechanism, query: Query) -> Answer:
+def work_out(mechanism: MechanismFamily, query: PrivacyQuery) -> PrivacyAnswer:
     """The guarantees, after calibration if ε was asked for; no bound where accounting refuses one observer only."""
     if mechanism.needs_delta and query.delta == 0:
         raise PrivacyError(
@@ -185,10 +185,10 @@ def work_out(mechanism: Mechanism, query: Query) -> Answer:
         guarantees.append(Guarantee(view.observer, view.unit, epsilon, query.delta, view.assumption, method))
     if all(math.isinf(item.epsilon) for item in guarantees):
         account(views[0].event, query.delta)  # says why
-    return Answer(noise, whom, views, tuple(guarantees))
+    return PrivacyAnswer(noise, whom, views, tuple(guarantees))
 
 
-def _calibrated(mechanism: Mechanism, query: Query, epsilon: float) -> tuple[Fraction, str]:
+def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float) -> tuple[Fraction, str]:
     """The least noise that keeps the observers whom ε is meant for within it, and who they are."""
 
     def drawable(noise: Fraction) -> Fraction:
@@ -219,7 +219,7 @@ def _calibrated(mechanism: Mechanism, query: Query, epsilon: float) -> tuple[Fra
     return noise, whom
 
 
-def respond(mechanism: Mechanism, query: Query, given: dict[str, Any], *, as_json: bool) -> None:
+def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, Any], *, as_json: bool) -> None:
     """Print the answer as text or JSON, with the options that were `given`, and draw its curve where one is asked."""
     if query.plot is not None:
         check_plot_path(query.plot)
@@ -242,7 +242,7 @@ def respond(mechanism: Mechanism, query: Query, given: dict[str, Any], *, as_jso
         say("\n".join(_text(data)))
 
 
-def _curve(mechanism: Mechanism, query: Query, answer: Answer) -> tuple[Series, ...]:
+def _curve(mechanism: MechanismFamily, query: PrivacyQuery, answer: PrivacyAnswer) -> tuple[Series, ...]:
     """ε of every observer over δ, or over the number of repetitions; points that are refused are left out."""
     points: list[list[tuple[float, float]]] = [[] for _ in answer.views]
     if query.against == "delta":
@@ -268,7 +268,11 @@ def _curve(mechanism: Mechanism, query: Query, answer: Answer) -> tuple[Series, 
 
 
 def _data(
-    mechanism: Mechanism, query: Query, answer: Answer, given: dict[str, Any], lines: tuple[Series, ...]
+    mechanism: MechanismFamily,
+    query: PrivacyQuery,
+    answer: PrivacyAnswer,
+    given: dict[str, Any],
+    lines: tuple[Series, ...],
 ) -> dict[str, Any]:
     # The rate is said apart, and classes are not used where the label is a number.
     apart = {"rate", "classes"} if given.get("regression") else {"rate"}
