@@ -373,19 +373,11 @@ def moments(
             skellam_moments.client_epsilon_of_tables(*asked),
         )
 
-    return MechanismFamily(
-        f"discrete Gaussian noise of variance 2μ on a {plan.size} × {plan.size} moment matrix",
-        "μ",
-        views,
-        (
-            NEAR_ITS_LAW,
-            "Rows are rounded to nearest and their norms bounded in integers, upward.",
-            f"{', '.join(group.dealers)} each deal one part of 1/{group.whole}; t = {group.threshold}.",
-        ),
-        group.whole * smallest_part(FINE_BITS),
-        LARGEST_VARIANCE / 2,
-        paper=paper,
-    )
+    parts = f"{', '.join(group.dealers)} each deal one part of 1/{group.whole}; t = {group.threshold}."
+    grid = "Rows are rounded to nearest and their norms bounded in integers, upward."
+    name = f"discrete Gaussian noise of variance 2μ on a {plan.size} × {plan.size} moment matrix"
+    least, greatest = group.whole * smallest_part(FINE_BITS), LARGEST_VARIANCE / 2
+    return MechanismFamily(name, "μ", views, (NEAR_ITS_LAW, grid, parts), least, greatest, paper=paper)
 
 
 def _party(text: str) -> tuple[str, int]:
@@ -469,20 +461,13 @@ def poisson_binomial(
         size = {"contributors": parties, "trials": trials, "coordinates": coordinates}
         return (feature_epsilon(delta, beta=float(beta), uses=times, **size),) if delta else ()
 
-    return MechanismFamily(
-        f"sums of {parties} binomial counts of {trials} trials, {coordinates} at a time",
-        "β",
-        views,
-        (
-            "Counts are drawn exactly, with every p inside [1/2 − β, 1/2 + β]; nothing is added to δ.",
-            "A calibrated β is rounded down: a smaller β hides more. --for server means one party's part.",
-        ),
-        SMALLEST_BETA,
-        Fraction(1, 2),
-        search,
-        paper,
-        "uses of a record",
+    name = f"sums of {parties} binomial counts of {trials} trials, {coordinates} at a time"
+    notes = (
+        "Counts are drawn exactly, with every p inside [1/2 − β, 1/2 + β]; nothing is added to δ.",
+        "A calibrated β is rounded down: a smaller β hides more. --for server means one party's part.",
     )
+    bounds, repeats = (SMALLEST_BETA, Fraction(1, 2)), "uses of a record"
+    return MechanismFamily(name, "β", views, notes, *bounds, search=search, paper=paper, repeats=repeats)
 
 
 @_command(
@@ -556,17 +541,12 @@ def messages(
         formula = "ε by Lemma 1 of HDP-VFL, classical Gaussian, at that sensitivity"
         return claimed, PaperFigure(classical.value / float(sigma), formula, classical.why_not)
 
-    return MechanismFamily(
-        f"discrete Gaussian noise on the {sender} party's messages",
-        "σ",
-        views,
-        (
-            NEAR_ITS_LAW,
-            f"Messages are rounded to a grid of {grid}, which adds √b grid steps to every sensitivity.",
-            "Every passive party must receive the same noisy message: fresh noise for each could be averaged.",
-        ),
-        Fraction(float(SMALLEST_VARIANCE * grid**2) ** 0.5) * Fraction(1001, 1000),
-        Fraction(float(LARGEST_VARIANCE * grid**2) ** 0.5) * Fraction(999, 1000),
-        paper=paper,
-        repeats="epochs",
+    name = f"discrete Gaussian noise on the {sender} party's messages"
+    notes = (
+        NEAR_ITS_LAW,
+        f"Messages are rounded to a grid of {grid}, which adds √b grid steps to every sensitivity.",
+        "Every passive party must receive the same noisy message: fresh noise for each could be averaged.",
     )
+    least = Fraction(float(SMALLEST_VARIANCE * grid**2) ** 0.5) * Fraction(1001, 1000)
+    greatest = Fraction(float(LARGEST_VARIANCE * grid**2) ** 0.5) * Fraction(999, 1000)
+    return MechanismFamily(name, "σ", views, notes, least, greatest, paper=paper, repeats="epochs")
