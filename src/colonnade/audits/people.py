@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.columns import Column, DateColumn, NumericColumn
-from colonnade.data.packed_text import Text
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import ArrayRows, Table
 from colonnade.data.targets import ClassLabel, Label
@@ -191,7 +191,7 @@ class _WatchedRows:
     def count(self) -> int:
         return self.inner.count
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         return self.inner.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data.arrays import NOT_READ, distinct, held, numbers, values_of
 from colonnade.data.clipping import Spreads
 from colonnade.data.columns import (
     BinaryColumn,
@@ -26,11 +29,8 @@ from colonnade.data.columns import (
     NumericColumn,
 )
 from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
-from colonnade.data.intake import values_of
-from colonnade.data.packed_text import Text
 from colonnade.data.problems import MARKS, NO_VALUE, Problems
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.data.values import NOT_READ, Numerals, Plain, Values
 
 _MISSING, _UNDECLARED, _MARKED, _MISSPELT, _TRUTH = -1, -2, -3, -4, -5
 _TRUTHS = frozenset({"true", "false"})
@@ -38,6 +38,8 @@ _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
 )
+# Numbers that any reader reads alike, and none of which is too large or too small to be one.
+_PLAIN = r"^-?[0-9]{1,99}(\.[0-9]{1,99})?([eE]-?[0-9]{1,2})?$"
 # As data frames and databases write a duration: 2 days 03:04:05.5.
 _DURATION = re.compile(r"(-?\d+) days?(?: \+?(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
 POINTED = re.compile(r"-?\d+\.0+", re.ASCII)
@@ -59,12 +61,12 @@ class Coded:
     raw: NDArray[np.float64] | None = None
 
 
-def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
+def code(values: ArrayLike | pa.Array, declared: Column | Label) -> Coded:
     """A column's values as declared, with what was clipped and what is wrong."""
     if not (isinstance(values, np.ndarray) and values.dtype.kind in "iuf"):
         values = values_of(values)
-    if isinstance(values, Plain) and values.kind in NOT_READ:
-        return Coded(np.zeros(len(values)), problems=Problems(**{values.kind: len(values)}))
+        if (kind := held(values)) in NOT_READ:
+            return Coded(np.zeros(len(values)), problems=Problems(**{kind: len(values)}))
     match declared:
         case NumericColumn():
             return _bounded(_floats(values), declared.low, declared.high, fill=_fill(declared))
@@ -101,37 +103,33 @@ def _fill(declared: NumericColumn | DateColumn) -> float | None:
 
 
 def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:
-    numbers, problems = read
-    raw, clipped = numbers, 0
+    raw, problems = read
+    within, clipped = raw, 0
     # One look at the extremes settles the usual case: a NaN makes both comparisons false.
-    if numbers.size and not (low <= numbers.min() and numbers.max() <= high):
-        missing, infinite = np.isnan(numbers), np.isinf(numbers)
+    if raw.size and not (low <= raw.min() and raw.max() <= high):
+        missing, infinite = np.isnan(raw), np.isinf(raw)
         problems += Problems(missing=int(missing.sum()) if fill is None else 0, infinite=int(infinite.sum()))
-        clipped = int(np.count_nonzero(((numbers < low) | (numbers > high)) & ~infinite))
-        numbers = np.clip(numbers, low, high)
+        clipped = int(np.count_nonzero(((raw < low) | (raw > high)) & ~infinite))
+        within = np.clip(raw, low, high)
         if fill is not None:
-            numbers[missing] = fill
-    return Coded(numbers, clipped, problems, raw)
+            within[missing] = fill
+    return Coded(within, clipped, problems, raw)
 
 
 def _whole(coded: Coded) -> Coded:
     if coded.problems:
         return coded
-    numbers = coded.values
-    return Coded(
-        numbers,
-        coded.clipped,
-        Problems(fractional=int(np.count_nonzero(numbers != np.floor(numbers)))),
-    )
+    fractional = np.count_nonzero(coded.values != np.floor(coded.values))
+    return Coded(coded.values, coded.clipped, Problems(fractional=int(fractional)))
 
 
 def _bins(read: _Read, declared: BinnedColumn) -> Coded:
-    numbers, problems = read
-    codes = np.searchsorted(declared.edges, numbers, side="right").astype(np.int32)
-    missing = np.isnan(numbers)
+    raw, problems = read
+    codes = np.searchsorted(declared.edges, raw, side="right").astype(np.int32)
+    missing = np.isnan(raw)
     problems += Problems(
         missing=int(missing.sum()) if declared.missing is None else 0,
-        infinite=int(np.count_nonzero(np.isinf(numbers))),
+        infinite=int(np.count_nonzero(np.isinf(raw))),
     )
     if declared.missing == "category":
         codes[missing] = len(declared.edges) + 1
@@ -140,20 +138,23 @@ def _bins(read: _Read, declared: BinnedColumn) -> Coded:
     return Coded(codes, problems=problems)
 
 
-def _floats(values: ArrayLike | Values) -> _Read:
+def _floats(values: ArrayLike | pa.Array) -> _Read:
     """float64 with NaN for what is missing and 0 for what is wrong, such as text, truth values or dates."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
         return np.ascontiguousarray(values, dtype=np.float64), _NO_PROBLEMS
-    match column := values_of(values):
-        case Text():
-            return _from_distinct(column, _number, _not_a_number)
-        case Numerals():
-            if column.rest.missing is not None and column.rest.missing.all():
-                return column.read, _NO_PROBLEMS
-            others, problems = _from_distinct(column.rest, _number, _not_a_number)
-            return np.where(np.isnan(column.read), others, column.read), problems
-        case Plain(kind="nothing" | "whole" | "real"):
-            return column.numbers(), _NO_PROBLEMS
+    column = values_of(values)
+    match held(column):
+        case "text":
+            # Arrow reads what is surely a number, and would quote what is none: the rest is looked at one by one.
+            sure = pc.match_substring_regex(column, _PLAIN)
+            read = numbers(pc.if_else(sure, column, None).cast(pa.float64()))
+            rest = pc.if_else(sure, None, column)
+            if rest.null_count == len(rest):
+                return read, _NO_PROBLEMS
+            others, problems = _from_distinct(rest, _number, _not_a_number)
+            return np.where(np.isnan(read), others, read), problems
+        case "nothing" | "whole" | "real":
+            return numbers(column), _NO_PROBLEMS
         case _:
             return np.zeros(len(column)), Problems(text=len(column))
 
@@ -178,14 +179,15 @@ def _not_a_number(text: str) -> Problems:
     return Problems(grouped=1) if _GROUPED.fullmatch(trimmed) else Problems(text=1)
 
 
-def _days(values: ArrayLike | Values, format: str | None) -> _Read:
+def _days(values: ArrayLike | pa.Array, format: str | None) -> _Read:
     """Days since the start of 1970 with NaN for what is missing, from dates, moments or text."""
-    match column := values_of(values):
-        case Plain(kind="nothing" | "date"):
-            return column.numbers(), _NO_PROBLEMS
-        case Plain(kind="moment"):
-            return column.numbers() / DAY_MICROSECONDS, _NO_PROBLEMS
-        case Text():
+    column = values_of(values)
+    match held(column):
+        case "nothing" | "date":
+            return numbers(column), _NO_PROBLEMS
+        case "moment":
+            return numbers(column) / DAY_MICROSECONDS, _NO_PROBLEMS
+        case "text":
             return _from_distinct(column, lambda text: _day(text, format), lambda _text: Problems(undated=1))
         case _:
             return np.zeros(len(column)), Problems(undated=len(column))
@@ -200,10 +202,10 @@ def _day(text: str, format: str | None) -> float | None:
 
 
 def _from_distinct(
-    column: Text, read: Callable[[str], float | None], explain: Callable[[str], Problems]
+    column: pa.Array, read: Callable[[str], float | None], explain: Callable[[str], Problems]
 ) -> _Read:
     """Each distinct text read once; NaN for what is missing, and 0 for what `read` makes nothing of."""
-    texts, codes = column.distinct()
+    texts, codes = cast(tuple[list[str], NDArray[np.int64]], distinct(column))
     numbers_read = [read(text) for text in texts]
     problems = _NO_PROBLEMS
     if None in numbers_read:
@@ -212,13 +214,12 @@ def _from_distinct(
             if number is None and count:
                 problems += explain(text).times(count)
     # One place more than there are texts, for those that are missing.
-    numbers = np.array([0.0 if number is None else number for number in numbers_read] + [np.nan])
-    return numbers[codes], problems
+    table = np.array([0.0 if number is None else number for number in numbers_read] + [np.nan])
+    return table[codes], problems
 
 
-def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColumn | ClassLabel) -> Coded:
-    # Text is asked for as numbers only where numbers are declared.
-    distinct, places = cast(Plain | Text, values_of(values)).distinct()
+def _levels(values: ArrayLike | pa.Array, declared: BinaryColumn | CategoricalColumn | ClassLabel) -> Coded:
+    different, places = distinct(values_of(values))
     number = {level: index for index, level in enumerate(declared.levels)}
     elsewhere = _UNDECLARED if declared.other is None else number[declared.other]
     absent = _MISSING if declared.missing is None else number[declared.missing]
@@ -242,7 +243,7 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
         return number.get(text, elsewhere) if text.strip() else absent
 
     # One place more than there are values, for those that are missing.
-    table = np.array([*(find(value) for value in distinct), absent], dtype=np.int32)
+    table = np.array([*(find(value) for value in different), absent], dtype=np.int32)
     codes = table[places]
     if not codes.size or codes.min() >= 0:
         return Coded(codes)

@@ -15,26 +15,25 @@ from pathlib import Path
 from typing import Any, cast
 
 import duckdb
-import numpy as np
+import pyarrow as pa
 
-from colonnade.data.arrow import StreamFailed, batches
+from colonnade.data.arrays import of_texts
 from colonnade.data.declaring import nearest
 from colonnade.data.files import File, described_fields
-from colonnade.data.packed_text import Text
 from colonnade.data.presence import nearest_file
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import (
+    READ_FAILED,
     Engine,
     SourceColumn,
-    exactly,
     first_line,
     identifier,
     refusal,
     selected,
+    streamed,
 )
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.data.spelling import plain_text
-from colonnade.data.values import Batch, Plain
 from colonnade.errors import BadIds, ColumnMissing, DataError, DataMissing, DataUnreadable
 
 QUERY_FAILED = "the query failed while its rows were read. Run it in the database's own client to see why."
@@ -60,7 +59,9 @@ class DuckDBRelation:
             texts = (f"CAST({self.fields[key].identifier} AS VARCHAR)" for key in keys)
             self._order = f" ORDER BY {', '.join(texts)}"
 
-    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """These columns of all rows in order."""
         return self._read(
             f"SELECT {selected(self.fields, names, floats)} FROM {self._query}{self._order}", size
@@ -68,15 +69,14 @@ class DuckDBRelation:
 
     def count(self) -> int:
         (batch,) = self._read(f"SELECT count(*) FROM {self._query}", 1)
-        (rows,) = cast(Plain, batch.columns[0]).objects()
-        return cast(int, rows)
+        return cast(int, batch.column(0)[0].as_py())
 
-    def _read(self, query: str, size: int) -> Iterator[Batch]:
+    def _read(self, query: str, size: int) -> Iterator[pa.RecordBatch]:
         wrong = None
         with self._engine.session() as session:
             try:
-                yield from exactly(batches(session.sql(query)), size)
-            except (duckdb.Error, StreamFailed):
+                yield from streamed(session, query, size)
+            except READ_FAILED:
                 wrong = self._wrong(QUERY_FAILED)
         # Raised outside, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
@@ -155,7 +155,9 @@ class SQLiteRelation:
             for key in keys:
                 self._refuse_real_ids(key)
 
-    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """These columns of all rows in order, as text."""
         query = f"SELECT {', '.join(map(identifier, names))} FROM {self._query}{self._order}"
         wrong = None
@@ -163,7 +165,8 @@ class SQLiteRelation:
             with closing(self._database.cursor()) as cursor:
                 cursor.execute(query)
                 while rows := cursor.fetchmany(size):
-                    yield Batch(tuple(_values(values) for values in zip(*rows, strict=True)), len(rows))
+                    columns = [_values(values) for values in zip(*rows, strict=True)]
+                    yield pa.RecordBatch.from_arrays(columns, list(names))
         except sqlite3.Error:
             wrong = self._wrong(QUERY_FAILED)
         if wrong:
@@ -260,7 +263,7 @@ def _database_file(path: Path, name: str, party: str) -> File:
     return File(path, party, name=name)
 
 
-def _values(values: Sequence[object]) -> Text | Plain:
+def _values(values: Sequence[object]) -> pa.Array:
     if any(isinstance(value, bytes) for value in values):
-        return Plain("binary", np.zeros(len(values)))
-    return Text.of([None if value is None else plain_text(value) for value in values])
+        return pa.nulls(len(values), pa.binary())
+    return of_texts([None if value is None else plain_text(value) for value in values])

@@ -12,12 +12,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from colonnade.data.arrays import held, of_texts, texts, values_of
 from colonnade.data.coding import code
 from colonnade.data.columns import Column, DateColumn, Misdeclared, NumericColumn, nearest
 from colonnade.data.documents import Document
 from colonnade.data.drafts import LOOKED_AT, Draft, are_codes, of_kinds
 from colonnade.data.name_ranges import expand_name
-from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows, open_source
 from colonnade.data.relation import Relation, SourceColumn
 from colonnade.data.schema import Schema, blanks
@@ -103,9 +103,9 @@ def _by_text(relation: Relation) -> dict[str, str]:
     if first is None:
         return kinds
     for position, name in enumerate(names):
-        column = first.columns[position]
-        given = column.texts() if isinstance(column, Text) else ()
-        text = Text.of([one for one in given if one and one.strip()])
+        column = values_of(first.column(position))
+        given = texts(column) if held(column) == "text" else ()
+        text = of_texts([one for one in given if one and one.strip()])
         for kind, anything in _ANYTHING.items():
             if len(text) and not code(text, anything).problems:
                 kinds[name] = kind

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block, code_mapping
@@ -21,7 +22,6 @@ from colonnade.data.clipping import ClippingLog
 from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
 from colonnade.data.declaring import check_whole
 from colonnade.data.feature_maps import Ball, FeatureMap
-from colonnade.data.packed_text import Text
 from colonnade.data.random_maps import MOST_FEATURES
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
@@ -137,7 +137,7 @@ class _MappedRows:
             column.name for column in own.schema(table.schema).columns if column.name in _names(table)
         ]
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         return self._table.id_batches()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:

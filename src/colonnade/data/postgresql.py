@@ -15,15 +15,13 @@ import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
+from colonnade.data.arrays import of_texts
 from colonnade.data.databases import QUERY_FAILED, check_keys, fields_of
-from colonnade.data.packed_text import Text
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import SourceColumn, first_line, identifier, refusal
 from colonnade.data.sources import PostgreSQLSource
-from colonnade.data.values import Batch, Plain, Values
 from colonnade.errors import DataError, DataUnreadable
 
 if TYPE_CHECKING:
@@ -80,7 +78,9 @@ class PostgreSQLRelation:
             texts = (f'{identifier(key)}::text COLLATE "C"' for key in keys)
             self._order = f" ORDER BY {', '.join(texts)}"
 
-    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """These columns of all rows in order, by a cursor on the server."""
         import psycopg
 
@@ -93,7 +93,7 @@ class PostgreSQLRelation:
                 while rows := cursor.fetchmany(size):
                     columns = zip(*rows, strict=True)
                     read = (_read(values, kind) for values, kind in zip(columns, held, strict=True))
-                    yield Batch(tuple(read), len(rows))
+                    yield pa.RecordBatch.from_arrays(list(read), list(names))
         except psycopg.Error as found:
             wrong = self._failed(found)
         # Raised outside, so that the server's message, which may quote a row, does not hang on it.
@@ -200,10 +200,7 @@ def _read_only(address: str) -> str:
     return f"{given} -c default_transaction_read_only=on".strip()
 
 
-def _read(values: Sequence[Any], kind: _Held) -> Values:
+def _read(values: Sequence[Any], kind: _Held) -> pa.Array:
     if kind == "text":
-        return Text.of(values)
-    gone = np.fromiter((value is None for value in values), dtype=bool, count=len(values))
-    dtype: Any = {"whole": np.int64, "truth": np.bool_}.get(kind, np.float64)
-    data: NDArray[Any] = np.array([0 if value is None else value for value in values], dtype=dtype)
-    return Plain(kind, data, gone if gone.any() else None)
+        return of_texts(values)
+    return pa.array(values, {"whole": pa.int64(), "truth": pa.bool_()}.get(kind, pa.float64()))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from colonnade.data.arrays import text_bytes, texts
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.coding import Coded, code, holds_numbers, symmetric_numbers
@@ -17,14 +20,12 @@ from colonnade.data.columns import Column, DateColumn, nearest
 from colonnade.data.databases import DuckDBRelation, SQLiteRelation
 from colonnade.data.files import open_file
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
-from colonnade.data.packed_text import Text
 from colonnade.data.postgresql import PostgreSQLRelation
 from colonnade.data.problems import Problems
 from colonnade.data.relation import Relation, refusal
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, FileSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.targets import Label
-from colonnade.data.values import Batch, Values
 from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused
 
 _IDS = 1 << 16
@@ -80,7 +81,7 @@ class SourceRows:
             raise self._wrong("there are no rows.")
         return rows
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         """The ids in order, some at a time."""
         if not self._ids_are_good:
             self._check_ids()
@@ -100,9 +101,9 @@ class SourceRows:
                 spreads.add(name, coded.raw)
             if self.is_query:
                 digest.add(arrays)
-            seen += batch.rows
+            seen += batch.num_rows
             targets = [arrays.pop(label.column) for label in self._schema.labels]
-            yield Block.of(arrays, targets, batch.rows)
+            yield Block.of(arrays, targets, batch.num_rows)
         if not seen:
             raise self._wrong("there are no rows.")
         self._check_same("values", digest)
@@ -123,10 +124,10 @@ class SourceRows:
         self._check_same("rows", ids)
         self._check_same("values", values)
 
-    def _batches(self, names: list[str], size: int) -> Iterator[Batch]:
+    def _batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
         return self._rows.batches(names, size=size, floats=self._numbers)
 
-    def _code(self, name: str, values: Values) -> Coded:
+    def _code(self, name: str, values: pa.Array) -> Coded:
         coded = code(values, self._declared[name])
         if coded.problems:
             # All rows are counted, so that their owner has to correct them once.
@@ -171,7 +172,7 @@ class SourceRows:
                 BadValues,
             )
 
-    def _spelt_ids(self) -> Iterator[Text]:
+    def _spelt_ids(self) -> Iterator[pa.Array]:
         digest = _Digest()
         for batch in self._rows.batches(self._schema.id_columns, size=_IDS):
             spelt = self._spelt(batch.columns)
@@ -180,7 +181,7 @@ class SourceRows:
             yield spelt
         self._check_same("rows", digest)
 
-    def _spelt(self, ids: Sequence[Values]) -> Text:
+    def _spelt(self, ids: Sequence[pa.Array]) -> pa.Array:
         return spell_ids(
             ids,
             party=self._party,
@@ -211,12 +212,10 @@ class SourceRows:
             missing += missing_ids(spelt)
         ranked = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
         same = ranked[1:][ranked[1:] == ranked[:-1]]
-        suspects: dict[str, int] = {}
+        suspects: Counter[str] = Counter()
         for spelt in self._spelt_ids() if len(same) else ():
-            for one in map(
-                str, spelt.take(np.flatnonzero(np.isin(hashes(spelt, compiled=compiled), same))).texts()
-            ):
-                suspects[one] = suspects.get(one, 0) + 1
+            alike = np.isin(hashes(spelt, compiled=compiled), same)
+            suspects.update(map(str, texts(spelt.filter(pa.array(alike)))))
         suspects.pop("", None)
         repeated = sum(times - 1 for times in suspects.values())
         refuse_ids(missing, repeated, party=self._party, source=self.name, columns=self._schema.id_columns)
@@ -235,8 +234,9 @@ class _Digest:
         for name, values in columns.items():
             self._columns.setdefault(name, hashlib.blake2b(digest_size=16)).update(values.tobytes())
 
-    def add_texts(self, name: str, texts: Text) -> None:
-        self.add({f"{name} lengths": texts.lengths(), name: texts.bytes()})
+    def add_texts(self, name: str, column: pa.Array) -> None:
+        lengths, content = text_bytes(column)
+        self.add({f"{name} lengths": lengths, name: content})
 
     def of_all(self) -> bytes:
         return b"".join(column.digest() for column in self._columns.values())

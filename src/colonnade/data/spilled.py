@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.packed_text import Text
 from colonnade.errors import CannotWrite
 
 PIECE_ROWS = 1 << 18
-_AT, _LABEL = "at", "label"
+_AT, _ID, _LABEL = "at", "id", "label"
 
 
 class Streamed(Protocol):
@@ -40,7 +40,7 @@ class Streamed(Protocol):
         """The rows in order."""
         ...
 
-    def id_batches(self) -> Iterator[Text]:
+    def id_batches(self) -> Iterator[pa.Array]:
         """The ids in order."""
         ...
 
@@ -51,19 +51,14 @@ class SpilledRows:
     def __init__(self, table: Streamed, positions: NDArray[Any]) -> None:
         self.name = table.name
         self.count = len(positions)
-        self._columns: list[str] = []
-        self._layout = np.dtype([(_AT, "<u4")])
-        pieces = -(-self.count // PIECE_ROWS)
-        self._rows: list[list[tuple[int, int]]] = [[] for _ in range(pieces)]
-        self._ids: list[list[tuple[int, int, int]]] = [[] for _ in range(pieces)]
         self._end = 0
         try:
             # It has no name, or loses it at once: nothing is left of it whatever happens.
             self._file: IO[bytes] = tempfile.TemporaryFile(prefix="colonnade-")  # noqa: SIM115
             places = np.full(table.rows, -1, dtype=np.int64)
             places[positions] = np.arange(self.count)
-            self._write_rows(table, places)
-            self._write_ids(table, places)
+            self._rows = self._write(map(_arrays, table.blocks()), places)
+            self._ids = self._write(({_ID: ids} for ids in table.id_batches()), places)
             self._file.flush()
         except OSError as error:
             raise CannotWrite(
@@ -72,102 +67,66 @@ class SpilledRows:
                 "room there, or name another folder in TMPDIR. Nothing was left there."
             ) from None
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         """The ids in order, a piece at a time."""
-        for number, parts in enumerate(self._ids):
-            pieces = []
-            for start, count, size in parts:
-                content = self._read(start, 8 * count + size)
-                at, lengths = content[: 4 * count].view("<u4"), content[4 * count : 8 * count].view("<u4")
-                ends = np.zeros(count + 1, dtype=np.int64)
-                np.cumsum(lengths, out=ends[1:])
-                pieces.append((at.astype(np.int64) - number * PIECE_ROWS, Text(ends, content[8 * count :])))
-            order = np.argsort(np.concatenate([at for at, _ in pieces]))
-            yield Text.joined([text for _, text in pieces]).take(order)
+        for piece in self._pieces(self._ids):
+            yield piece.column(_ID).combine_chunks()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """The rows in order, `size` at a time."""
-        waiting: list[NDArray[Any]] = []
-        rows = 0
-        for number in range(len(self._rows)):
-            piece = self._piece(number)
+        waiting, rows = [], 0
+        for piece in self._pieces(self._rows):
             while len(piece):
-                part = piece[: size - rows]
+                part = piece.slice(0, size - rows)
                 waiting.append(part)
-                rows, piece = rows + len(part), piece[len(part) :]
+                rows, piece = rows + len(part), piece.slice(len(part))
                 if rows == size:
-                    yield self._block(waiting)
+                    yield _block(pa.concat_tables(waiting))
                     waiting, rows = [], 0
         if rows:
-            yield self._block(waiting)
+            yield _block(pa.concat_tables(waiting))
 
-    def _write_rows(self, table: Streamed, places: NDArray[np.int64]) -> None:
+    def _write(self, batches: Iterable[Mapping[str, Any]], places: NDArray[np.int64]) -> _Index:
+        """Append these rows piece by piece; where each part of a piece lies, and what it holds."""
+        index: _Index = [[] for _ in range(-(-self.count // PIECE_ROWS))]
         start = 0
-        for block in table.blocks():
-            if not self._columns:
-                self._columns = list(block.columns)
-                fields: list[tuple[str, Any]] = [(_AT, "<u4")]
-                fields += [(f"c{place}", values.dtype) for place, values in enumerate(block.columns.values())]
-                fields += [(f"{_LABEL}{place}", values.dtype) for place, values in enumerate(block.labels)]
-                self._layout = np.dtype(fields)
-            order, at, cuts = self._parted(places[start : start + block.rows])
-            rows = np.empty(len(order), dtype=self._layout)
-            rows[_AT] = at
-            for place, values in enumerate(block.columns.values()):
-                rows[f"c{place}"] = values[order]
-            for place, values in enumerate(block.labels):
-                rows[f"{_LABEL}{place}"] = values[order]
-            for piece, first, last in cuts:
-                self._rows[piece].append((self._end + first * self._layout.itemsize, last - first))
-            self._append(rows.tobytes())
-            start += block.rows
+        for columns in batches:
+            whole = pa.RecordBatch.from_pydict(columns)
+            here = places[start : start + len(whole)]
+            for piece in np.unique(here[here >= 0] // PIECE_ROWS).tolist():
+                wanted = np.flatnonzero((here >= 0) & (here // PIECE_ROWS == piece))
+                part = whole.take(pa.array(wanted)).append_column(_AT, pa.array(here[wanted]))
+                content = part.serialize()
+                index[piece].append((self._end, content.size, part.schema))
+                self._append(content)
+            start += len(whole)
+        return index
 
-    def _write_ids(self, table: Streamed, places: NDArray[np.int64]) -> None:
-        start = 0
-        for batch in table.id_batches():
-            order, at, cuts = self._parted(places[start : start + len(batch)])
-            taken = batch.take(order)
-            lengths = taken.lengths().astype("<u4")
-            for piece, first, last in cuts:
-                texts = taken.part(first, last).bytes()
-                self._ids[piece].append((self._end, last - first, len(texts)))
-                self._append(at[first:last].tobytes() + lengths[first:last].tobytes() + texts.tobytes())
-            start += len(batch)
-
-    def _parted(
-        self, places: NDArray[np.int64]
-    ) -> tuple[NDArray[np.intp], NDArray[np.uint32], list[tuple[int, int, int]]]:
-        """Which of some rows are wanted, by piece; where each is to stand; and from where to where each piece is."""
-        wanted = np.flatnonzero(places >= 0)
-        pieces = places[wanted] // PIECE_ROWS
-        by_piece = np.argsort(pieces, kind="stable")
-        order, ranked = wanted[by_piece], pieces[by_piece]
-        firsts = np.flatnonzero(np.diff(ranked, prepend=-1))
-        lasts = [*firsts[1:].tolist(), len(ranked)]
-        cuts = list(zip(ranked[firsts].tolist(), firsts.tolist(), lasts, strict=True))
-        return order, places[order].astype("<u4"), cuts
-
-    def _append(self, content: bytes) -> None:
+    def _append(self, content: pa.Buffer) -> None:
         self._file.write(content)
-        self._end += len(content)
+        self._end += content.size
 
-    def _read(self, start: int, size: int) -> NDArray[np.uint8]:
-        return np.frombuffer(os.pread(self._file.fileno(), size, start), dtype=np.uint8)
+    def _pieces(self, index: _Index) -> Iterator[pa.Table]:
+        """The rows of each piece, in order."""
+        for parts in index:
+            read = [
+                pa.ipc.read_record_batch(pa.py_buffer(os.pread(self._file.fileno(), size, start)), schema)
+                for start, size, schema in parts
+            ]
+            yield pa.Table.from_batches(read).sort_by(_AT)
 
-    def _piece(self, number: int) -> NDArray[Any]:
-        first = number * PIECE_ROWS
-        rows = np.empty(min(PIECE_ROWS, self.count - first), dtype=self._layout)
-        for start, count in self._rows[number]:
-            part = self._read(start, count * self._layout.itemsize).view(self._layout)
-            rows[part[_AT] - first] = part
-        return rows
 
-    def _block(self, parts: list[NDArray[Any]]) -> Block:
-        def joined(field: str) -> NDArray[Any]:
-            values = np.concatenate([part[field] for part in parts])
-            values.flags.writeable = False
-            return values
+_Index = list[list[tuple[int, int, pa.Schema]]]
 
-        columns = {name: joined(f"c{place}") for place, name in enumerate(self._columns)}
-        labels = [joined(name) for name in self._layout.names or () if name.startswith(_LABEL)]
-        return Block.of(columns, labels, sum(len(part) for part in parts))
+
+def _arrays(block: Block) -> dict[str, Any]:
+    labels = {f"{_LABEL}{place}": values for place, values in enumerate(block.labels)}
+    return {f"c{name}": values for name, values in block.columns.items()} | labels
+
+
+def _block(rows: pa.Table) -> Block:
+    arrays = {name: rows.column(name).to_numpy() for name in rows.column_names if name != _AT}
+    for values in arrays.values():
+        values.flags.writeable = False
+    columns = {name[1:]: values for name, values in arrays.items() if name.startswith("c")}
+    return Block.of(columns, [arrays[name] for name in arrays if name.startswith(_LABEL)], rows.num_rows)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.arrays import distinct, values_of
 from colonnade.data.coding import POINTED, code
 from colonnade.data.columns import Column, DateColumn, NumericColumn, text_of
-from colonnade.data.packed_text import Text
 from colonnade.data.relation import Relation
 
 Array = NDArray[np.float64]
@@ -70,9 +70,10 @@ def outward(low: float, high: float) -> tuple[float, float]:
 
 
 def _texts(values: Any) -> set[str]:
-    if isinstance(values, Text):
-        return {_spelt(text.strip()) for text in values.distinct()[0] if text.strip()}
-    return {_spelt(text_of(value)) for value in values.distinct()[0] if value is not None and value == value}
+    spelt = (
+        text_of(value) for value in distinct(values_of(values))[0] if value is not None and value == value
+    )
+    return {_spelt(text) for text in spelt if text}
 
 
 def _spelt(text: str) -> str:

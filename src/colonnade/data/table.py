@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data.arrays import columns_by_name, of_texts, texts
 from colonnade.data.block import Block, refuse_shape
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.coding import code, symmetric_numbers
 from colonnade.data.columns import nearest
-from colonnade.data.frames import columns_by_name
 from colonnade.data.ids import missing_ids, refuse_ids, spell_ids
-from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
@@ -42,7 +42,7 @@ class Rows(Protocol):
     @property
     def count(self) -> int: ...
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         """The ids in order, some at a time; missing and repeated ones are a `DataError` before the first."""
         ...
 
@@ -139,9 +139,9 @@ class Table:
     def ids(self) -> Iterator[str]:
         """The ids in order, as text; see `text_of` for their spelling. Missing or repeated ids are refused."""
         for batch in self._rows.ids():
-            yield from map(str, batch.texts())
+            yield from map(str, texts(batch))
 
-    def id_batches(self) -> Iterator[Text]:
+    def id_batches(self) -> Iterator[pa.Array]:
         """The ids in order, some at a time, packed."""
         return self._rows.ids()
 
@@ -208,15 +208,15 @@ class Table:
 class ArrayRows:
     """Rows in memory, already as declared."""
 
-    def __init__(self, name: str, block: Block, ids: Sequence[str] | Text) -> None:
+    def __init__(self, name: str, block: Block, ids: Sequence[str] | pa.Array) -> None:
         self.name = name
         self.count = block.rows
         self._block = block
-        self._ids = ids if isinstance(ids, Text) else Text.of(ids)
+        self._ids = ids if isinstance(ids, pa.Array) else of_texts(list(ids))
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         for start in range(0, self.count, BLOCK_ROWS):
-            yield self._ids.part(start, min(start + BLOCK_ROWS, self.count))
+            yield self._ids.slice(start, BLOCK_ROWS)
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """Slices, without copying; they cannot be written to."""
@@ -232,7 +232,7 @@ class OneLabel:
         self.name, self.count = rows.name, rows.count
         self._rows, self._place = rows, place
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         return self._rows.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
@@ -269,7 +269,7 @@ def _array_rows(
     columns = schema.id_columns
     given = [ids] if ids is not None else [arrays[key] for key in columns if key in arrays]
     if not given:
-        spelt = Text.of([str(number) for number in range(rows)])
+        spelt = of_texts([str(number) for number in range(rows)])
     elif ids is None and len(given) < len(columns):
         absent = next(key for key in columns if key not in arrays)
         raise ColumnMissing(
@@ -284,7 +284,7 @@ def _array_rows(
         spelt = spell_ids(given, party=party, source=name, columns=named, spelling=schema.id_spelling)
     if len(spelt) != rows:
         raise DataError(f"party {party!r}, {name}: {len(spelt)} ids for {rows} rows.")
-    repeated = rows - len(set(spelt.texts()))
+    repeated = rows - len(set(texts(spelt)))
     refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=columns)
     log = ClippingLog()
     log.finish(counts, rows=rows, standardised=spreads.standardised())
@@ -306,9 +306,9 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
         for place, values in enumerate(block.labels):
             labels.setdefault(place, np.empty(len(positions), dtype=values.dtype))[into] = values[here]
         start += block.rows
-    ids = Text.joined(list(table.id_batches()))
+    ids = pa.concat_arrays(list(table.id_batches()))
     taken = Block.of(columns, list(labels.values()), len(positions)).each(_frozen, len(positions))
-    return ArrayRows(table.name, taken, ids.take(positions))
+    return ArrayRows(table.name, taken, ids.take(pa.array(positions)))
 
 
 def _sliced(values: NDArray[Any], part: slice) -> NDArray[Any]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from colonnade.data.arrays import values_of
 from colonnade.data.block import Block
 from colonnade.data.coding import code, holds_numbers
 from colonnade.data.columns import Column
 from colonnade.data.relation import Relation
-from colonnade.data.values import Values
 
 Wrong = dict[int, str]
 """What is wrong, by the number of its row."""
@@ -33,24 +34,25 @@ def usable_blocks(
         for column, values in zip(columns, batch.columns, strict=True):
             for row, sentence in wrong_rows(values, column):
                 wrong.setdefault(row, f"column {column.name!r}: {sentence}")
-        kept = np.array([row for row in range(batch.rows) if row not in wrong], dtype=np.intp)
+        kept = np.array([row for row in range(batch.num_rows) if row not in wrong], dtype=np.intp)
         coded = {
             column.name: _kept(code(values, column).values, kept)
             for column, values in zip(columns, batch.columns, strict=True)
         }
         yield Block(coded, None, len(kept)), {start + row: sentence for row, sentence in wrong.items()}
-        start += batch.rows
+        start += batch.num_rows
 
 
-def wrong_rows(values: Values, column: Column) -> list[tuple[int, str]]:
+def wrong_rows(values: pa.Array, column: Column) -> list[tuple[int, str]]:
     """The rows of a column that are not as declared, each with what is wrong with it.
 
     Halves without a problem are passed over whole, so that few wrong rows are found quickly.
     """
+    values = values_of(values)
     wrong, waiting = [], [(0, len(values))]
     while waiting:
         start, stop = waiting.pop()
-        problems = code(values.part(start, stop), column).problems if start < stop else None
+        problems = code(values.slice(start, stop - start), column).problems if start < stop else None
         if not problems:
             continue
         if stop - start == 1:

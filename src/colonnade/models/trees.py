@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data.arrays import columns_by_name
 from colonnade.data.coding import code
-from colonnade.data.frames import columns_by_name
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.models.columns import Rows
