@@ -33,8 +33,8 @@ from colonnade.board.access import Access
 from colonnade.board.forecasts import Forecasts
 from colonnade.board.gate import LARGEST_FORM, MOST_FIELDS
 from colonnade.board.place import Place
+from colonnade.data.documents import toml_text
 from colonnade.data.schema import Schema
-from colonnade.data.toml_text import toml_text
 from colonnade.ledger import Ledger
 
 NAMES = {

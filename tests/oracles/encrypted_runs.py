@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session

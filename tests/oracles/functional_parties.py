@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typed import untyped
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism

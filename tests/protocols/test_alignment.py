@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from typed import there, untyped
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Cut, Ledger, Opening

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from typed import untyped
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import (
     BudgetExceeded,
     DataError,

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from typed import there, untyped
 
 from colonnade.crypto.pseudonyms import DUMMIES, PSEUDONYM_BYTES, pseudonyms, subkey
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.arrays import of_texts, packed
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import (
     BadIds,
     ColonnadeError,

@@ -16,8 +16,8 @@ from typing import Any
 
 from colonnade.board.place import OwnFile, Place
 from colonnade.cli.runs.run_folders import FACTS, read_run
+from colonnade.data.documents import toml_text
 from colonnade.data.schema import PublicSchema, Schema
-from colonnade.data.toml_text import toml_text
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, NameTaken
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from colonnade.data.aligned import AlignedTable
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
     from colonnade.data.columns import (
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling
-    from colonnade.data.table import Table
+    from colonnade.data.table import AlignedTable, Table
     from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 
 __all__ = [
@@ -58,7 +57,6 @@ def __getattr__(name: str) -> object:
     global AlignedTable, Block, ClippingLog, Encoder, LabelBlock, Quantizer, Spelling, Table
     global BinaryColumn, BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
     global ClassLabel, CountLabel, Label, PublicSchema, RealLabel, Schema
-    from colonnade.data.aligned import AlignedTable
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
     from colonnade.data.columns import (
@@ -74,7 +72,7 @@ def __getattr__(name: str) -> object:
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling
-    from colonnade.data.table import Table
+    from colonnade.data.table import AlignedTable, Table
     from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 
     value: object = globals()[name]

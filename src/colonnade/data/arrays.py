@@ -240,6 +240,7 @@ def _of_objects(given: Sequence[Any]) -> pa.Array:
     if kind in ("whole", "real") and not all(-(1 << 63) <= value < 1 << 63 for value in whole):
         kind = "other"
     read: Callable[[Any], Any]
+    dtype: Any
     match kind:
         case "text" | "other":
             read = str if kind == "text" else text_of

@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 import duckdb
 import pyarrow as pa
 
-from colonnade.data.presence import absence
+from colonnade.data.documents import absence
 from colonnade.data.relation import (
     READ_FAILED,
     Engine,

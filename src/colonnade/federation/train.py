@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.federation.federation import Federation, Run

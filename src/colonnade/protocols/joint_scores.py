@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.masks import SumRing
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, PlanError, TrainedOn
 from colonnade.ledger import Release
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
 from colonnade.data.encoding import Encoder, codes_of
 from colonnade.data.number_codes import code_of_number
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeople, TrainedOn
 from colonnade.federation.federation import Federation, Run

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import AlignedTable
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ModelError
 from colonnade.federation.federation import Run

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColumnMissing, LabelMismatch, ModelError, NoNoiseFits, OnlyForPublicData
 from colonnade.federation.federation import Federation, Run

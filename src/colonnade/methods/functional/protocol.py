@@ -18,9 +18,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.block import Block as Rows
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.request import FunctionalRequest

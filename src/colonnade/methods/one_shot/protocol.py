@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError, PlanError
 from colonnade.ledger import LedgerLine
 from colonnade.methods.glm.interfaces import Loss
