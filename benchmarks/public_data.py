@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from colonnade.data.bin_edges import even_edges
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
-from colonnade.data.feature_maps import FeatureMap, GradientHistogram
+from colonnade.data.maps import FeatureMap, GradientHistogram
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, Label

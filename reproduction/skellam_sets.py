@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.public_data import ACS_INCOME, PublicSet
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
-from colonnade.data.feature_maps import Ball, FeatureMap
+from colonnade.data.maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel

@@ -11,7 +11,7 @@ from typed import untyped
 
 from colonnade import PCA, Federation, Ledger, Schema, Table
 from colonnade.data.columns import NumericColumn
-from colonnade.data.feature_maps import Ball
+from colonnade.data.maps import Ball
 from colonnade.data.targets import RealLabel
 from colonnade.errors import ColonnadeError, DataError, InputError, Misdeclared, SchemaError
 

@@ -22,17 +22,17 @@ from colonnade.data.block import Block
 from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, DateColumn, NumericColumn
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.encoding import MODES, Encoder, Mode
-from colonnade.data.feature_maps import (
+from colonnade.data.maps import (
     Ball,
     FeatureMap,
     GradientHistogram,
     RandomFourier,
     RandomRelu,
     Rule,
+    public_normals,
 )
 from colonnade.data.name_ranges import expand_name, fold_names
 from colonnade.data.quantizer import Quantizer
-from colonnade.data.random_maps import public_normals
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource
 from colonnade.errors import SchemaError

@@ -23,7 +23,7 @@ from typed import untyped
 from colonnade import PCA, LinearRegression, LogisticRegression, SupportVectorClassifier
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
 from colonnade.data.encoding import Encoder
-from colonnade.data.feature_maps import FeatureMap, RandomRelu
+from colonnade.data.maps import FeatureMap, RandomRelu
 from colonnade.data.label import LabelBlock
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel

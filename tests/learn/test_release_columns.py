@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression as Central
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.encoding import Encoder
-from colonnade.data.feature_maps import Ball, FeatureMap, RandomRelu
+from colonnade.data.maps import Ball, FeatureMap, RandomRelu
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError

@@ -5,7 +5,7 @@ a linear rule bend once along each attribute at no cost in norm. "linear" serves
 components, where the features must stay the columns themselves. A numeric column may declare an encoding of its own
 (`colonnade.data.number_codes`). In both, a binary column is ±1, a k-ary one a
 vertex of the regular simplex in k − 1 dimensions, and ordered bins have ±1/√(k − 1) for each edge. Columns may go
-through a public map instead, as one block (`colonnade.data.feature_maps`). Proof of the norms:
+through a public map instead, as one block (`colonnade.data.maps`). Proof of the norms:
 docs/proofs/encoding-norm.md.
 """
 
@@ -33,8 +33,8 @@ from colonnade.data.columns import (
     nearest,
 )
 from colonnade.data.derived import DAY_MICROSECONDS
-from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import columns_from_data, map_from_data
+from colonnade.data.maps import FeatureMap
 from colonnade.data.number_codes import Mode, NumberCode, code_of_number, simplex
 from colonnade.errors import SchemaError
 

@@ -22,8 +22,7 @@ from colonnade.data.columns import (
 from colonnade.data.declaring import nearest
 from colonnade.data.derived import MISSING, moment_of
 from colonnade.data.documents import Form, check
-from colonnade.data.feature_maps import FeatureMap
-from colonnade.data.map_forms import MapForm
+from colonnade.data.maps import FeatureMap, MapForm
 from colonnade.data.name_ranges import expand_name
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel

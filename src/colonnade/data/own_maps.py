@@ -21,8 +21,7 @@ from colonnade.data.block import Block, code_mapping
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
 from colonnade.data.declaring import check_whole
-from colonnade.data.feature_maps import Ball, FeatureMap
-from colonnade.data.random_maps import MOST_FEATURES
+from colonnade.data.maps import MOST_FEATURES, Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, Misdeclared

@@ -55,8 +55,8 @@ from colonnade.data.columns import Column
 from colonnade.data.documents import Document, check
 from colonnade.data.drafts import Draft, of_frame
 from colonnade.data.encoding import Encoder, Mode
-from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import PublicForm, SchemaForm, by_name
+from colonnade.data.maps import FeatureMap
 from colonnade.data.public_edges import with_public_edges
 from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import Label, label_named

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from colonnade.data.feature_maps import RandomFourier, RandomRelu
+from colonnade.data.maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
 from colonnade.federation.cuts import part_asked
