@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from colonnade.comparison.entries import PAPER
-from colonnade.data.columns import NumericColumn
-from colonnade.data.label import LabelBlock
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import LabelBlock
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import RealLabel
+from colonnade.data.labels import RealLabel
 from colonnade.methods.baselines.frank_wolfe import GRID, walk
 from colonnade.methods.functional.minimise import Objective, minimise
 from colonnade.methods.moments.request import MomentsRequest

@@ -13,9 +13,9 @@ import pytest
 from colonnade.cli.app import run
 from colonnade.cli.privacy import commands as privacy
 from colonnade.cli.privacy.answer import number_text
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.privacy.events import event_from_data

@@ -29,8 +29,8 @@ from colonnade.data.arrays import (
     values_of,
 )
 from colonnade.data.coding import code
-from colonnade.data.columns import CategoricalColumn, Column, DateColumn, NumericColumn
 from colonnade.data.files import open_file
+from colonnade.data.kinds import CategoricalColumn, Column, DateColumn, NumericColumn
 from colonnade.errors import BadValues, DataError
 
 TEXTS = st.lists(

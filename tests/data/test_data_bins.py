@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.data.columns import BinnedColumn, Column
+from colonnade.data.kinds import BinnedColumn, Column
 from colonnade.data.schema import Schema
 from colonnade.errors import DataMissing, Misdeclared, SchemaError
 

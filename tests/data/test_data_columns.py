@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from typed import untyped
 
 from colonnade.data.coding import code
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
-from colonnade.data.encoding import MODES, Encoder, Mode
+from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.forms import columns_from_data
 from colonnade.data.ids import spell_ids
+from colonnade.data.kinds import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
+from colonnade.data.number_codes import Mode
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.spelling import Spelling, text_of
 from colonnade.data.table import Table

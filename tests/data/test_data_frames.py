@@ -15,8 +15,8 @@ from typed import there, untyped
 
 from colonnade import Federation, Ledger, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.coding import code
-from colonnade.data.columns import CategoricalColumn, NumericColumn
-from colonnade.data.targets import ClassLabel
+from colonnade.data.kinds import CategoricalColumn, NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.errors import BadValues, ColonnadeError, DataError, SchemaError
 
 BANK = Schema.from_data(

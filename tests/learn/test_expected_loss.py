@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from colonnade.cli.plan.text import _expected_lines
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.data.schema import Schema
-from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.forecast.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.runtime.group import Group

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typed import untyped
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel
 from colonnade.errors import GroupMismatch, NoNoiseFits, PlanError
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import bound

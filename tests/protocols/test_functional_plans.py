@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.data.maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError

@@ -21,8 +21,8 @@ from test_fuzz_frames import PAIR, TABLES, TRIO, table_of
 from typed import untyped
 
 from colonnade.crypto.masks import SumRing
-from colonnade.data.columns import CategoricalColumn, NumericColumn
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import CategoricalColumn, NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, PlanError, RemoteProtocolError, TooMuchMemory

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from intermediate_samples import LABELS, request, tables
 from typed import untyped
 
+from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError, SchemaError
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty

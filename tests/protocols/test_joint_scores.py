@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from embeddings_parties import LABEL, desks_for, group_of, numeric, schemas_of, tables_for
 
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError

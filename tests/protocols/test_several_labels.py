@@ -18,10 +18,9 @@ from colonnade.audits.drawn import opened_draws
 from colonnade.audits.opened import direction, row_of
 from colonnade.audits.people import corner
 from colonnade.audits.targets import Wanted, target_of
-from colonnade.data.label import LabelBlock, LabelBlocks
+from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, LabelBlocks, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation, released
 from colonnade.forecast.expected import expected_loss

@@ -125,7 +125,7 @@ def _task(declared: dict[str, Declared]) -> str:
     labels = [one.schema.label for one in declared.values() if one.schema.label is not None]
     if not labels:
         return "pca"
-    return "classification" if hasattr(labels[0], "classes") else "regression"
+    return labels[0].task
 
 
 def promised(draft: Draft) -> Facts:

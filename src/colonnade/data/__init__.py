@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
-    from colonnade.data.columns import (
+    from colonnade.data.encoder import Encoder
+    from colonnade.data.kinds import (
         BinaryColumn,
         BinnedColumn,
         CategoricalColumn,
@@ -18,13 +19,11 @@ if TYPE_CHECKING:
         DateColumn,
         NumericColumn,
     )
-    from colonnade.data.encoding import Encoder
-    from colonnade.data.label import LabelBlock
+    from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling
     from colonnade.data.table import AlignedTable, Table
-    from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 
 __all__ = [
     "AlignedTable",
@@ -59,7 +58,8 @@ def __getattr__(name: str) -> object:
     global ClassLabel, CountLabel, Label, PublicSchema, RealLabel, Schema
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
-    from colonnade.data.columns import (
+    from colonnade.data.encoder import Encoder
+    from colonnade.data.kinds import (
         BinaryColumn,
         BinnedColumn,
         CategoricalColumn,
@@ -67,13 +67,11 @@ def __getattr__(name: str) -> object:
         DateColumn,
         NumericColumn,
     )
-    from colonnade.data.encoding import Encoder
-    from colonnade.data.label import LabelBlock
+    from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling
     from colonnade.data.table import AlignedTable, Table
-    from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 
     value: object = globals()[name]
     return value

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.derived import microseconds
 from colonnade.data.spelling import text_of
 from colonnade.errors import DataError
 
@@ -30,6 +29,17 @@ _DAY_MILLISECONDS = 86_400_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # What data frames write for a value that is not there.
 _ABSENT = ("NAType", "NaTType")
+_KINDS: tuple[tuple[Any, str], ...] = (
+    (str, "text"),
+    ((bool, np.bool_), "truth"),
+    ((int, np.integer), "whole"),
+    ((float, np.floating), "real"),
+    (datetime, "moment"),
+    (date, "date"),
+    (timedelta, "span"),
+    ((bytes, bytearray, memoryview), "binary"),
+    ((list, tuple, dict, set, frozenset, np.ndarray), "nested"),
+)
 _HELD: tuple[tuple[Callable[[pa.DataType], bool], Held], ...] = (
     (pa.types.is_large_string, "text"),
     (pa.types.is_integer, "whole"),
@@ -110,6 +120,15 @@ def imported(frame: Any, take: Callable[[Any], Any]) -> Any:
         raise DataError(
             f"{type(frame).__name__} stopped half way while its rows were read. Compute it first, and give the result."
         ) from None
+
+
+def microseconds(moment: date) -> int:
+    """Microseconds since the start of 1970, exactly; a moment with a time zone counts in UTC."""
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    elif moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def of_texts(given: Sequence[str | None]) -> pa.Array:
@@ -270,28 +289,8 @@ def _is_absent(value: object) -> bool:
 
 
 def _kind_of(value: object) -> str:
-    match value:
-        case str():
-            return "text"
-        case bool() | np.bool_():
-            return "truth"
-        case int() | np.integer():
-            return "whole"
-        case float() | np.floating():
-            return "real"
-        case datetime():
-            return "moment"
-        case date():
-            return "date"
-        case timedelta():
-            return "span"
-        case bytes() | bytearray() | memoryview():
-            return "binary"
-        case list() | tuple() | dict() | set() | frozenset() | np.ndarray():
-            return "nested"
-        case _:
-            # Exact decimals among them: their text loses nothing.
-            return "other"
+    # Exact decimals are among the others: their text loses nothing.
+    return next((kind for types, kind in _KINDS if isinstance(value, types)), "other")
 
 
 def _date(day: int | None) -> object:

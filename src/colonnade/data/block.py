@@ -11,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import values_of
-from colonnade.data.coding import code, holds_numbers
-from colonnade.data.columns import Column, nearest
+from colonnade.data.coding import code
+from colonnade.data.declaring import nearest
+from colonnade.data.kinds import Column
 from colonnade.data.relation import Relation
 from colonnade.errors import BadValues, ColumnMissing, DataError
 
@@ -95,7 +96,7 @@ def usable_blocks(
 ) -> Iterator[tuple[Block, Wrong]]:
     """Block by block the rows that are as declared, and why each other one, counted from the first row, is not."""
     names = [column.name for column in columns]
-    floats = {column.name for column in columns if holds_numbers(column)}
+    floats = {column.name for column in columns if column.reads == "numbers"}
     start = 0
     for batch in relation.batches(names, size=size, floats=floats):
         wrong: Wrong = {}

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 
 from colonnade.data.arrays import distinct, held, of_texts, texts, values_of
 from colonnade.data.coding import POINTED, code
-from colonnade.data.columns import Column, DateColumn, Misdeclared, NumericColumn, nearest, text_of
+from colonnade.data.declaring import expand_name, nearest
 from colonnade.data.documents import Document
 from colonnade.data.drafts import LOOKED_AT, Draft, are_codes, of_kinds
-from colonnade.data.name_ranges import expand_name
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.relation import Relation, SourceColumn
 from colonnade.data.schema import Schema, blanks
 from colonnade.data.sources import Source
+from colonnade.data.spelling import text_of
 from colonnade.data.table import SourceRows
-from colonnade.errors import InputError
+from colonnade.errors import InputError, Misdeclared
 
 Array = NDArray[np.float64]
 # With more, a column is hardly one of categories.

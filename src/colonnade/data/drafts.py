@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.arrays import NOT_READ, columns_by_name, held, numbers, values_of
-from colonnade.data.name_ranges import fold_names
+from colonnade.data.declaring import fold_names
 from colonnade.errors import SchemaError
 
 PREFACE = """\

@@ -1,6 +1,11 @@
-"""Random features of a party's columns, drawn from a public seed.
+"""Public maps that a party sends its own columns through before anything is shared: a class for each kind.
 
-Weights are sums of bits of a public stream: the same on every machine, to the last bit.
+A linear model on mapped columns is a nonlinear model of the columns, at no further cost in rounds or in ε: the map
+is declared in the schema, so it is public; it looks at one record at a time; and its block is bounded like any other.
+
+Guarantee: every map returns vectors of norm at most 1 up to the rounding of floats, for any values. The quantizer,
+which makes the guarantee that privacy rests on, takes nothing on trust from here (docs/proofs/encoding-norm.md).
+Weights of random maps are sums of bits of a public stream: the same on every machine, to the last bit.
 """
 
 from __future__ import annotations
@@ -15,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.columns import Column, NumericColumn
-from colonnade.data.declaring import check_positive, check_whole, nearest
-from colonnade.data.documents import Form
-from colonnade.data.name_ranges import expand_name
-from colonnade.errors import Misdeclared
+from colonnade.data.declaring import check_positive, check_whole, expand_name, nearest
+from colonnade.data.documents import Form, check
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.errors import Misdeclared, SchemaError
 from colonnade.randomness import KeyedRandomness
 
 Array = NDArray[np.float64]
@@ -28,7 +32,43 @@ Origin = Literal["middle", "low"]
 # More features than this make moment matrices that no party could hold.
 MOST_FEATURES = 1 << 14
 MOST_SEED = (1 << 63) - 1
+MOST_ORIENTATIONS = 64
 _BITS = 64
+# Pixels run from −1 to 1: histograms shorter than this are those of no edge to speak of, and are not blown up.
+_FAINT = 0.01
+
+
+class Rule:
+    """What every kind of map says of itself."""
+
+    kind: ClassVar[str]
+    name = ""
+    """Which function made the vector, where one did."""
+    random: ClassVar[bool] = False
+    """Whether its features are drawn, so that they cost more than they bring where people are few."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether numbers go into it as they are, whatever the task."""
+        return True
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Raise `Misdeclared` unless the map can take these columns; any will do where nothing else is said."""
+
+    def attributes(self, columns: int) -> int:
+        """How many attributes the block counts as unless declared: as many as there are columns."""
+        return columns
+
+    def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """A name for every feature."""
+        raise NotImplementedError
+
+    def apply(self, inputs: Array, columns: int) -> Array:
+        """Features of encoded rows of so many columns; a row is a column of the array."""
+        raise NotImplementedError
+
+    def to_data(self) -> dict[str, object]:
+        raise NotImplementedError
 
 
 @lru_cache(maxsize=16)
@@ -52,21 +92,34 @@ def within_unit_ball(features: Array) -> Array:
     return features
 
 
-def _check_origin(origin: str) -> None:
-    if origin not in ("middle", "low"):
-        raise Misdeclared(("map", "origin"), f"map: origin = {origin!r} is not one of middle, low.")
+class _Random(Rule):
+    """Features drawn from a public seed."""
 
+    features: int
+    seed: int
+    origin: Origin
+    random = True
 
-def _placed(inputs: Array, columns: int, origin: Origin) -> Array:
-    if origin == "middle":
-        return np.asarray(inputs * (1.0 / math.sqrt(columns)))
-    raised = (inputs + 1.0) / 2.0
-    norms = np.sqrt(np.einsum("ij,ij->j", raised, raised))
-    return np.asarray(raised / np.where(norms > 0, norms, 1.0))
+    @property
+    def linear(self) -> bool:
+        return self.origin == "low"
+
+    def _check(self, *, least: int) -> None:
+        if self.origin not in ("middle", "low"):
+            raise Misdeclared(("map", "origin"), f"map: origin = {self.origin!r} is not one of middle, low.")
+        check_whole(("map", "features"), "map: features", self.features, low=least, high=MOST_FEATURES)
+        check_whole(("map", "seed"), "map: seed", self.seed, low=0, high=MOST_SEED)
+
+    def _placed(self, inputs: Array, columns: int) -> Array:
+        if self.origin == "middle":
+            return np.asarray(inputs * (1.0 / math.sqrt(columns)))
+        raised = (inputs + 1.0) / 2.0
+        norms = np.sqrt(np.einsum("ij,ij->j", raised, raised))
+        return np.asarray(raised / np.where(norms > 0, norms, 1.0))
 
 
 @dataclass(frozen=True)
-class RandomRelu:
+class RandomRelu(_Random):
     """Random rectified features: max(0, w·x), the first layer of a network whose weights are drawn, not learnt.
 
     x is the encoded row of the mapped columns on the unit sphere, lifted there by one more coordinate where it is
@@ -81,32 +134,17 @@ class RandomRelu:
     features: int
     seed: int
     origin: Origin = "middle"
-    kind: ClassVar[str] = "random-relu"
-
-    @property
-    def linear(self) -> bool:
-        return self.origin == "low"
+    kind = "random-relu"
 
     def __post_init__(self) -> None:
-        _check_origin(self.origin)
-        check_whole(("map", "features"), "map: features", self.features, low=1, high=MOST_FEATURES)
-        check_whole(("map", "seed"), "map: seed", self.seed, low=0, high=MOST_SEED)
-
-    def check(self, columns: tuple[Column, ...]) -> None:
-        """Any columns will do."""
-
-    def attributes(self, columns: int) -> int:
-        """How many attributes the block counts as unless declared: as many as there are columns."""
-        return columns
+        self._check(least=1)
 
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """A name for every feature."""
         return tuple(f"relu:{number}" for number in range(self.features))
 
     def apply(self, inputs: Array, columns: int) -> Array:
-        """Features of encoded rows of so many columns; a row is a column of the array."""
         lifted = np.empty((len(inputs) + 1, inputs.shape[1]))
-        lifted[:-1] = _placed(inputs, columns, self.origin)
+        lifted[:-1] = self._placed(inputs, columns)
         short = 1.0 - np.einsum("ij,ij->j", lifted[:-1], lifted[:-1])
         np.sqrt(np.maximum(short, 0.0), out=lifted[-1])
         features = np.asarray(public_normals(self.features, len(lifted), key=f"relu {self.seed}") @ lifted)
@@ -120,7 +158,7 @@ class RandomRelu:
 
 
 @dataclass(frozen=True)
-class RandomFourier:
+class RandomFourier(_Random):
     """Random Fourier features: a linear rule on them is nearly one of a Gaussian kernel (Rahimi and Recht 2007).
 
     Pairs (cos w·x/ℓ, sin w·x/ℓ) over √(D/2) for D features, of norm exactly 1; x is the encoded row of the mapped
@@ -131,16 +169,10 @@ class RandomFourier:
     seed: int
     scale: float = 1.0
     origin: Origin = "middle"
-    kind: ClassVar[str] = "random-fourier"
-
-    @property
-    def linear(self) -> bool:
-        return self.origin == "low"
+    kind = "random-fourier"
 
     def __post_init__(self) -> None:
-        _check_origin(self.origin)
-        check_whole(("map", "features"), "map: features", self.features, low=2, high=MOST_FEATURES)
-        check_whole(("map", "seed"), "map: seed", self.seed, low=0, high=MOST_SEED)
+        self._check(least=2)
         if self.features % 2:
             raise Misdeclared(
                 ("map", "features"),
@@ -149,23 +181,15 @@ class RandomFourier:
         check_positive(("map", "scale"), "map: scale", self.scale)
         object.__setattr__(self, "scale", float(self.scale))
 
-    def check(self, columns: tuple[Column, ...]) -> None:
-        """Any columns will do."""
-
-    def attributes(self, columns: int) -> int:
-        """How many attributes the block counts as unless declared: as many as there are columns."""
-        return columns
-
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """A name for every feature: all cosines, then all sines."""
         half = range(self.features // 2)
         return (*(f"fourier:cos{number}" for number in half), *(f"fourier:sin{number}" for number in half))
 
     def apply(self, inputs: Array, columns: int) -> Array:
-        """Features of encoded rows of so many columns; a row is a column of the array."""
         half = self.features // 2
         weights = public_normals(half, len(inputs), key=f"fourier {self.seed}")
-        angles = weights @ (_placed(inputs, columns, self.origin) / self.scale)
+        angles = weights @ (self._placed(inputs, columns) / self.scale)
         features = np.concatenate([np.cos(angles), np.sin(angles)])
         features /= math.sqrt(half)
         return within_unit_ball(features)
@@ -175,13 +199,8 @@ class RandomFourier:
         return {**plain, "scale": self.scale, "origin": self.origin}
 
 
-MOST_ORIENTATIONS = 64
-# Pixels run from −1 to 1: histograms shorter than this are those of no edge to speak of, and are not blown up.
-_FAINT = 0.01
-
-
 @dataclass(frozen=True)
-class GradientHistogram:
+class GradientHistogram(Rule):
     """How strongly an image changes in each direction, cell by cell (after Dalal and Triggs 2005).
 
     The mapped columns are the pixels, row by row. The gradient at a pixel is the difference of its neighbours, the
@@ -195,8 +214,7 @@ class GradientHistogram:
     cols: int
     cells: int = 4
     orientations: int = 8
-    kind: ClassVar[str] = "gradient-histogram"
-    linear: ClassVar[bool] = True
+    kind = "gradient-histogram"
 
     def __post_init__(self) -> None:
         for name in ("rows", "cols"):
@@ -222,7 +240,7 @@ class GradientHistogram:
                 f"map: an image of {self.rows} × {self.cols} has {self.rows * self.cols} pixels, but {len(columns)} "
                 "columns go through it. Declare one numeric column for each pixel, row by row.",
             )
-        check_numeric(self.kind, columns)
+        _check_numeric(self.kind, columns)
 
     def attributes(self, columns: int) -> int:
         """How many attributes the block counts as unless declared: as many as there are cells."""
@@ -238,7 +256,6 @@ class GradientHistogram:
         )
 
     def apply(self, inputs: Array, columns: int) -> Array:
-        """Features of linearly encoded rows; a row is a column of the array."""
         people = inputs.shape[1]
         image = inputs.reshape(self.rows, self.cols, people)
         across, down = _slope(image, axis=1), _slope(image, axis=0)
@@ -262,41 +279,8 @@ class GradientHistogram:
         return {"kind": self.kind, **shape}
 
 
-def check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
-    """Raise unless every column is a number, and one number a person: not in pieces, and not missing."""
-    for column in columns:
-        if not isinstance(column, NumericColumn):
-            raise Misdeclared(
-                ("columns", column.name),
-                f"map: {kind} needs numbers, and column {column.name!r} is declared otherwise. Declare it numeric, or "
-                "name the columns that go through the map (columns = [...]).",
-            )
-        if column.encoding or column.missing == "category":
-            key = "encoding" if column.encoding else "missing"
-            raise Misdeclared(
-                ("columns", column.name, key),
-                f"map: {kind} takes column {column.name!r} as the number it is. Leave {key} out, or name the columns "
-                "that go through the map (columns = [...]).",
-            )
-
-
-def _slope(image: Array, *, axis: int) -> Array:
-    """What comes after each pixel less what comes before it, the edge repeated."""
-    size = image.shape[axis]
-    after = np.take(image, np.minimum(np.arange(size) + 1, size - 1), axis=axis)
-    return np.asarray(after - np.take(image, np.maximum(np.arange(size) - 1, 0), axis=axis))
-
-
-def _closeness(pixels: int, cells: int) -> Array:
-    place = (np.arange(pixels) + 0.5) * cells / pixels - 0.5
-    return np.maximum(1.0 - np.abs(place[:, None] - np.arange(cells)), 0.0)
-
-
-__all__ = ["Ball", "FeatureMap", "GradientHistogram", "RandomFourier", "RandomRelu", "Rule"]
-
-
 @dataclass(frozen=True)
-class Ball:
+class Ball(Rule):
     """The mapped columns as one vector of norm at most `bound`, in their own units; longer ones are shortened.
 
     For vectors whose norm is known better than their entries are, such as embeddings. Every column declares the
@@ -307,8 +291,7 @@ class Ball:
     bound: float
     name: str = ""
     sha256: str = ""
-    kind: ClassVar[str] = "ball"
-    linear: ClassVar[bool] = True
+    kind = "ball"
 
     def __post_init__(self) -> None:
         check_positive(("map", "bound"), "map: bound", self.bound)
@@ -322,7 +305,7 @@ class Ball:
 
     def check(self, columns: tuple[Column, ...]) -> None:
         """Numbers from −bound to bound: no entry of the vector can be larger than the vector."""
-        check_numeric(self.kind, columns)
+        _check_numeric(self.kind, columns)
         for column in columns:
             if not isinstance(column, NumericColumn) or column.transform != "none":
                 raise Misdeclared(
@@ -337,23 +320,15 @@ class Ball:
                     f"{self.bound:g} declare low = {-self.bound:g} and high = {self.bound:g}.",
                 )
 
-    def attributes(self, columns: int) -> int:
-        """How many attributes the block counts as unless declared: as many as there are columns."""
-        return columns
-
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return columns
 
     def apply(self, inputs: Array, columns: int) -> Array:
-        """Features of linearly encoded rows; a row is a column of the array."""
         return within_unit_ball(np.array(inputs))
 
     def to_data(self) -> dict[str, object]:
         named = {"name": self.name, "sha256": self.sha256} if self.name else {}
         return {"kind": self.kind, "bound": self.bound, **named}
-
-
-Rule = RandomRelu | RandomFourier | GradientHistogram | Ball
 
 
 @dataclass(frozen=True)
@@ -376,7 +351,7 @@ class FeatureMap:
 
     @property
     def name(self) -> str:
-        return (self.rule.name if isinstance(self.rule, Ball) else "") or self.rule.kind
+        return self.rule.name or self.rule.kind
 
     def check(self, declared: tuple[Column, ...]) -> None:
         """Raise `Misdeclared` unless the rule can take these columns."""
@@ -411,7 +386,37 @@ class FeatureMap:
         return {**self.rule.to_data(), **columns, **weight}
 
 
-class _Map(Form):
+def _check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
+    """Raise unless every column is a number, and one number a person: not in pieces, and not missing."""
+    for column in columns:
+        if not isinstance(column, NumericColumn):
+            raise Misdeclared(
+                ("columns", column.name),
+                f"map: {kind} needs numbers, and column {column.name!r} is declared otherwise. Declare it numeric, or "
+                "name the columns that go through the map (columns = [...]).",
+            )
+        if column.encoding or column.missing == "category":
+            key = "encoding" if column.encoding else "missing"
+            raise Misdeclared(
+                ("columns", column.name, key),
+                f"map: {kind} takes column {column.name!r} as the number it is. Leave {key} out, or name the columns "
+                "that go through the map (columns = [...]).",
+            )
+
+
+def _slope(image: Array, *, axis: int) -> Array:
+    """What comes after each pixel less what comes before it, the edge repeated."""
+    size = image.shape[axis]
+    after = np.take(image, np.minimum(np.arange(size) + 1, size - 1), axis=axis)
+    return np.asarray(after - np.take(image, np.maximum(np.arange(size) - 1, 0), axis=axis))
+
+
+def _closeness(pixels: int, cells: int) -> Array:
+    place = (np.arange(pixels) + 0.5) * cells / pixels - 0.5
+    return np.maximum(1.0 - np.abs(place[:, None] - np.arange(cells)), 0.0)
+
+
+class _MapForm(Form):
     columns: list[str] = Field(default_factory=list)
     weight: int | None = None
 
@@ -420,7 +425,7 @@ class _Map(Form):
         return FeatureMap(rule, columns, self.weight)
 
 
-class _ReluForm(_Map):
+class _ReluForm(_MapForm):
     kind: Literal["random-relu"]
     features: int
     seed: int
@@ -430,7 +435,7 @@ class _ReluForm(_Map):
         return self.mapped(RandomRelu(self.features, self.seed, self.origin))
 
 
-class _FourierForm(_Map):
+class _FourierForm(_MapForm):
     kind: Literal["random-fourier"]
     features: int
     seed: int
@@ -441,7 +446,7 @@ class _FourierForm(_Map):
         return self.mapped(RandomFourier(self.features, self.seed, self.scale, self.origin))
 
 
-class _HistogramForm(_Map):
+class _HistogramForm(_MapForm):
     kind: Literal["gradient-histogram"]
     rows: int
     cols: int
@@ -452,7 +457,7 @@ class _HistogramForm(_Map):
         return self.mapped(GradientHistogram(self.rows, self.cols, self.cells, self.orientations))
 
 
-class _BallForm(_Map):
+class _BallForm(_MapForm):
     kind: Literal["ball"]
     bound: float
     name: str = ""
@@ -463,3 +468,14 @@ class _BallForm(_Map):
 
 
 MapForm = Annotated[_ReluForm | _FourierForm | _HistogramForm | _BallForm, Field(discriminator="kind")]
+
+
+class _OneMap(Form):
+    map: MapForm
+
+
+def map_from_data(data: object) -> FeatureMap:
+    """The map that its `to_data` described."""
+    if data is None:
+        raise SchemaError("a map description is empty.")
+    return check(_OneMap, {"map": data}, name="map").map.feature_map()

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block, code_mapping
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
-from colonnade.data.declaring import check_whole
+from colonnade.data.declaring import check_whole, nearest
+from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.maps import MOST_FEATURES, Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
@@ -93,7 +93,7 @@ class OwnMap:
 
     def apply(self, block: Block, read: tuple[Column, ...], *, party: str) -> tuple[NDArray[np.float64], int]:
         """One vector a row, and how many were shortened."""
-        values = {column.name: _natural(block.columns[column.name], column) for column in read}
+        values = {column.name: column.natural(block.columns[column.name]) for column in read}
         vectors = np.empty((block.rows, self.features))
         for row in range(block.rows):
             vectors[row] = self._vector({name: column[row] for name, column in values.items()}, party)
@@ -157,13 +157,6 @@ class _MappedRows:
 
 def _names(table: Table) -> set[str]:
     return {column.name for column in table.schema.columns}
-
-
-def _natural(values: NDArray[Any], column: Column) -> NDArray[Any]:
-    if isinstance(column, NumericColumn | DateColumn):
-        return values
-    levels = np.array(column.levels, dtype=object)
-    return np.asarray(levels[values])
 
 
 def _digest(function: Callable[[Person], ArrayLike], name: str) -> str:

@@ -21,16 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import columns_by_name, of_texts, text_bytes, texts
 from colonnade.data.block import Block, refuse_shape
-from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import Coded, code, holds_numbers, symmetric_numbers
-from colonnade.data.columns import Column, DateColumn, nearest
+from colonnade.data.clipping import ClippingLog, Spreads
+from colonnade.data.coding import Coded, code
+from colonnade.data.declaring import nearest
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
+from colonnade.data.kinds import Column
+from colonnade.data.labels import Label
 from colonnade.data.problems import Problems
 from colonnade.data.relation import refusal
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
 from colonnade.data.spill import SpilledRows
-from colonnade.data.targets import Label
 from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused, SchemaError
 from colonnade.markup import html_table
 
@@ -50,7 +51,7 @@ class SourceRows:
         self._readings: dict[str, bytes] = {}
         self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
         self._declared |= {label.column: label for label in schema.labels}
-        self._numbers = {name for name, declared in self._declared.items() if holds_numbers(declared)}
+        self._numbers = {name for name, declared in self._declared.items() if declared.reads == "numbers"}
         names = (*schema.id_columns, *self._declared)
         self._rows = source.open(party=party, keys=schema.id_columns, wanted=names)
         self.name = self._rows.name
@@ -83,7 +84,7 @@ class SourceRows:
         """The rows in order, `size` at a time."""
         counts = dict.fromkeys(self._declared, 0)
         seen = 0
-        digest, spreads = _Digest(), symmetric_numbers(self._declared)
+        digest, spreads = _Digest(), _spreads(self._declared)
         for batch in self._batches(list(self._declared), size):
             arrays: dict[str, NDArray[Any]] = {}
             for name, values in zip(self._declared, batch.columns, strict=True):
@@ -146,7 +147,7 @@ class SourceRows:
             )
         if field.is_empty:
             return
-        if holds_numbers(declared) and not (field.is_text or field.is_number):
+        if declared.reads == "numbers" and not (field.is_text or field.is_number):
             raise self._wrong(
                 f"column {name!r} is declared as numbers but holds {field.kind} values. "
                 + (
@@ -156,7 +157,7 @@ class SourceRows:
                 ),
                 BadValues,
             )
-        if isinstance(declared, DateColumn) and not (field.is_text or field.is_date):
+        if declared.reads == "dates" and not (field.is_text or field.is_date):
             raise self._wrong(
                 f"column {name!r} is declared as dates but holds {field.kind} values. Declare it as what it holds, or "
                 "turn it into dates.",
@@ -333,7 +334,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what is declared. No row is read for it."""
-        rows = [(column.name, str(column.to_data()["kind"])) for column in self.schema.columns]
+        rows = [(column.name, column.kind) for column in self.schema.columns]
         rows += [(label.column, f"label: {label.kind}") for label in self.schema.labels]
         return html_table(f"{self.party}'s table, {self.name}", ("column", "declared as"), rows)
 
@@ -452,8 +453,8 @@ def _array_rows(
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
     declared = {column.name: column for column in schema.columns}
-    wanted = {**declared, **{label.column: label for label in schema.labels}}
-    spreads = symmetric_numbers(wanted)
+    wanted: dict[str, Column | Label] = {**declared, **{label.column: label for label in schema.labels}}
+    spreads = _spreads(wanted)
     for column, declaration in wanted.items():
         if column not in arrays:
             raise ColumnMissing(
@@ -495,6 +496,11 @@ def _array_rows(
     log.finish(counts, rows=rows, standardised=spreads.standardised())
     labels = [coded[label.column] for label in schema.labels]
     return ArrayRows(name, Block.of({name: coded[name] for name in declared}, labels, rows), spelt), log
+
+
+def _spreads(declared: Mapping[str, Column | Label]) -> Spreads:
+    """Where to gather the numbers of those columns that could have been standardised."""
+    return Spreads({name: one.bounds for name, one in declared.items() if one.centred and one.bounds})
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:

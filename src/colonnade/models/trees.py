@@ -196,7 +196,7 @@ def _auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
 
 def _is_ordered(column: LevelColumn) -> bool:
     """Whether the levels of a column have an order that trees may cut."""
-    return bool(getattr(column.column, "ordered", False)) or len(column.levels) == 2
+    return column.column.ordered or len(column.levels) == 2
 
 
 def _features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]]) -> Array:

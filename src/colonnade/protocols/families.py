@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Literal
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, Label, RealLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.noise import discrete_gaussian

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
-from colonnade.data.encoding import MODES
+from colonnade.data.encoder import MODES
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError

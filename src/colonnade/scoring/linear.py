@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
 from colonnade.models.privacy import Privacy

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block, Wrong, usable_blocks
-from colonnade.data.columns import Column, nearest
+from colonnade.data.declaring import nearest
 from colonnade.data.files import open_file
+from colonnade.data.kinds import Column
 from colonnade.data.schema import Schema
 from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table

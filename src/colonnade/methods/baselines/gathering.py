@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from colonnade.crypto.paillier_keys import KEY_BITS
 from colonnade.data.documents import Form
-from colonnade.data.encoding import Mode
+from colonnade.data.number_codes import Mode
 from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.forecast.pilots import Pilot, kept

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier_masks import SECURITY, BoundedMask
-from colonnade.data.encoding import Mode
+from colonnade.data.number_codes import Mode
 from colonnade.errors import PlanError
 from colonnade.methods.encrypted.sigmoid import Approximation
 from colonnade.methods.moments.plan import DEFAULT_GAMMA

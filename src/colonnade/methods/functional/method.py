@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.data.documents import Form
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.baselines.gathering import encoded_rows, gather

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 from colonnade.crypto.row_claims import Claim
-from colonnade.data.encoding import Mode
+from colonnade.data.number_codes import Mode
 from colonnade.methods.functional.blocks import Block, Dissection
 from colonnade.methods.functional.noise import BlockNoise, truncation_delta
 from colonnade.numbers.field import FIELD63, Field, check_fits

@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
-from colonnade.data.targets import Label
+from colonnade.data.labels import Label
 from colonnade.methods.glm.interfaces import Loss, Penalty
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise

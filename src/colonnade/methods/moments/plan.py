@@ -15,8 +15,8 @@ from typing import Any
 
 from colonnade.crypto.folding import MOST_ROWS
 from colonnade.crypto.row_claims import Claim
-from colonnade.data.encoding import Mode
-from colonnade.data.label import LabelBlock, LabelBlocks
+from colonnade.data.labels import LabelBlock, LabelBlocks
+from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import Rounding
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable
 from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
 from colonnade.methods.network.design import OWN, Design

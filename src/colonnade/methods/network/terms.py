@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.masks import SumRing
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.protocols.plans import Plan, Task

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
