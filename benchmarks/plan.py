@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.data.kinds import CategoricalColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
+from colonnade.data.levels import CategoricalColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from colonnade.data.forms import even_edges
-from colonnade.data.kinds import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.labels import ClassLabel, Label
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.maps import FeatureMap, GradientHistogram
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table

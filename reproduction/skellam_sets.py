@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.public_data import ACS_INCOME, PublicSet
-from colonnade.data.kinds import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
+from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table

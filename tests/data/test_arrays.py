@@ -30,7 +30,8 @@ from colonnade.data.arrays import (
 )
 from colonnade.data.coding import code
 from colonnade.data.files import open_file
-from colonnade.data.kinds import CategoricalColumn, Column, DateColumn, NumericColumn
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
+from colonnade.data.levels import CategoricalColumn
 from colonnade.errors import BadValues, DataError
 
 TEXTS = st.lists(

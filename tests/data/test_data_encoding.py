@@ -15,7 +15,8 @@ from typed import untyped
 
 from colonnade.data.block import Block
 from colonnade.data.encoder import MODES, Encoder
-from colonnade.data.kinds import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.number_codes import Mode, simplex, thermometer
 from colonnade.errors import DataError, SchemaError
 

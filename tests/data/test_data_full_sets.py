@@ -19,8 +19,9 @@ import pytest
 from postgresql_server import serve
 
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, LabelBlock
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.sources import FileSource, PostgreSQLSource, Source

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
 from colonnade.data.encoder import MODES, Encoder
-from colonnade.data.kinds import BinaryColumn, CategoricalColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
 from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import Quantizer, Rounding
 from colonnade.errors import DataError, PlanError

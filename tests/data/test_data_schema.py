@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from typed import untyped
 
 from colonnade.data.documents import Document
-from colonnade.data.kinds import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import SchemaError
 

@@ -22,7 +22,8 @@ from colonnade.data.block import Block
 from colonnade.data.declaring import expand_name, fold_names
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.encoder import MODES, Encoder
-from colonnade.data.kinds import BinaryColumn, CategoricalColumn, Column, DateColumn, NumericColumn
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
 from colonnade.data.maps import (
     Ball,
     FeatureMap,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from typed import untyped
 
-from colonnade.data.kinds import CategoricalColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, RealLabel
+from colonnade.data.levels import CategoricalColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import BinaryColumn, CategoricalColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
 from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table

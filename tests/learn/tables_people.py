@@ -9,8 +9,9 @@ from learn_releases import GAMMA, release_of
 from numpy.typing import NDArray
 
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import BinaryColumn, BinnedColumn, CategoricalColumn, Column
+from colonnade.data.kinds import Column
 from colonnade.data.labels import ClassLabel, LabelBlock
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.models.release import MomentRelease
 
 AGE = BinnedColumn("age", (30, 40, 50, 65), ordered=True, low=18, high=90, whole=True)

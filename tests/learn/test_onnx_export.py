@@ -22,8 +22,9 @@ from typed import untyped
 
 from colonnade import PCA, LinearRegression, LogisticRegression, SupportVectorClassifier
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
+from colonnade.data.kinds import DateColumn, NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, LabelBlock, RealLabel
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.maps import FeatureMap, RandomRelu
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.errors import CannotWrite, DataError, ModelError, NotInstalled

@@ -14,8 +14,9 @@ from sklearn.linear_model import LinearRegression as Central
 from sklearn.linear_model import Ridge
 
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import BinaryColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, LabelBlock
+from colonnade.data.levels import BinaryColumn
 from colonnade.errors import DataError, InputError
 from colonnade.models.available import available_models
 from colonnade.models.discriminant import binary_score, one_vs_rest_rule

@@ -16,7 +16,8 @@ from typed import untyped
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.files import open_file
-from colonnade.data.kinds import BinnedColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.levels import BinnedColumn
 from colonnade.errors import (
     CannotWrite,
     DataError,

@@ -22,7 +22,8 @@ from typed import untyped
 
 from colonnade.crypto.masks import SumRing
 from colonnade.data.encoder import Encoder
-from colonnade.data.kinds import CategoricalColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.levels import CategoricalColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, PlanError, RemoteProtocolError, TooMuchMemory

@@ -11,15 +11,9 @@ if TYPE_CHECKING:
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
     from colonnade.data.encoder import Encoder
-    from colonnade.data.kinds import (
-        BinaryColumn,
-        BinnedColumn,
-        CategoricalColumn,
-        Column,
-        DateColumn,
-        NumericColumn,
-    )
+    from colonnade.data.kinds import Column, DateColumn, NumericColumn
     from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
+    from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling
@@ -59,15 +53,9 @@ def __getattr__(name: str) -> object:
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
     from colonnade.data.encoder import Encoder
-    from colonnade.data.kinds import (
-        BinaryColumn,
-        BinnedColumn,
-        CategoricalColumn,
-        Column,
-        DateColumn,
-        NumericColumn,
-    )
+    from colonnade.data.kinds import Column, DateColumn, NumericColumn
     from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
+    from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling

@@ -14,17 +14,8 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt,
 from colonnade.data.coding import moment_of
 from colonnade.data.declaring import Transform, check_bounds, check_whole, expand_name, nearest
 from colonnade.data.documents import Form, check
-from colonnade.data.kinds import (
-    DEFAULT_KNOTS,
-    MISSING,
-    MOST_BINS,
-    BinaryColumn,
-    BinnedColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    NumericColumn,
-)
+from colonnade.data.kinds import DEFAULT_KNOTS, MISSING, MOST_BINS, Column, DateColumn, NumericColumn
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.errors import Misdeclared, SchemaError
 

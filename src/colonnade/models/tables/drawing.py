@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.kinds import LevelKind
+from colonnade.data.levels import LevelKind
 from colonnade.models.tables.mixture import Fit, Progress
 from colonnade.randomness import Randomness
 

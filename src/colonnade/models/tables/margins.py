@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.kinds import LevelKind
 from colonnade.data.labels import LabelBlock
+from colonnade.data.levels import LevelKind
 from colonnade.errors import DataError, DrownedByNoise
 from colonnade.models.columns import Encoders
 from colonnade.models.selection import Unit, units
