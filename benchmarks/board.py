@@ -41,7 +41,7 @@ from two_houses import job_text
 from colonnade.federation.approval import decline
 from colonnade.ledger import Ledger
 from colonnade.ledger.release import LedgerLine, Release
-from colonnade.privacy.events import Gaussian
+from colonnade.privacy.leaves import Gaussian
 
 MANY, FEW, LOOKS = 10_000, 10, 60
 PATIENCE_SECONDS = 300.0

@@ -19,8 +19,7 @@ from pathlib import Path
 from public_data import PublicSet, Split, adult, mnist, phishing
 
 from colonnade import Federation, LogisticRegression, Table
-from colonnade.data.feature_maps import FeatureMap, GradientHistogram, RandomFourier, RandomRelu, Rule
-from colonnade.data.random_maps import Origin
+from colonnade.data.maps import FeatureMap, GradientHistogram, Origin, RandomFourier, RandomRelu, Rule
 
 EPSILONS = (0.1, 1.0, 4.0)
 DELTA = 1e-5

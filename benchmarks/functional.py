@@ -38,10 +38,10 @@ from opponents import measured_against
 from players import ONE_THREAD, heard, say
 from public_data import adult
 
-from colonnade.data.columns import Column, NumericColumn
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.labels import ClassLabel, Label
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, Label
 from colonnade.ledger import Ledger
 from colonnade.methods.functional.minimise import minimise, opened_objective
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan

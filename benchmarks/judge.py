@@ -29,7 +29,7 @@ import numpy as np
 from public_data import PublicSet, adult, credit, give_credit
 
 from colonnade import Federation, LinearRegression, LogisticRegression
-from colonnade.data.targets import ClassLabel, RealLabel
+from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
 from colonnade.protocols.specs import Task

@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.data.columns import CategoricalColumn, NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
+from colonnade.data.levels import CategoricalColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
 from colonnade.federation.federation import Federation
 from colonnade.forecast.alignment_cost import Matching
 from colonnade.forecast.clock import Clock

@@ -36,8 +36,8 @@ import duckdb
 import numpy as np
 from opponents import measured_against
 
+from colonnade.data.arrays import of_texts
 from colonnade.data.ids import hashes
-from colonnade.data.packed_text import Text
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
@@ -110,7 +110,7 @@ def table_of(name: str, folder: Path) -> Table | None:
 
 def load() -> None:
     """Read a few rows and hash an id, for the libraries and the kernel that a process loads once."""
-    hashes(Text.of(["somebody"]), compiled=True)
+    hashes(of_texts(["somebody"]), compiled=True)
     with tempfile.TemporaryDirectory() as name:
         write_files(Path(name), 10)
         table = table_of(GROUP.owners[0], Path(name))

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from colonnade.data.bin_edges import even_edges
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
-from colonnade.data.feature_maps import FeatureMap, GradientHistogram
+from colonnade.data.forms import even_edges
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.labels import ClassLabel, Label
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
+from colonnade.data.maps import FeatureMap, GradientHistogram
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, Label
 from colonnade.randomness import public_permutation
 
 CLASSES = ("<=50K", ">50K")

@@ -52,9 +52,8 @@ from sklearn.metrics import roc_auc_score
 
 from colonnade import Federation, LogisticRegression
 from colonnade.data.coding import code
-from colonnade.data.columns import Column, DateColumn, NumericColumn
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
+from colonnade.data.labels import ClassLabel, LabelBlock
 from colonnade.forecast.cost import Cost
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import strength_of

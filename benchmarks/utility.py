@@ -23,7 +23,7 @@ from public_data import PublicSet, Split, acs_income_texas, adult, credit, mnist
 from sklearn.linear_model import LogisticRegression as Central
 
 from colonnade import Federation, LogisticRegression
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 
 DELTA = 1e-5
 BUDGET = (100.0, DELTA)

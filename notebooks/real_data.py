@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from colonnade.cli.demo.files import CLINIC, LABORATORY
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from colonnade import Schema, Table
-from colonnade.cli.demo.files import CLASSES, CLINIC, LABORATORY
 from colonnade.data import ClassLabel, Column, Label, NumericColumn
 from colonnade.randomness import public_permutation
+from colonnade.scoring.class_laws import CLASSES
 
 HELD_OUT = 5  # one person in so many
 IMAGES = 6000  # of MNIST that train; more only takes longer

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.public_data import ADULT_BANK, ADULT_EMPLOYER, PublicSet
-from colonnade.data.columns import Column
+from colonnade.data.kinds import Column
 
 DELTA = 1e-5
 PARTIES: dict[str, tuple[Column, ...]] = {"bank": ADULT_BANK, "employer": ADULT_EMPLOYER}

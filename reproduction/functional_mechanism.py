@@ -13,14 +13,13 @@ from benchmarks.public_data import ADULT_BANK, ADULT_EMPLOYER, CLASSES, PublicSe
 from colonnade.comparison.compare import TEST_SHARE, Comparison, Row, compare
 from colonnade.comparison.entries import PAPER, ComparisonEntries, Contender
 from colonnade.comparison.held_out import split
-from colonnade.data.columns import Column, NumericColumn
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.labels import ClassLabel, LabelBlock, RealLabel
 from colonnade.data.table import Table as DataTable
-from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
-from colonnade.methods.functional.method import FunctionalOptions
+from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.table import METHODS
 from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity

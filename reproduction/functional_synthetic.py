@@ -9,10 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from colonnade.comparison.entries import PAPER
-from colonnade.data.columns import NumericColumn
-from colonnade.data.label import LabelBlock
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import LabelBlock, RealLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import RealLabel
 from colonnade.methods.baselines.frank_wolfe import GRID, walk
 from colonnade.methods.functional.minimise import Objective, minimise
 from colonnade.methods.moments.plan import MomentsOptions

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.protocols.paillier import Keys, PaillierKeys, PaillierKeysForTests
 from colonnade.protocols.specs import TrainingSpec

@@ -18,7 +18,8 @@ from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.vertical import IdealOptions, exactly, ideal_messages
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.options import GlmOptions
-from colonnade.methods.messages.method import METHOD, IntermediateOptions
+from colonnade.methods.messages.method import METHOD
+from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.method import LinearModel, TrainedModel
 from colonnade.methods.table import METHODS
 from colonnade.models.release import MomentRelease

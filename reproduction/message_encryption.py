@@ -14,7 +14,8 @@ from colonnade.comparison.compare import TEST_SHARE
 from colonnade.comparison.held_out import HeldOut, split
 from colonnade.data.table import Table as Columns
 from colonnade.federation.federation import Federation
-from colonnade.methods.encrypted.method import METHOD, EncryptedOptions, twin
+from colonnade.methods.encrypted.method import METHOD, twin
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.method import LinearModel
 from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness

@@ -11,7 +11,7 @@ from colonnade.comparison.compare import Comparison, compare
 from colonnade.comparison.entries import PAPER, ComparisonEntries, Contender, paper_choice
 from colonnade.data.table import Table as Columns
 from colonnade.methods.baselines.vertical import IdealOptions
-from colonnade.methods.messages.method import IntermediateOptions
+from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.table import METHODS
 from colonnade.report.comparison import comparison_facts, comparison_picture
 from reproduction.message_costs import BATCH, poisson_regression, running_time

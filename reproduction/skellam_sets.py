@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.public_data import ACS_INCOME, PublicSet
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
-from colonnade.data.feature_maps import Ball, FeatureMap
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.labels import ClassLabel
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
+from colonnade.data.maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
 from colonnade.randomness import public_permutation
 
 COUNTS = {

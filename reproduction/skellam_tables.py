@@ -6,9 +6,10 @@ from fractions import Fraction
 
 from colonnade.privacy.batches import most_uses
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Composed, Gaussian, Repeated, Skellam
+from colonnade.privacy.events import Composed, Repeated
 from colonnade.privacy.gdp import gaussian_epsilon
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import Gaussian, Skellam
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.skellam_moments import (
     Moments,

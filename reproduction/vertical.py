@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.data.columns import Column
+from colonnade.data.kinds import Column
+from colonnade.data.labels import Label
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import Label
 
 
 def vertical(

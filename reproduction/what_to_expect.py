@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.public_data import PublicSet, acs_income_texas, adult, credit, phishing
-from colonnade.data.targets import RealLabel
+from colonnade.data.labels import RealLabel
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.method import TrainedModel

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import soundness_tables as tables
 
-from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.privacy.leaves import PoissonBinomial
+from colonnade.privacy.events import Repeated
 from colonnade.privacy.gdp import gaussian_sigma
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import functional_mechanism, hdp_vfl

@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 
 from colonnade import LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.crypto.masks import MaskStreams, SumRing
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.methods.network.training import features_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
-from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.privacy.events import Repeated
 from colonnade.privacy.guarantee import account, epsilon_text
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.pbm_vfl import feature_epsilon
 from colonnade.randomness import SystemRandomness

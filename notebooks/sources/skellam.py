@@ -26,8 +26,8 @@ from colonnade.methods.baselines.gathering import encoded_rows
 from colonnade.models.fitting import NoiseWarning
 from colonnade.numbers.rounding import retry, stochastic
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Skellam
 from colonnade.privacy.guarantee import account, epsilon_text
+from colonnade.privacy.leaves import Skellam
 from colonnade.privacy.paper import skellam_moments as paper
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.sensitivity.matrix import RowShape, triangle_change_replace, triangle_change_zero_out

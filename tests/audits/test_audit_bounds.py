@@ -16,8 +16,8 @@ from colonnade.audits.bounds import (
     one_run_bound,
     threshold_bound,
 )
-from colonnade.privacy.events import Gaussian
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import Gaussian
 
 REPEATS = 200
 

@@ -12,9 +12,9 @@ from training_specs import asked
 
 from colonnade.attacks.views import Look
 from colonnade.audits.people import corner, together
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted import audit
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.runtime.group import Group

@@ -32,7 +32,7 @@ from colonnade.federation.own_files import LOG, STANDING
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, load_export, read_export, signing_key
 from colonnade.ledger.release import LedgerLine, Receipt, Release
-from colonnade.privacy.events import Gaussian
+from colonnade.privacy.leaves import Gaussian
 from colonnade.randomness import SystemRandomness
 from colonnade.runs.index import Progress
 from colonnade.runtime.logged import StepFacts, step_line

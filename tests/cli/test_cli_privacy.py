@@ -14,9 +14,9 @@ from training_specs import asked as asked_of
 from colonnade.cli import privacy
 from colonnade.cli.app import run
 from colonnade.cli.privacy_answer import AnyOwners, number_text, threshold_of
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account

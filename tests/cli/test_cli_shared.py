@@ -19,8 +19,7 @@ import colonnade.protocols.session
 import colonnade.report.run_folder
 from colonnade.cli.app import run as run_command
 from colonnade.crypto import blinded_sets
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.models.files.document import PARTIES

@@ -96,8 +96,8 @@ def test_describe_leaves_out_what_it_cannot_tell_and_says_so(tmp_path: Path, cap
     from learn_releases import release_of
     from tables_people import LABEL, OWNER
 
-    from colonnade.data.columns import NumericColumn
-    from colonnade.data.encoding import Encoder
+    from colonnade.data.encoder import Encoder
+    from colonnade.data.kinds import NumericColumn
 
     raw, risk = people(3000)
     for name, columns in (

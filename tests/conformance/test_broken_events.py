@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from colonnade.conformance import ConformanceError, check_event, events
-from colonnade.privacy.events import DiscreteLaplace, Event, Gaussian, Laplace, event_from_data, event_to_data
+from colonnade.privacy.events import Event, event_from_data, event_to_data
 from colonnade.privacy.guarantee import Cost, account
+from colonnade.privacy.leaves import DiscreteLaplace, Gaussian, Laplace
 from colonnade.privacy.renyi import renyi
 
 LEAF = Laplace(1, 2)

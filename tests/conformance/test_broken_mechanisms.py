@@ -14,7 +14,8 @@ from colonnade.conformance import ConformanceError, check_mechanism, mechanisms
 from colonnade.conformance.mechanisms import two_sample
 from colonnade.errors import PlanError
 from colonnade.noise import DiscreteGaussianNoise, SkellamNoise, VectorChange
-from colonnade.privacy.events import Event, Skellam
+from colonnade.privacy.events import Event
+from colonnade.privacy.leaves import Skellam
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 
 CHANGE = VectorChange(l1=3, l2=2)

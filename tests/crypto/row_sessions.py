@@ -11,7 +11,8 @@ import numpy as np
 from colonnade.crypto.row_check import accepts, answer
 from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.crypto.row_proof import RowProof
-from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD63
 from colonnade.randomness import SystemRandomness
 
 SOURCE = SystemRandomness()

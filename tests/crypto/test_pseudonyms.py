@@ -22,16 +22,16 @@ from colonnade.crypto.pseudonyms import (
     sorting,
     subkey,
 )
-from colonnade.data.packed_text import Text
+from colonnade.data.arrays import of_texts, packed
 from colonnade.randomness import SystemRandomness
 
 KEY = bytes(range(32))
 
 
 def of_ids(ids: list[str], size: int | None = None, *, key: bytes = KEY) -> PseudonymList:
-    packed = Text.of(ids)
+    listed = of_texts(ids)
     strings = np.empty(((len(ids) if size is None else size) + DUMMIES, PSEUDONYM_BYTES), dtype=np.uint8)
-    strings[: len(ids)] = pseudonyms(packed.store, packed.ends, subkey(key, "ids"))
+    strings[: len(ids)] = pseudonyms(*packed(listed), subkey(key, "ids"))
     return PseudonymList.of(strings, len(ids), key=key, padding=SystemRandomness().bytes(32))
 
 
@@ -50,8 +50,8 @@ def test_a_pseudonym_is_keyed_blake2b_of_the_id_however_many_are_made_at_once(
 ) -> None:
     monkeypatch.setattr(module, "_HASHED", at_once)
     ids = ["ada", "", "grace", "ü" * 90, "x" * 300]
-    packed = Text.of(["left out", *ids]).part(1, 6)
-    made = pseudonyms(packed.store, packed.ends, KEY)
+    listed = of_texts(["left out", *ids]).slice(1, 5)
+    made = pseudonyms(*packed(listed), KEY)
     expected = [hashlib.blake2b(b"\0" + one.encode(), key=KEY, digest_size=16).digest() for one in ids]
     assert texts(made) == expected
 

@@ -14,7 +14,8 @@ import pytest
 from scipy import stats
 
 from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD63
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9

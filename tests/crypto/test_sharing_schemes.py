@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.crypto.committee import Committee
-from colonnade.crypto.dealing import keeper_points, spread, value_weights
+from colonnade.crypto.dealing import InconsistentShares, Seed, keeper_points, spread, value_weights
 from colonnade.crypto.shamir import Shamir
-from colonnade.crypto.shares import InconsistentShares, Scheme, Seed, make_scheme, reshare, total
+from colonnade.crypto.shares import Scheme, make_scheme, reshare, total
 from colonnade.errors import PlanError
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
+from colonnade.numbers.arrays import FieldArray, GramSum
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9

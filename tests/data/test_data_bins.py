@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.data.columns import BinnedColumn, Column
+from colonnade.data.kinds import Column
+from colonnade.data.levels import BinnedColumn
 from colonnade.data.schema import Schema
 from colonnade.errors import DataMissing, Misdeclared, SchemaError
 

@@ -13,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
+from colonnade.data.arrays import texts
 from colonnade.data.coding import code
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
-from colonnade.data.encoding import MODES, Encoder, Mode
+from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.forms import columns_from_data
 from colonnade.data.ids import spell_ids
+from colonnade.data.kinds import DateColumn, NumericColumn
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
+from colonnade.data.number_codes import Mode
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.spelling import Spelling, text_of
 from colonnade.data.table import Table
@@ -76,7 +79,7 @@ def test_ids_follow_the_declared_rule_and_its_duplicates_are_counted_and_not_sho
     assert "Ann" not in str(raised.value)
     with pytest.raises(DataError, match="1 id is missing"):
         Table.from_arrays("bank", {"who": ["a", "  ", "b"], "age": [1, 2, 3]}, strict)
-    assert spell_ids([["É"]], party="b", source="s", columns=["c"], spelling=loose.id_spelling).texts() == [
+    assert texts(spell_ids([["É"]], party="b", source="s", columns=["c"], spelling=loose.id_spelling)) == [
         "é"
     ]
 

@@ -14,9 +14,10 @@ from hypothesis.extra import numpy as hnp
 from typed import untyped
 
 from colonnade.data.block import Block
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
-from colonnade.data.encoding import MODES, Encoder, Mode, codes_of, simplex, thermometer
-from colonnade.data.number_codes import code_of_number
+from colonnade.data.encoder import MODES, Encoder
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
+from colonnade.data.number_codes import Mode, simplex, thermometer
 from colonnade.errors import DataError, SchemaError
 
 AGE = NumericColumn("age", low=17, high=90)
@@ -104,10 +105,10 @@ def test_every_encoding_of_a_number_has_norm_at_most_one_and_its_inverse(
     np.testing.assert_allclose(encoder.decode(features)["x"], values, rtol=1e-6, atol=1e-6 * reach)
     # What a score can be is said without anybody's value, and by no more than it takes.
     weights = np.array(data.draw(st.lists(st.floats(-3, 3), min_size=encoder.width, max_size=encoder.width)))
-    least, most = code_of_number(column, mode).score_range(weights)
+    least, most = column.score_range(weights, mode)
     scores = features @ weights
     assert least - 1e-9 <= scores.min() and scores.max() <= most + 1e-9
-    finely = code_of_number(column, mode).features(
+    finely = column.shape(mode).features(
         np.append(np.linspace(-1, 1, 20161), [math.nan][: bool(column.missing)])
     )
     assert most == pytest.approx(float((finely @ weights).max()), abs=1e-3)
@@ -157,7 +158,7 @@ def test_ordered_levels_have_norm_one_and_their_mean_gives_every_share(levels: i
 
 def test_ordered_neighbours_are_alike_and_unordered_ones_are_not() -> None:
     def distances(ordered: bool) -> list[float]:
-        codes = codes_of(BinnedColumn("age", (1, 2, 3), ordered=ordered))
+        codes = BinnedColumn("age", (1, 2, 3), ordered=ordered).codes
         return [float(np.linalg.norm(codes[0] - code)) for code in codes[1:]]
 
     near, _, far = distances(True)

@@ -15,8 +15,9 @@ from typed import there, untyped
 
 from colonnade import Federation, Ledger, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.coding import code
-from colonnade.data.columns import CategoricalColumn, NumericColumn
-from colonnade.data.targets import ClassLabel
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
+from colonnade.data.levels import CategoricalColumn
 from colonnade.errors import BadValues, ColonnadeError, DataError, SchemaError
 
 BANK = Schema.from_data(

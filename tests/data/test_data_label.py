@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.data.coding import code
-from colonnade.data.forms import label_from_data
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
+from colonnade.data.labels import ClassLabel, CountLabel, LabelBlock, RealLabel, label_from_data
 from colonnade.errors import Misdeclared
 
 CLASSES = LabelBlock(ClassLabel("income", ("low", "middle", "high")))

@@ -10,9 +10,9 @@ import pytest
 from typed import untyped
 
 from colonnade import PCA, Federation, Ledger, Schema, Table
-from colonnade.data.columns import NumericColumn
-from colonnade.data.feature_maps import Ball
-from colonnade.data.targets import RealLabel
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import RealLabel
+from colonnade.data.maps import Ball
 from colonnade.errors import ColonnadeError, DataError, InputError, Misdeclared, SchemaError
 
 SCHEMA = Schema.parse('id = "c"\n[columns.age]\nkind = "numeric"\nlow = 0\nhigh = 90\n')

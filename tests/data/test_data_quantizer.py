@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, NumericColumn
-from colonnade.data.encoding import MODES, Encoder, Mode
+from colonnade.data.encoder import MODES, Encoder
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
+from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import Quantizer, Rounding
 from colonnade.errors import DataError, PlanError
 from colonnade.randomness import SeededRandomness

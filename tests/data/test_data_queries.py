@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from colonnade.data import relation
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.quantizer import Quantizer
 from colonnade.data.queries import KINDS, Catalogue, aggregates, statement, taken_together
 from colonnade.data.schema import Schema

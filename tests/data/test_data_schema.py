@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.data.documents import Document
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.labels import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
 from colonnade.data.schema import PublicSchema, Schema
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import SchemaError
 
 GOOD = """id = "customer"

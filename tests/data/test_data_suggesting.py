@@ -9,7 +9,7 @@ import pytest
 
 from colonnade.cli.app import run
 from colonnade.data.coding import code
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
 from colonnade.data.schema import Schema
 
 ROWS = 300

@@ -19,20 +19,22 @@ from hypothesis.extra import numpy as hnp
 from typed import untyped
 
 from colonnade.data.block import Block
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, DateColumn, NumericColumn
+from colonnade.data.declaring import expand_name, fold_names
 from colonnade.data.drafting import check_schema, draft
-from colonnade.data.encoding import MODES, Encoder, Mode
-from colonnade.data.feature_maps import (
+from colonnade.data.encoder import MODES, Encoder
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
+from colonnade.data.maps import (
     Ball,
     FeatureMap,
     GradientHistogram,
     RandomFourier,
     RandomRelu,
     Rule,
+    public_normals,
 )
-from colonnade.data.name_ranges import expand_name, fold_names
+from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import Quantizer
-from colonnade.data.random_maps import public_normals
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource
 from colonnade.errors import SchemaError
@@ -141,7 +143,7 @@ def test_features_of_a_person_do_not_depend_on_who_is_encoded_beside_them(name: 
 PROGRAM = """
 import hashlib, json, sys
 import numpy as np
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 encoder = Encoder.from_data(json.loads(sys.argv[1]))
 rng = np.random.default_rng(1)
 draw = lambda c: rng.uniform(c.low, c.high, 50) if hasattr(c, "low") else rng.choice(c.levels, 50)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
 
 ROOT = Path(__file__).parents[2]
 NAMES = (

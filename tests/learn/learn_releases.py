@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, NumericColumn
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
+from colonnade.data.levels import BinaryColumn, CategoricalColumn
 from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee

@@ -8,10 +8,10 @@ import numpy as np
 from learn_releases import GAMMA, release_of
 from numpy.typing import NDArray
 
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import Column
+from colonnade.data.labels import ClassLabel, LabelBlock
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.models.release import MomentRelease
 
 AGE = BinnedColumn("age", (30, 40, 50, 65), ordered=True, low=18, high=90, whole=True)

@@ -11,9 +11,9 @@ import pytest
 from training_specs import asked
 
 from colonnade.cli.plan.text import _expected_lines
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.data.schema import Schema
-from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.forecast.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.runtime.group import Group

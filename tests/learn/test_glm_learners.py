@@ -21,9 +21,9 @@ from colonnade import (
     Table,
 )
 from colonnade.data.block import Block
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import Schema
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError
 from colonnade.methods.baselines.vertical import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
 from colonnade.methods.glm.losses import LOSSES

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.svm import LinearSVC
 from typed import untyped
 
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
+from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty

@@ -11,7 +11,7 @@ import pytest
 from learn_releases import Shoppers
 
 from colonnade import PCA, LinearRegression, LogisticRegression, MomentRelease, Schema, Table
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
 from colonnade.errors import LabelMismatch, Misdeclared, SchemaError, UnknownKey
 from colonnade.federation.federation import Federation
 from colonnade.models.available import available_models

@@ -16,10 +16,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import log_loss
 from typed import untyped
 
-from colonnade.data.columns import NumericColumn
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, LabelBlock
 from colonnade.errors import DataError, InputError, LabelMismatch
 from colonnade.models.fitting import NoiseWarning
 from colonnade.models.linear import LinearRegression

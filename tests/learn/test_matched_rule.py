@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression as Central
 from tables_people import LABEL, OWNER, coded, people, release_with
 from threadpoolctl import threadpool_limits
 
-from colonnade.data.columns import NumericColumn
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import NumericColumn
 from colonnade.errors import InputError
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.rules import PAYS_FROM, choose_rule, strength_of

@@ -21,12 +21,12 @@ from learn_releases import GUARANTEES, Shoppers
 from typed import untyped
 
 from colonnade import PCA, LinearRegression, LogisticRegression, SupportVectorClassifier
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
-from colonnade.data.encoding import Encoder
-from colonnade.data.feature_maps import FeatureMap, RandomRelu
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import DateColumn, NumericColumn
+from colonnade.data.labels import ClassLabel, CountLabel, LabelBlock, RealLabel
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
+from colonnade.data.maps import FeatureMap, RandomRelu
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import CannotWrite, DataError, ModelError, NotInstalled
 from colonnade.models.files import onnx as onnx_export
 from colonnade.models.files.linear_file import ModelFile, parts_of

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import ColonnadeError, LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job

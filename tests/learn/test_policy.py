@@ -15,7 +15,7 @@ from colonnade.federation.job import Job
 from colonnade.federation.policy import PolicedLedger, Policy
 from colonnade.federation.score_jobs import parse_job
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Release
-from colonnade.privacy.events import Gaussian
+from colonnade.privacy.leaves import Gaussian
 
 POLICY = """methods = ["moments", "slr", "functional", "intermediate"]
 parties = ["shop", "clinic", "school", "town"]

@@ -13,11 +13,10 @@ from learn_releases import GUARANTEES, Shoppers, release_of
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LinearRegression as Central
 
-from colonnade.data.columns import NumericColumn
-from colonnade.data.encoding import Encoder
-from colonnade.data.feature_maps import Ball, FeatureMap, RandomRelu
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, LabelBlock
+from colonnade.data.maps import Ball, FeatureMap, RandomRelu
 from colonnade.errors import DataError
 from colonnade.models.linear import LinearRegression
 from colonnade.models.logistic import LogisticRegression

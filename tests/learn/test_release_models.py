@@ -13,10 +13,10 @@ from scipy.stats import binom
 from sklearn.linear_model import LinearRegression as Central
 from sklearn.linear_model import Ridge
 
-from colonnade.data.columns import BinaryColumn, NumericColumn
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, LabelBlock
+from colonnade.data.levels import BinaryColumn
 from colonnade.errors import DataError, InputError
 from colonnade.models.available import available_models
 from colonnade.models.discriminant import binary_score, one_vs_rest_rule

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from typed import untyped
 
-from colonnade.data.columns import BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
-from colonnade.data.encoding import MODES, Encoder, Mode
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import MODES, Encoder
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
+from colonnade.data.labels import LabelBlock
+from colonnade.data.levels import BinnedColumn, CategoricalColumn
+from colonnade.data.number_codes import Mode
 from colonnade.models.input_spec import InputSpec
 from colonnade.scoring.evaluating import score_ranges
 

@@ -14,9 +14,10 @@ from scipy import stats
 from tables_people import AGE, BANK, LABEL, OWNER, SHOP, coded, people, release_with
 from typed import untyped
 
-from colonnade.data.columns import BinnedColumn, NumericColumn
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.files import open_file
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.levels import BinnedColumn
 from colonnade.errors import (
     CannotWrite,
     DataError,
@@ -27,7 +28,7 @@ from colonnade.errors import (
 )
 from colonnade.models.release import MomentRelease
 from colonnade.models.tables import mixture
-from colonnade.models.tables.drawing import bin_ends, values_of_levels
+from colonnade.models.tables.drawing import values_of_levels
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
@@ -141,7 +142,7 @@ def test_drawn_numbers_lie_in_the_bin_they_were_drawn_for() -> None:
         again = np.searchsorted(column.edges, values, side="right")
         again[np.isnan(values)] = len(column.edges) + 1
         assert np.array_equal(again, codes)
-        assert np.nanmin(values) >= bin_ends(column)[0] and np.nanmax(values) <= bin_ends(column)[-1]
+        assert np.nanmin(values) >= column.ends[0] and np.nanmax(values) <= column.ends[-1]
 
 
 def test_a_seed_draws_the_same_people_and_none_draws_others(release: MomentRelease) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tables_people import coded, people, release_with
-from typed import untyped
+from typed import there, untyped
 
 from colonnade.models.tables.describing import description
 
@@ -24,12 +24,10 @@ def test_without_noise_shares_are_those_of_the_people() -> None:
 def test_without_noise_correlations_are_those_of_the_middles_of_bins() -> None:
     from tables_people import AGE
 
-    from colonnade.models.tables.drawing import middles
-
-    codes = coded(RAW)
-    exact = np.corrcoef(middles(AGE)[codes["age"]], codes["owner"])[0, 1]
+    codes, middles = coded(RAW), there(AGE.middles)
+    exact = np.corrcoef(middles[codes["age"]], codes["owner"])[0, 1]
     assert PAIRS["age", "owner"]["correlation"] == pytest.approx(exact, abs=0.005)
-    assert COLUMNS["age"]["mean"] == pytest.approx(middles(AGE)[codes["age"]].mean(), abs=0.1)
+    assert COLUMNS["age"]["mean"] == pytest.approx(middles[codes["age"]].mean(), abs=0.1)
 
 
 def test_without_noise_weight_of_evidence_and_information_value_are_as_defined() -> None:

@@ -27,11 +27,9 @@ from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.one_shot.protocol import OneShotOptions
-from colonnade.privacy.events import (
-    Event,
-    Gaussian,
-)
+from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account as account_for
+from colonnade.privacy.leaves import Gaussian
 from colonnade.protocols.joint_scores import ScoresSpec
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group

@@ -16,7 +16,7 @@ from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
 from colonnade.ledger.budget import Account
 from colonnade.ledger.export import export, load_export, read_export
 from colonnade.ledger.remaining import remaining_epsilon
-from colonnade.privacy.events import Gaussian
+from colonnade.privacy.leaves import Gaussian
 from colonnade.report.timeline import history, history_csv
 
 KEY = SigningKey(bytes(range(32)))

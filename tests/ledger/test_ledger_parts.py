@@ -20,7 +20,8 @@ from colonnade.ledger import Cut, Ledger, LedgerLine, Part, Release
 from colonnade.ledger.budget import Account
 from colonnade.ledger.parts import PARTS
 from colonnade.ledger.state import LedgerState
-from colonnade.privacy.events import Event, Gaussian
+from colonnade.privacy.events import Event
+from colonnade.privacy.leaves import Gaussian
 
 KEPT = Path(__file__).parent / "kept"
 DELTA = 1e-5

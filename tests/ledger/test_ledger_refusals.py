@@ -34,8 +34,8 @@ from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
 from colonnade.ledger.claim import check_told
 from colonnade.ledger.state import LedgerState, Spent, left
-from colonnade.privacy.events import Gaussian, Laplace
 from colonnade.privacy.guarantee import account as account_for
+from colonnade.privacy.leaves import Gaussian, Laplace
 from colonnade.privacy.neighbours import parse_unit
 from colonnade.privacy.observers import parse_observer
 

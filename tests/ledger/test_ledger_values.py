@@ -16,8 +16,8 @@ from colonnade.ledger.budget import MOST_EPSILON, Account, Budget
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.remaining import remaining_epsilon
 from colonnade.ledger.state import LedgerState
-from colonnade.privacy.events import Gaussian
 from colonnade.privacy.gdp import gaussian_mu
+from colonnade.privacy.leaves import Gaussian
 
 DECISION = Decision(
     "j1", "ab" * 32, "a count", (("server", "record", 0.5),), by="Ada", approved=True, party="bank"

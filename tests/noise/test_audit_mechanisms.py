@@ -20,8 +20,9 @@ from colonnade.noise import (
     SkellamNoise,
     VectorChange,
 )
-from colonnade.privacy.events import Event, MatrixChange
+from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import MatrixChange
 from colonnade.randomness import SystemRandomness
 
 DELTA = 1e-5

@@ -16,7 +16,8 @@ from typed import untyped
 from colonnade.errors import DataError, PlanError, PrivacyError
 from colonnade.noise import PoissonBinomialNoise, binomial
 from colonnade.noise.binomial import ONE, count_below, popcount
-from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.privacy.events import Repeated
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field
 from colonnade.numbers.kernels import plain_numpy
 from colonnade.randomness import SeededRandomness
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.numbers import products
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
+from colonnade.numbers.arrays import FieldArray, GramSum
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field
 from colonnade.numbers.kernels import plain_numpy
 from colonnade.randomness import SeededRandomness
 

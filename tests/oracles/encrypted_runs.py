@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from training_specs import asked
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from training_specs import asked
 from typed import untyped
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism

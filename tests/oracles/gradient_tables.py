@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from training_specs import asked
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typed import there
 
-from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import AlignedTable
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.messages.plan import IntermediatePlan

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from colonnade.crypto.dealing import spread
 from colonnade.crypto.shares import Scheme
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.randomness import KeyedRandomness
 
 

@@ -6,13 +6,11 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from colonnade.privacy.events import (
+from colonnade.privacy.events import Approximated, Composed, Event, PoissonSampled, Repeated
+from colonnade.privacy.leaves import (
     AdditiveNoise,
-    Approximated,
-    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
-    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -20,8 +18,6 @@ from colonnade.privacy.events import (
     Mechanism,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
-    Repeated,
     Skellam,
 )
 

@@ -17,9 +17,15 @@ from colonnade.privacy.events import (
     TOTAL_VARIATION_PER_DRAW,
     Approximated,
     Composed,
+    Event,
+    PoissonSampled,
+    Repeated,
+    event_from_data,
+    event_to_data,
+)
+from colonnade.privacy.leaves import (
     DiscreteGaussian,
     DiscreteLaplace,
-    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -27,11 +33,7 @@ from colonnade.privacy.events import (
     Mechanism,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
-    Repeated,
     Skellam,
-    event_from_data,
-    event_to_data,
 )
 from colonnade.privacy.renyi import renyi
 

@@ -24,24 +24,26 @@ from colonnade.privacy.conversion import (
 )
 from colonnade.privacy.events import (
     TOTAL_VARIATION_PER_DRAW,
-    AdditiveNoise,
     Approximated,
     Composed,
+    Event,
+    PoissonSampled,
+    Repeated,
+)
+from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_sigma
+from colonnade.privacy.guarantee import account, delta_at
+from colonnade.privacy.leaves import (
+    AdditiveNoise,
     DiscreteGaussian,
     DiscreteLaplace,
-    Event,
     Gaussian,
     Laplace,
     MatrixChange,
     MatrixSkellam,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
-    Repeated,
     Skellam,
 )
-from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_sigma
-from colonnade.privacy.guarantee import account, delta_at
 from colonnade.privacy.pure import pure_epsilon
 from colonnade.privacy.renyi import least_delta, least_epsilon
 from colonnade.privacy.routes import least_delta_of_routes

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from typed import there
 
 from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import (
-    Composed,
+from colonnade.privacy.events import Composed, Event, PoissonSampled, Repeated
+from colonnade.privacy.gdp import gaussian_delta
+from colonnade.privacy.hockey_stick import Curve, curves_of
+from colonnade.privacy.leaves import (
     DiscreteGaussian,
     DiscreteLaplace,
-    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -26,12 +27,8 @@ from colonnade.privacy.events import (
     Mechanism,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
-    Repeated,
     Skellam,
 )
-from colonnade.privacy.gdp import gaussian_delta
-from colonnade.privacy.hockey_stick import Curve, curves_of
 from colonnade.privacy.loss import loss_distribution
 from colonnade.privacy.renyi import least_epsilon
 

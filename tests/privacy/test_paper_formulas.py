@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.privacy.events import PoissonBinomial
 from colonnade.privacy.gdp import gaussian_delta
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.paper import (
     functional_mechanism,
     hdp_vfl,

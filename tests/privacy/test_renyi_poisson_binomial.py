@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.privacy.events import PoissonBinomial
 from colonnade.privacy.hockey_stick import curves_of
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.poisson_binomial import (
     LONGEST_SUM,
     groups,

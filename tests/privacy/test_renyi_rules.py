@@ -16,12 +16,11 @@ from privacy_strategies import additive, events, mechanisms, poisson_binomials
 from typed import untyped
 
 from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import (
+from colonnade.privacy.events import Composed, Event, PoissonSampled
+from colonnade.privacy.leaves import (
     AdditiveNoise,
-    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
-    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -29,7 +28,6 @@ from colonnade.privacy.events import (
     Mechanism,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
     Skellam,
 )
 from colonnade.privacy.renyi import least_delta, least_epsilon, renyi, rule_of

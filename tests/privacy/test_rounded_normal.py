@@ -22,17 +22,14 @@ from colonnade.privacy.events import (
     FINEST_BITS,
     Approximated,
     Composed,
-    DiscreteGaussian,
-    Gaussian,
-    MatrixChange,
     PoissonSampled,
     Repeated,
-    Skellam,
     event_from_data,
     event_to_data,
 )
 from colonnade.privacy.gdp import gaussian_delta
 from colonnade.privacy.guarantee import account, delta_at
+from colonnade.privacy.leaves import DiscreteGaussian, Gaussian, MatrixChange, Skellam
 from colonnade.privacy.renyi import least_epsilon
 from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES, root_below, rounded_normals
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema, Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
 from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan

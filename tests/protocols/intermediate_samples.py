@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from training_specs import asked
 from typed import untyped
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.ledger import Ledger
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty

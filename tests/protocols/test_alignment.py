@@ -10,9 +10,8 @@ import pytest
 from training_specs import asked
 from typed import there, untyped
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Cut, Ledger, Opening

@@ -13,8 +13,7 @@ from test_noisy_moments import LABELS, NAMES, Silence, Witnessed, ledgers_for, p
 from typed import untyped
 
 from colonnade.crypto.shares import make_scheme
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LabelMismatch, LocalProtocolError
 from colonnade.federation.federation import Federation
 from colonnade.methods.moments.conditional import conditional_moments

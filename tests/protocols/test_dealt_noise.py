@@ -10,9 +10,9 @@ import pytest
 from training_specs import asked
 from typed import untyped
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel
 from colonnade.errors import GroupMismatch, NoNoiseFits, PlanError
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import bound
@@ -20,9 +20,10 @@ from colonnade.ledger.budget import Account
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.noise.mechanism import VectorChange
-from colonnade.privacy.events import FINE_BITS, FINEST_BITS, DiscreteGaussian
+from colonnade.privacy.events import FINE_BITS, FINEST_BITS
 from colonnade.privacy.gdp import gaussian_sigma
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import DiscreteGaussian
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise
 from colonnade.runtime.group import Group
 

@@ -17,7 +17,7 @@ from training_specs import asked
 from typed import there, untyped
 
 from colonnade.crypto.bit_packing import packed_size
-from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import AlignedTable
 from colonnade.errors import (
     BudgetExceeded,
     DataError,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from training_specs import asked as asked_of
 from typed import untyped
 
-from colonnade.data.columns import NumericColumn
-from colonnade.data.feature_maps import Ball, FeatureMap
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.methods.functional.noise import BlockNoise, least_noise

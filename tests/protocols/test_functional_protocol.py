@@ -25,8 +25,7 @@ from scipy import stats
 from training_specs import asked
 from typed import untyped
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import (
     BudgetExceeded,
     DataError,

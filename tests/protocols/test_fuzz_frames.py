@@ -31,9 +31,8 @@ from colonnade.crypto.masks import SumRing
 from colonnade.crypto.paillier import Encryptor
 from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.crypto.shares import make_scheme
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema, Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Opening, Receipt, Release
 from colonnade.ledger.claim import Claim

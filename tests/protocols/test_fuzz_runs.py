@@ -22,8 +22,9 @@ from training_specs import asked
 from typed import untyped
 
 from colonnade.crypto.masks import SumRing
-from colonnade.data.columns import CategoricalColumn, NumericColumn
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.levels import CategoricalColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, PlanError, RemoteProtocolError, TooMuchMemory

@@ -20,8 +20,9 @@ from colonnade.methods.slr.plan import GradientPlan, SlrOptions, schedule
 from colonnade.numbers.field import smallest_field
 from colonnade.privacy.batches import as_draws
 from colonnade.privacy.composition import contains_sampling, itemise
-from colonnade.privacy.events import Approximated, DiscreteGaussian, Repeated
+from colonnade.privacy.events import Approximated, Repeated
 from colonnade.privacy.guarantee import View, account
+from colonnade.privacy.leaves import DiscreteGaussian
 from colonnade.privacy.neighbours import REPLACE
 from colonnade.privacy.sensitivity.gradient import fused_zero_out
 from colonnade.runtime.group import Group

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from training_specs import asked
 from typed import untyped
 
+from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError, SchemaError
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty

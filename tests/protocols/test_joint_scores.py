@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from embeddings_parties import LABEL, desks_for, group_of, numeric, schemas_of, tables_for
 
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError
 from colonnade.federation.federation import Federation
 from colonnade.models.input_spec import InputSpec
-from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.privacy.events import Repeated
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_here

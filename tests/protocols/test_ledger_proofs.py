@@ -13,7 +13,7 @@ import pytest
 from colonnade.errors import ColonnadeError, LedgerAltered, LedgerReplaced, RemoteProtocolError
 from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
 from colonnade.ledger.claim import NOTHING, Claim
-from colonnade.privacy.events import Gaussian
+from colonnade.privacy.leaves import Gaussian
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.charging import charge_first
 from colonnade.runtime.group import Group

@@ -19,7 +19,8 @@ from colonnade.methods.margin import protocol
 from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.rows import OwnRows
-from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD63
 from colonnade.protocols import sharing
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared

@@ -25,8 +25,9 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import GradientPlan
 from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated, Gaussian
+from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import Gaussian
 from colonnade.protocols.judging_plan import JudgeRequest
 from colonnade.protocols.plans import Plan
 from colonnade.protocols.precision import near_enough

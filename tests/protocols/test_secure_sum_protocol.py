@@ -15,7 +15,7 @@ from colonnade.crypto.bit_packing import pack_words, packed_size, unpack_words
 from colonnade.crypto.masks import SumRing
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PeerTimeout, RemoteProtocolError
 from colonnade.ledger import Ledger, LedgerLine, Release
-from colonnade.privacy.events import Gaussian
+from colonnade.privacy.leaves import Gaussian
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import exchange, tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys

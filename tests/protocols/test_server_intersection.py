@@ -18,10 +18,9 @@ from training_specs import asked
 from typed import there, untyped
 
 from colonnade.crypto.pseudonyms import DUMMIES, PSEUDONYM_BYTES, pseudonyms, subkey
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.packed_text import Text
+from colonnade.data.arrays import of_texts, packed
 from colonnade.data.schema import Schema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import (
     BadIds,
     ColonnadeError,
@@ -370,8 +369,8 @@ class SimpleParty:
 
 
 def by_pseudonym(ids: list[str], key: bytes) -> list[str]:
-    packed = Text.of(ids)
-    made = pseudonyms(packed.store, packed.ends, subkey(key, "ids"))
+    listed = of_texts(ids)
+    made = pseudonyms(*packed(listed), subkey(key, "ids"))
     return [ids[place] for place in np.argsort([row.tobytes() for row in made])]
 
 
@@ -747,8 +746,8 @@ def test_an_owner_that_brings_guesses_learns_of_these_alone_and_of_no_more_in_a_
     def greedy(party: Party, ids: Ids, count: int, key: bytes, padding: bytes) -> Any:
         made = honest(party, ids, count, key, padding)
         if party.name == "insurer":
-            packed = Text.of([f"p{number}" for number in range(len(made.strings))])
-            guesses = pseudonyms(packed.store, packed.ends, subkey(key, "ids"))
+            listed = of_texts([f"p{number}" for number in range(len(made.strings))])
+            guesses = pseudonyms(*packed(listed), subkey(key, "ids"))
             made.strings[:] = guesses[np.argsort([row.tobytes() for row in guesses])]
         return made
 

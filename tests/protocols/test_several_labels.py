@@ -19,10 +19,9 @@ from colonnade.audits.drawn import opened_draws
 from colonnade.audits.opened import direction, row_of
 from colonnade.audits.people import corner
 from colonnade.audits.targets import Wanted, target_of
-from colonnade.data.label import LabelBlock, LabelBlocks
+from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, LabelBlocks, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation, released
 from colonnade.forecast.expected import expected_loss
@@ -31,8 +30,8 @@ from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.session import moments_session
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
-from colonnade.privacy.events import Gaussian
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import Gaussian
 from colonnade.privacy.sensitivity.matrix import RowShape, matrix_change_replace, matrix_change_zero_out
 from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness

@@ -13,7 +13,8 @@ from colonnade.crypto.product_proof import ProductClaim, ProductProof
 from colonnade.crypto.shares import make_scheme
 from colonnade.errors import LocalProtocolError, RowsNotProved
 from colonnade.ledger import Ledger, Release
-from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD63
 from colonnade.numbers.kernels import plain_numpy
 from colonnade.protocols import sharing, verified_products
 from colonnade.protocols.agreement import meet

@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel, RealLabel
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import DateColumn, NumericColumn
+from colonnade.data.labels import ClassLabel, LabelBlock, RealLabel
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.errors import ModelError
 from colonnade.models.files.linear_file import ModelFile, parts_of
 from colonnade.models.input_spec import InputSpec

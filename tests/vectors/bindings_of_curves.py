@@ -15,9 +15,10 @@ from vector_registry import Inputs, binds
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.conversion import epsilon_from_renyi
-from colonnade.privacy.events import PoissonBinomial, Repeated, Skellam
+from colonnade.privacy.events import Repeated
 from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_sigma
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import PoissonBinomial, Skellam
 from colonnade.privacy.loss import loss_distribution
 from colonnade.privacy.paper import (
     hdp_vfl,

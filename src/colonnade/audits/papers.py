@@ -15,10 +15,10 @@ import numpy as np
 from colonnade.audits.drawn import Drawn
 from colonnade.audits.experiments import Array, Claim
 from colonnade.audits.people import People, corner, mixed, table_of, together
-from colonnade.data.columns import NumericColumn
+from colonnade.data.kinds import NumericColumn
+from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan

@@ -6,20 +6,20 @@ so audits need no row of anybody's data.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.columns import Column, DateColumn, NumericColumn
-from colonnade.data.packed_text import Text
+from colonnade.data.kinds import Column
+from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import ArrayRows, Table
-from colonnade.data.targets import ClassLabel, Label
 from colonnade.randomness import Randomness
 
 People = Mapping[str, Block]
@@ -48,36 +48,16 @@ def _places(schema: PublicSchema) -> int:
 
 
 def _record(schema: PublicSchema, places: Sequence[float], *, ends: bool = False) -> Block:
+    def at(declared: Column | Label, place: float, *, at_ends: bool) -> NDArray[Any]:
+        return declared.at(np.array([float(round(place)) if at_ends and declared.bounds else place]))
+
     columns = {
-        column.name: np.array([_value(column, float(round(place)) if ends else place)])
-        if isinstance(column, NumericColumn | DateColumn)
-        else np.array([_level(len(column.levels), place)], dtype=np.int32)
+        column.name: at(column, place, at_ends=ends)
         for column, place in zip(schema.columns, places, strict=False)
     }
-    ends_at = places[len(schema.columns) :]
-    labels = [np.array([_label(label, place)]) for label, place in zip(schema.labels, ends_at, strict=False)]
+    left = places[len(schema.columns) :]
+    labels = [at(label, place, at_ends=True) for label, place in zip(schema.labels, left, strict=False)]
     return Block.of(columns, labels, 1)
-
-
-def _value(column: Column, place: float) -> float:
-    if isinstance(column, NumericColumn):
-        low, high = column.range
-        value = low + place * (high - low)
-        return min(max(math.expm1(value) if column.transform == "log1p" else value, column.low), column.high)
-    if isinstance(column, DateColumn):
-        low, high = column.range
-        return low + place * (high - low)
-    raise TypeError(f"{type(column).__name__} has levels, not bounds")
-
-
-def _level(count: int, place: float) -> int:
-    return min(count - 1, int(place * count))
-
-
-def _label(label: Label, place: float) -> np.int32 | float:
-    if isinstance(label, ClassLabel):
-        return np.int32(_level(len(label.classes), place))
-    return label.low + round(place) * (label.high - label.low)
 
 
 def together(records: Sequence[People]) -> People:
@@ -191,7 +171,7 @@ class _WatchedRows:
     def count(self) -> int:
         return self.inner.count
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         return self.inner.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:

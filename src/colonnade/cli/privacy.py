@@ -145,7 +145,7 @@ def gaussian(
       colonnade privacy gaussian --sensitivity 1 --epsilon 1 --delta 1e-5 --paper
     """
     from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, MechanismFamily, added_noise
-    from colonnade.privacy.events import Gaussian
+    from colonnade.privacy.leaves import Gaussian
     from colonnade.privacy.paper.figure import PaperFigure
     from colonnade.privacy.paper.hdp_vfl import classical_sigma
 
@@ -200,7 +200,7 @@ def laplace(
       colonnade privacy laplace --sensitivity 1 --scale 20 --times 100 --delta 1e-6
     """
     from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, MechanismFamily, added_noise
-    from colonnade.privacy.events import Laplace
+    from colonnade.privacy.leaves import Laplace
 
     views = added_noise(lambda scale, *_, **__: Laplace(sensitivity, scale), unit=unit, rate=rate)
     return MechanismFamily("Laplace noise", "scale", views, (REAL_NOISE, AS_GIVEN))
@@ -316,16 +316,15 @@ def moments(
       colonnade privacy moments --party clinic=10 --party laboratory=20 --classes 2 --epsilon 1
     """
     from colonnade.cli.privacy_answer import NEAR_ITS_LAW, MechanismFamily
-    from colonnade.data.columns import NumericColumn
+    from colonnade.data.kinds import NumericColumn
+    from colonnade.data.labels import ClassLabel, Label, RealLabel
     from colonnade.data.schema import PublicSchema
-    from colonnade.data.targets import ClassLabel, Label, RealLabel
     from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
     from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, smallest_part
     from colonnade.privacy.events import FINE_BITS, Repeated
     from colonnade.privacy.paper import skellam_moments
     from colonnade.protocols.assumptions import reader_assumption, server_assumption
-    from colonnade.protocols.plans import Task
-    from colonnade.protocols.specs import TrainingSpec
+    from colonnade.protocols.specs import Task, TrainingSpec
     from colonnade.runtime.group import Group
 
     columns = [_party(text) for text in parties]
@@ -408,8 +407,9 @@ def poisson_binomial(
     from colonnade.errors import PlanError
     from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
     from colonnade.privacy.calibrate import calibrate_poisson_binomial
-    from colonnade.privacy.events import PoissonBinomial, Repeated
+    from colonnade.privacy.events import Repeated
     from colonnade.privacy.guarantee import View
+    from colonnade.privacy.leaves import PoissonBinomial
     from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf
     from colonnade.privacy.observers import Server
     from colonnade.privacy.paper.pbm_vfl import feature_epsilon
@@ -496,8 +496,9 @@ def messages(
     """
     from colonnade.cli.privacy_answer import NEAR_ITS_LAW, MechanismFamily
     from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, SMALLEST_VARIANCE, DiscreteGaussianNoise
-    from colonnade.privacy.events import Approximated, PerStep
+    from colonnade.privacy.events import Approximated
     from colonnade.privacy.guarantee import View
+    from colonnade.privacy.leaves import PerStep
     from colonnade.privacy.neighbours import PartOf
     from colonnade.privacy.observers import PartyView
     from colonnade.privacy.paper import hdp_vfl

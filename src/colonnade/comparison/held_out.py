@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
 from colonnade.methods.baselines.gathering import encoded_rows, label_values

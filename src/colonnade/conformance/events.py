@@ -22,17 +22,9 @@ from colonnade.conformance.verdict import expect, expect_refusal, judging
 from colonnade.errors import PrivacyError
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.conversion import ROUNDING
-from colonnade.privacy.events import (
-    AdditiveNoise,
-    Composed,
-    Event,
-    Laplace,
-    PoissonSampled,
-    Repeated,
-    event_from_data,
-    event_to_data,
-)
+from colonnade.privacy.events import Composed, Event, PoissonSampled, Repeated, event_from_data, event_to_data
 from colonnade.privacy.guarantee import account, delta_at, epsilon_text
+from colonnade.privacy.leaves import AdditiveNoise, Laplace
 from colonnade.privacy.renyi import renyi
 
 Law: TypeAlias = Callable[[Event], None]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from colonnade.crypto.dealing import Dealt, InconsistentShares, Seed
-from colonnade.numbers.field import Field, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import Field
 from colonnade.randomness import Randomness
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from colonnade.numbers.field import Field, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import Field
 from colonnade.randomness import KeyedRandomness
 
 

@@ -29,7 +29,8 @@ from colonnade.crypto.folding import (
     spread,
     stretched,
 )
-from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD63
 from colonnade.numbers.quartic import (
     ORDER,
     PRIMES,

@@ -28,7 +28,7 @@ from colonnade.crypto.row_claims import (
     first_bits,
     target,
 )
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.projections import Projections
 from colonnade.numbers.quartic import PRIMES, Floats, loops, packed, product, quartics, reduced, unpacked
 

@@ -28,7 +28,7 @@ from colonnade.crypto.row_claims import (
     target,
 )
 from colonnade.errors import LocalProtocolError
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.projections import Projections
 from colonnade.numbers.quartic import PRIMES, Floats, loops, packed, product, quartics, reduced
 from colonnade.numbers.three_squares import slack

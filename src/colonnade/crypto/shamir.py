@@ -15,7 +15,8 @@ from colonnade.crypto.dealing import (
     spread,
     value_weights,
 )
-from colonnade.numbers.field import Field, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import Field
 from colonnade.randomness import Randomness
 
 

@@ -20,7 +20,8 @@ from colonnade.crypto.committee import Committee
 from colonnade.crypto.dealing import Dealt, InconsistentShares, Seed
 from colonnade.crypto.shamir import Shamir
 from colonnade.errors import PlanError
-from colonnade.numbers.field import Field, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import Field
 from colonnade.randomness import Randomness
 
 __all__ = ["Dealt", "InconsistentShares", "Scheme", "Seed", "make_scheme", "reshare", "total"]

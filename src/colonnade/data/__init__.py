@@ -8,24 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from colonnade.data.aligned import AlignedTable
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
-    from colonnade.data.columns import (
-        BinaryColumn,
-        BinnedColumn,
-        CategoricalColumn,
-        Column,
-        DateColumn,
-        NumericColumn,
-    )
-    from colonnade.data.encoding import Encoder
-    from colonnade.data.label import LabelBlock
+    from colonnade.data.encoder import Encoder
+    from colonnade.data.kinds import Column, DateColumn, NumericColumn
+    from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
+    from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling
-    from colonnade.data.table import Table
-    from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+    from colonnade.data.table import AlignedTable, Table
 
 __all__ = [
     "AlignedTable",
@@ -58,24 +50,16 @@ def __getattr__(name: str) -> object:
     global AlignedTable, Block, ClippingLog, Encoder, LabelBlock, Quantizer, Spelling, Table
     global BinaryColumn, BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
     global ClassLabel, CountLabel, Label, PublicSchema, RealLabel, Schema
-    from colonnade.data.aligned import AlignedTable
     from colonnade.data.block import Block
     from colonnade.data.clipping import ClippingLog
-    from colonnade.data.columns import (
-        BinaryColumn,
-        BinnedColumn,
-        CategoricalColumn,
-        Column,
-        DateColumn,
-        NumericColumn,
-    )
-    from colonnade.data.encoding import Encoder
-    from colonnade.data.label import LabelBlock
+    from colonnade.data.encoder import Encoder
+    from colonnade.data.kinds import Column, DateColumn, NumericColumn
+    from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
+    from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
     from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
     from colonnade.data.spelling import Spelling
-    from colonnade.data.table import Table
-    from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+    from colonnade.data.table import AlignedTable, Table
 
     value: object = globals()[name]
     return value

@@ -6,38 +6,31 @@ into an error for the party that holds it; the values themselves go nowhere.
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from datetime import date, datetime
+from typing import Any, Protocol, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.clipping import Spreads
-from colonnade.data.columns import (
-    BinaryColumn,
-    BinnedColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    NumericColumn,
-)
-from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
-from colonnade.data.intake import values_of
-from colonnade.data.packed_text import Text
+from colonnade.data.arrays import NOT_READ, distinct, held, microseconds, numbers, values_of
 from colonnade.data.problems import MARKS, NO_VALUE, Problems
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.data.values import NOT_READ, Numerals, Plain, Values
+from colonnade.data.spelling import Spelling
 
+DAY_MICROSECONDS = 86_400_000_000
 _MISSING, _UNDECLARED, _MARKED, _MISSPELT, _TRUTH = -1, -2, -3, -4, -5
 _TRUTHS = frozenset({"true", "false"})
 _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
 )
+# Numbers that any reader reads alike, and none of which is too large or too small to be one.
+_PLAIN = r"^-?[0-9]{1,99}(\.[0-9]{1,99})?([eE]-?[0-9]{1,2})?$"
 # As data frames and databases write a duration: 2 days 03:04:05.5.
 _DURATION = re.compile(r"(-?\d+) days?(?: \+?(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
 POINTED = re.compile(r"-?\d+\.0+", re.ASCII)
@@ -59,103 +52,156 @@ class Coded:
     raw: NDArray[np.float64] | None = None
 
 
-def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
+Read = tuple[NDArray[np.float64], Problems]
+"""float64 with NaN for what is missing and 0 for what is wrong, and what that is."""
+
+
+class Declared(Protocol):
+    """A kind of column or label, which says how its values are coded."""
+
+    def coded(self, column: Any) -> Coded: ...
+
+
+class Levelled(Protocol):
+    """A kind whose values are one of some declared texts."""
+
+    @property
+    def levels(self) -> tuple[str, ...]: ...
+
+    @property
+    def other(self) -> str | None: ...
+
+    @property
+    def missing(self) -> str | None: ...
+
+    @property
+    def spelling(self) -> Spelling: ...
+
+
+def code(values: ArrayLike | pa.Array, declared: Declared) -> Coded:
     """A column's values as declared, with what was clipped and what is wrong."""
-    if not (isinstance(values, np.ndarray) and values.dtype.kind in "iuf"):
-        values = values_of(values)
-    if isinstance(values, Plain) and values.kind in NOT_READ:
-        return Coded(np.zeros(len(values)), problems=Problems(**{values.kind: len(values)}))
-    match declared:
-        case NumericColumn():
-            return _bounded(_floats(values), declared.low, declared.high, fill=_fill(declared))
-        case RealLabel() | CountLabel():
-            coded = _bounded(_floats(values), declared.low, declared.high)
-            return _whole(coded) if isinstance(declared, CountLabel) else coded
-        case DateColumn():
-            return _bounded(_days(values, declared.format), *declared.range, fill=_fill(declared))
-        case BinnedColumn():
-            return _bins(_floats(values), declared)
-        case BinaryColumn() | CategoricalColumn() | ClassLabel():
-            return _levels(values, declared)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        return declared.coded(values)
+    column = values_of(values)
+    if (kind := held(column)) in NOT_READ:
+        return Coded(np.zeros(len(column)), problems=Problems(**{kind: len(column)}))
+    return declared.coded(column)
 
 
-def holds_numbers(declared: Column | Label) -> bool:
-    """Whether what is declared is read as numbers."""
-    return isinstance(declared, NumericColumn | BinnedColumn | RealLabel | CountLabel)
-
-
-def symmetric_numbers(declared: Mapping[str, Column | Label]) -> Spreads:
-    """Where to gather the numbers of those columns that could have been standardised."""
-    return Spreads(
-        {
-            name: (one.low, one.high)
-            for name, one in declared.items()
-            if isinstance(one, NumericColumn | RealLabel)
-        }
-    )
-
-
-def _fill(declared: NumericColumn | DateColumn) -> float | None:
-    """What a missing value counts as: NaN where it has a feature of its own."""
-    return math.nan if declared.missing == "category" else declared.fill
-
-
-def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:
-    numbers, problems = read
-    raw, clipped = numbers, 0
+def bounded(read: Read, low: float, high: float, *, fill: float | None = None) -> Coded:
+    """Numbers within bounds; `fill` is what a missing one counts as."""
+    raw, problems = read
+    within, clipped = raw, 0
     # One look at the extremes settles the usual case: a NaN makes both comparisons false.
-    if numbers.size and not (low <= numbers.min() and numbers.max() <= high):
-        missing, infinite = np.isnan(numbers), np.isinf(numbers)
+    if raw.size and not (low <= raw.min() and raw.max() <= high):
+        missing, infinite = np.isnan(raw), np.isinf(raw)
         problems += Problems(missing=int(missing.sum()) if fill is None else 0, infinite=int(infinite.sum()))
-        clipped = int(np.count_nonzero(((numbers < low) | (numbers > high)) & ~infinite))
-        numbers = np.clip(numbers, low, high)
+        clipped = int(np.count_nonzero(((raw < low) | (raw > high)) & ~infinite))
+        within = np.clip(raw, low, high)
         if fill is not None:
-            numbers[missing] = fill
-    return Coded(numbers, clipped, problems, raw)
+            within[missing] = fill
+    return Coded(within, clipped, problems, raw)
 
 
-def _whole(coded: Coded) -> Coded:
-    if coded.problems:
-        return coded
-    numbers = coded.values
-    return Coded(
-        numbers,
-        coded.clipped,
-        Problems(fractional=int(np.count_nonzero(numbers != np.floor(numbers)))),
+def floats(values: Any) -> Read:
+    """Numbers as they are written; text, truth values and dates are wrong."""
+    if isinstance(values, np.ndarray):
+        return np.ascontiguousarray(values, dtype=np.float64), _NO_PROBLEMS
+    match held(values):
+        case "text":
+            # Arrow reads what is surely a number, and would quote what is none: the rest is looked at one by one.
+            sure = pc.match_substring_regex(values, _PLAIN)
+            read = numbers(pc.if_else(sure, values, None).cast(pa.float64()))
+            rest = pc.if_else(sure, None, values)
+            if rest.null_count == len(rest):
+                return read, _NO_PROBLEMS
+            others, problems = _from_distinct(rest, _number, _not_a_number)
+            return np.where(np.isnan(read), others, read), problems
+        case "nothing" | "whole" | "real":
+            return numbers(values), _NO_PROBLEMS
+        case _:
+            return np.zeros(len(values)), Problems(text=len(values))
+
+
+def days(values: Any, format: str | None) -> Read:
+    """Days since the start of 1970, from dates, moments or text."""
+    column = values_of(values)
+    match held(column):
+        case "nothing" | "date":
+            return numbers(column), _NO_PROBLEMS
+        case "moment":
+            return numbers(column) / DAY_MICROSECONDS, _NO_PROBLEMS
+        case "text":
+            return _from_distinct(column, lambda text: _day(text, format), lambda _text: Problems(undated=1))
+        case _:
+            return np.zeros(len(column)), Problems(undated=len(column))
+
+
+def levels(values: Any, declared: Levelled) -> Coded:
+    """Numbers of declared levels."""
+    different, places = distinct(values_of(values))
+    number = {level: index for index, level in enumerate(declared.levels)}
+    elsewhere = _UNDECLARED if declared.other is None else number[declared.other]
+    absent = _MISSING if declared.missing is None else number[declared.missing]
+    folded = {_folded(level) for level in declared.levels}
+    truths = _TRUTHS - folded
+
+    def find(value: object) -> int:
+        if value is None or value != value:
+            return absent
+        text = declared.spelling.spell(value)
+        if text not in number and POINTED.fullmatch(text):
+            # What a data frame or a spreadsheet made of a whole number when a cell beside it was empty.
+            text = text.split(".")[0]
+        if text in number or elsewhere != _UNDECLARED:
+            return number.get(text, elsewhere) if text.strip() else absent
+        if _folded(text) in folded:
+            return _MISSPELT
+        bare = text.strip().lower()
+        if bare in truths:
+            return _TRUTH
+        return _MARKED if bare in NO_VALUE else _UNDECLARED if bare else absent
+
+    # One place more than there are values, for those that are missing.
+    table = np.array([*(find(value) for value in different), absent], dtype=np.int32)
+    codes = table[places]
+    if not codes.size or codes.min() >= 0:
+        return Coded(codes)
+
+    def times(mark: int) -> int:
+        return int(np.count_nonzero(codes == mark))
+
+    problems = Problems(
+        missing=times(_MISSING),
+        marked=times(_MARKED),
+        undeclared=times(_UNDECLARED),
+        misspelt=times(_MISSPELT),
+        truth=times(_TRUTH),
     )
-
-
-def _bins(read: _Read, declared: BinnedColumn) -> Coded:
-    numbers, problems = read
-    codes = np.searchsorted(declared.edges, numbers, side="right").astype(np.int32)
-    missing = np.isnan(numbers)
-    problems += Problems(
-        missing=int(missing.sum()) if declared.missing is None else 0,
-        infinite=int(np.count_nonzero(np.isinf(numbers))),
-    )
-    if declared.missing == "category":
-        codes[missing] = len(declared.edges) + 1
-    elif declared.missing is not None:
-        codes[missing] = np.searchsorted(declared.edges, declared.missing, side="right")
     return Coded(codes, problems=problems)
 
 
-def _floats(values: ArrayLike | Values) -> _Read:
-    """float64 with NaN for what is missing and 0 for what is wrong, such as text, truth values or dates."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
-        return np.ascontiguousarray(values, dtype=np.float64), _NO_PROBLEMS
-    match column := values_of(values):
-        case Text():
-            return _from_distinct(column, _number, _not_a_number)
-        case Numerals():
-            if column.rest.missing is not None and column.rest.missing.all():
-                return column.read, _NO_PROBLEMS
-            others, problems = _from_distinct(column.rest, _number, _not_a_number)
-            return np.where(np.isnan(column.read), others, column.read), problems
-        case Plain(kind="nothing" | "whole" | "real"):
-            return column.numbers(), _NO_PROBLEMS
-        case _:
-            return np.zeros(len(column)), Problems(text=len(column))
+def bins(values: Any, edges: Sequence[float], missing: int | None) -> Coded:
+    """Numbers of the bins between these edges; `missing` is that of missing values."""
+    raw, problems = floats(values)
+    codes = np.searchsorted(edges, raw, side="right").astype(np.int32)
+    gone = np.isnan(raw)
+    problems += Problems(
+        missing=int(gone.sum()) if missing is None else 0, infinite=int(np.count_nonzero(np.isinf(raw)))
+    )
+    if missing is not None:
+        codes[gone] = missing
+    return Coded(codes, problems=problems)
+
+
+def moment_of(text: str, format: str | None = None) -> date | None:
+    """The date or moment that a text names, or None; ISO 8601 unless a format is declared."""
+    try:
+        if format is not None:
+            return datetime.strptime(text, format)
+        return date.fromisoformat(text) if len(text) <= 10 else datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _number(text: str) -> float | None:
@@ -178,19 +224,6 @@ def _not_a_number(text: str) -> Problems:
     return Problems(grouped=1) if _GROUPED.fullmatch(trimmed) else Problems(text=1)
 
 
-def _days(values: ArrayLike | Values, format: str | None) -> _Read:
-    """Days since the start of 1970 with NaN for what is missing, from dates, moments or text."""
-    match column := values_of(values):
-        case Plain(kind="nothing" | "date"):
-            return column.numbers(), _NO_PROBLEMS
-        case Plain(kind="moment"):
-            return column.numbers() / DAY_MICROSECONDS, _NO_PROBLEMS
-        case Text():
-            return _from_distinct(column, lambda text: _day(text, format), lambda _text: Problems(undated=1))
-        case _:
-            return np.zeros(len(column)), Problems(undated=len(column))
-
-
 def _day(text: str, format: str | None) -> float | None:
     trimmed = text.strip()
     if not trimmed:
@@ -200,68 +233,23 @@ def _day(text: str, format: str | None) -> float | None:
 
 
 def _from_distinct(
-    column: Text, read: Callable[[str], float | None], explain: Callable[[str], Problems]
-) -> _Read:
+    column: pa.Array, read: Callable[[str], float | None], explain: Callable[[str], Problems]
+) -> Read:
     """Each distinct text read once; NaN for what is missing, and 0 for what `read` makes nothing of."""
-    texts, codes = column.distinct()
-    numbers_read = [read(text) for text in texts]
+    texts, codes = cast(tuple[list[str], NDArray[np.int64]], distinct(column))
+    found = [read(text) for text in texts]
     problems = _NO_PROBLEMS
-    if None in numbers_read:
+    if None in found:
         times = np.bincount(codes, minlength=len(texts) + 1)
-        for text, number, count in zip(texts, numbers_read, times.tolist(), strict=False):
+        for text, number, count in zip(texts, found, times.tolist(), strict=False):
             if number is None and count:
                 problems += explain(text).times(count)
     # One place more than there are texts, for those that are missing.
-    numbers = np.array([0.0 if number is None else number for number in numbers_read] + [np.nan])
-    return numbers[codes], problems
-
-
-def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColumn | ClassLabel) -> Coded:
-    # Text is asked for as numbers only where numbers are declared.
-    distinct, places = cast(Plain | Text, values_of(values)).distinct()
-    number = {level: index for index, level in enumerate(declared.levels)}
-    elsewhere = _UNDECLARED if declared.other is None else number[declared.other]
-    absent = _MISSING if declared.missing is None else number[declared.missing]
-
-    folded = {_folded(level) for level in declared.levels}
-    truths = _TRUTHS - folded
-
-    def find(value: object) -> int:
-        if value is None or value != value:
-            return absent
-        text = declared.spelling.spell(value)
-        if text not in number and POINTED.fullmatch(text):
-            # What a data frame or a spreadsheet made of a whole number when a cell beside it was empty.
-            text = text.split(".")[0]
-        if elsewhere == _UNDECLARED and text not in number and _folded(text) in folded:
-            return _MISSPELT
-        if elsewhere == _UNDECLARED and text not in number and text.strip().lower() in truths:
-            return _TRUTH
-        if elsewhere == _UNDECLARED and text not in number and text.strip().lower() in NO_VALUE:
-            return _MARKED
-        return number.get(text, elsewhere) if text.strip() else absent
-
-    # One place more than there are values, for those that are missing.
-    table = np.array([*(find(value) for value in distinct), absent], dtype=np.int32)
-    codes = table[places]
-    if not codes.size or codes.min() >= 0:
-        return Coded(codes)
-    return Coded(
-        codes,
-        problems=Problems(
-            missing=int(np.count_nonzero(codes == _MISSING)),
-            marked=int(np.count_nonzero(codes == _MARKED)),
-            undeclared=int(np.count_nonzero(codes == _UNDECLARED)),
-            misspelt=int(np.count_nonzero(codes == _MISSPELT)),
-            truth=int(np.count_nonzero(codes == _TRUTH)),
-        ),
-    )
+    table = np.array([0.0 if number is None else number for number in found] + [np.nan])
+    return table[codes], problems
 
 
 def _folded(text: str) -> str:
     """A text without what two spellings of one word differ in: case, forms of letters, blanks, leading zeros."""
     plain = "".join(unicodedata.normalize("NFKC", text).casefold().split())
     return plain.lstrip("0") or plain
-
-
-_Read = tuple[NDArray[np.float64], Problems]

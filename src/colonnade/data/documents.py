@@ -1,12 +1,15 @@
 """TOML files whose mistakes can be pointed at: file, line, field, value found, nearest valid choice.
 
 What such a file says is written by a person and public to that person, so its values may be quoted; values
-from data files never are.
+from data files never are. `toml_text` writes what is read here.
 """
 
 from __future__ import annotations
 
 import datetime
+import errno
+import json
+import math
 import re
 import tomllib
 import types
@@ -21,8 +24,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from colonnade.data.declaring import nearest
-from colonnade.data.presence import absence, nearest_file
 from colonnade.errors import (
+    DataError,
+    DataMissing,
+    DataUnreadable,
     FileMissing,
     FormError,
     MissingKey,
@@ -33,6 +38,40 @@ from colonnade.errors import (
     WrongType,
     path_of,
 )
+
+_LONGEST_SHOWN = 120
+
+
+def absence(path: Path, start: str) -> DataError | None:
+    """Why there is no such file, for a message that begins with `start`; None if there is one."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return DataMissing(f"{start} does not exist.{nearest_file(path)}")
+    except ValueError:
+        return DataMissing(f"{start} does not exist: no file has NUL in its name.")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return DataMissing(f"{start} does not exist: it is a link that leads back to itself.")
+        if error.errno == errno.ENAMETOOLONG:
+            size = len(str(path))
+            return DataMissing(
+                f"{start[:_LONGEST_SHOWN]}…: the name has {size} letters, longer than a path can be."
+            )
+        return DataUnreadable(f"{start} cannot be read ({error.strerror}).")
+    return None
+
+
+def nearest_file(path: Path) -> str:
+    """A sentence naming the file in the same folder that was probably meant."""
+    if path.is_symlink():
+        return " It is a link to something that is not there."
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return f" The folder {path.parent} does not exist either." if not path.parent.exists() else ""
+    return nearest(path.name, names)
+
 
 FormT = TypeVar("FormT", bound="Form")
 
@@ -49,7 +88,6 @@ _PASSWORD = re.compile(
     r"""(?<=:)(?!//)[^\s'"]*(?=@)|(?P<key>(?:password|passfile)\s*=\s*)(?:\\*'(?:[^'\\]|\\+.)*(?:\\*'|$)|[^&\s'"]*)""",
     re.IGNORECASE,
 )
-_LONGEST_SHOWN = 120
 _ODD_NUMBER = re.compile(r"=\s*[-+]?[0-9.]+\s*[,%]")
 _TIMES = (datetime.date, datetime.time)
 LARGEST = 16 << 20
@@ -371,3 +409,55 @@ def _tag(model: Any) -> str | None:
     field = model.model_fields.get("kind") if described else None
     choices = typing.get_args(field.annotation) if field else ()
     return str(choices[0]) if choices else None
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(data: Mapping[str, Any]) -> str:
+    """Every key on a line of its own; tables within tables take one line, those of `columns` a heading."""
+    lines = [f"{_key(name)} = {_value(item)}" for name, item in data.items() if not _is_table(item)]
+    for name, table in data.items():
+        if not _is_table(table):
+            continue
+        if table and all(_is_table(item) for item in table.values()):
+            for inner, item in table.items():
+                lines += ["", f"[{_key(name)}.{_key(inner)}]", *_lines(item)]
+        else:
+            lines += ["", f"[{_key(name)}]", *_lines(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(name)} = {_value(value)}" for name, value in table.items() if value is not None]
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(name)} = {_value(item)}' for name, item in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    raise ValueError(f"{type(value).__name__} has no form in TOML")

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.frames import columns_by_name
-from colonnade.data.intake import values_of
-from colonnade.data.name_ranges import fold_names
-from colonnade.data.values import NOT_READ, Plain
+from colonnade.data.arrays import NOT_READ, columns_by_name, held, numbers, values_of
+from colonnade.data.declaring import fold_names
 from colonnade.errors import SchemaError
 
 PREFACE = """\
@@ -125,12 +123,10 @@ def of_frame(frame: Any) -> Draft:
     kinds, codes = {}, set()
     for name, column in table.items():
         values = values_of(column)
-        if not isinstance(values, Plain):
-            kinds[str(name)] = "categorical"
-        elif values.kind not in NOT_READ:
-            kinds[str(name)] = _KINDS.get(values.kind, "categorical")
+        if held(values) not in NOT_READ:
+            kinds[str(name)] = _KINDS.get(held(values), "categorical")
             if kinds[str(name)] == "numeric":
-                first = values.part(0, LOOKED_AT).numbers()
+                first = numbers(values.slice(0, LOOKED_AT))
                 codes |= {str(name)} if are_codes(first[np.isfinite(first)]) else set()
     kinds |= dict.fromkeys(codes, "categorical")
     return of_kinds(f"a {type(frame).__name__}", kinds, codes=frozenset(codes))

@@ -15,22 +15,21 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import duckdb
+import pyarrow as pa
 
-from colonnade.data.arrow import StreamFailed, batches
-from colonnade.data.packed_text import Text
-from colonnade.data.presence import absence
+from colonnade.data.documents import absence
 from colonnade.data.relation import (
+    READ_FAILED,
     Engine,
     Relation,
     SourceColumn,
-    exactly,
     identifier,
     owned,
     quoted,
     refusal,
     selected,
+    streamed,
 )
-from colonnade.data.values import Batch, Numerals, Plain, Values
 from colonnade.errors import DataError, DataUnreadable
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -146,23 +145,16 @@ class FileRelation:
         self.name = file.name
         self.fields = fields
 
-    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """These columns of all rows in order."""
-        # Numbers that are written in text come as DuckDB reads them, beside the text.
-        numerals = [name in floats and self.fields[name].is_text for name in names]
-        asked = [
-            f"TRY_CAST({self.fields[name].identifier} AS DOUBLE), {self.fields[name].identifier}"
-            if written
-            else selected(self.fields, [name], floats)
-            for name, written in zip(names, numerals, strict=True)
-        ]
-        query = f"SELECT {', '.join(asked)} FROM {self._reader}"
+        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}"
         with self._engine.session() as session:
             wrong = None
             try:
-                read = batches(session.sql(query))
-                yield from exactly((_paired(batch, numerals) for batch in read), size)
-            except (duckdb.Error, StreamFailed) as found:
+                yield from streamed(session, query, size)
+            except READ_FAILED as found:
                 wrong = self._explained(str(found))
         # Raised here and not above, so that DuckDB's message does not hang on it as its context.
         if wrong:
@@ -201,18 +193,6 @@ class FileRelation:
         if re.search(r"quote", text, re.IGNORECASE):
             return self._file.wrong(f"{where}a quotation mark is not closed or stands inside a field.")
         return self._file.wrong(_NOT_PACKED if self._file.packed else f"{where}the rows cannot be read.")
-
-
-def _paired(batch: Batch, numerals: list[bool]) -> Batch:
-    given = iter(batch.columns)
-    columns: list[Values] = []
-    for written in numerals:
-        column = next(given)
-        text = next(given) if written else None
-        if isinstance(column, Plain) and isinstance(text, Text):
-            column = Numerals.of(column.numbers(), text)
-        columns.append(column)
-    return Batch(tuple(columns), batch.rows)
 
 
 def _parquet(file: File) -> Relation:

@@ -1,45 +1,37 @@
-"""The shapes that schema files and schema descriptions must have, and the values they turn into."""
+"""The shapes in which schema files declare columns, and the kinds they turn into."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from colonnade.data.bin_edges import even_edges
-from colonnade.data.columns import (
-    DEFAULT_KNOTS,
-    BinaryColumn,
-    BinnedColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    NumericColumn,
-    Transform,
-)
-from colonnade.data.declaring import nearest
-from colonnade.data.derived import MISSING, moment_of
+from colonnade.data.coding import moment_of
+from colonnade.data.declaring import Transform, check_bounds, check_whole, expand_name, nearest
 from colonnade.data.documents import Form, check
-from colonnade.data.feature_maps import FeatureMap
-from colonnade.data.map_forms import MapForm
-from colonnade.data.name_ranges import expand_name
+from colonnade.data.kinds import DEFAULT_KNOTS, MISSING, MOST_BINS, Column, DateColumn, NumericColumn
+from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import Misdeclared, SchemaError
 
-_Value = StrictStr | StrictBool | StrictInt | StrictFloat
+Value = StrictStr | StrictBool | StrictInt | StrictFloat
+"""A category or class as a file writes it."""
 
 
-def _dated(value: object) -> object:
-    moment = moment_of(value) if isinstance(value, str) else value
-    if not isinstance(moment, date):
-        raise ValueError("should be a date such as 2000-01-31")
-    return moment
+class SpeltForm(Form):
+    """Rules of spelling, wherever text is declared."""
 
+    trim: bool = True
+    case: Case = "exact"
+    unicode: UnicodeForm = "exact"
 
-_Date = Annotated[Any, BeforeValidator(_dated)]
+    def spelling(self) -> Spelling:
+        return Spelling(self.trim, self.case, self.unicode)
 
 
 class _Missing(Form):
@@ -47,6 +39,10 @@ class _Missing(Form):
 
     value: Any = None
     own_category: bool = False
+
+    @property
+    def counts_as(self) -> Any:
+        return "category" if self.own_category else self.value
 
 
 def _policy(value: object) -> object:
@@ -61,16 +57,15 @@ def _policy(value: object) -> object:
     )
 
 
+def _dated(value: object) -> object:
+    moment = moment_of(value) if isinstance(value, str) else value
+    if not isinstance(moment, date):
+        raise ValueError("should be a date such as 2000-01-31")
+    return moment
+
+
 _Policy = Annotated[_Missing | None, BeforeValidator(_policy)]
-
-
-class _Spelt(Form):
-    trim: bool = True
-    case: Case = "exact"
-    unicode: UnicodeForm = "exact"
-
-    def spelling(self) -> Spelling:
-        return Spelling(self.trim, self.case, self.unicode)
+_Date = Annotated[Any, BeforeValidator(_dated)]
 
 
 class _Numeric(Form):
@@ -84,7 +79,7 @@ class _Numeric(Form):
     bins: int | None = None
 
     def column(self, name: str) -> Column:
-        missing = _counts_as(self.missing)
+        missing: Any = self.missing and self.missing.counts_as
         if self.encoding == "bins":
             return self._binned(name, missing)
         if self.bins is not None:
@@ -114,7 +109,7 @@ class _Dated(Form):
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        missing = _counts_as(self.missing)
+        missing: Any = self.missing and self.missing.counts_as
         if isinstance(missing, str):
             missing = moment_of(missing) or missing
         return DateColumn(name, self.low, self.high, self.format, missing)
@@ -133,16 +128,9 @@ class _Bins(Form):
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        return BinnedColumn(
-            name,
-            self._edges(name),
-            _counts_as(self.missing),
-            self.ordered,
-            self.low,
-            self.high,
-            self.transform,
-            self.whole,
-        )
+        missing: Any = self.missing and self.missing.counts_as
+        ends = self.low, self.high, self.transform, self.whole
+        return BinnedColumn(name, self._edges(name), missing, self.ordered, *ends)
 
     def _edges(self, name: str) -> tuple[float, ...]:
         where, what = ("columns", name), f"column {name!r}"
@@ -162,9 +150,9 @@ class _Bins(Form):
         return tuple(self.edges or ())
 
 
-class _Binary(_Spelt):
+class _Binary(SpeltForm):
     kind: Literal["binary"]
-    values: list[_Value]
+    values: list[Value]
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
@@ -172,147 +160,61 @@ class _Binary(_Spelt):
         if self.missing is not None and self.missing.own_category:
             # Three vertices instead of two: a missing value must not lie between the others on one axis.
             spelt = BinaryColumn(name, values, spelling=self.spelling())
-            categories, missing = _with_category(spelt.values, spelt)
-            return CategoricalColumn(name, categories, missing=missing, spelling=self.spelling())
-        return BinaryColumn(name, values, _counts_as(self.missing), self.spelling())
+            categories, own = _with_category(spelt)
+            return CategoricalColumn(name, categories, missing=own, spelling=self.spelling())
+        missing: Any = self.missing and self.missing.value
+        return BinaryColumn(name, values, missing, self.spelling())
 
 
-class _Categorical(_Spelt):
+class _Categorical(SpeltForm):
     kind: Literal["categorical"]
-    categories: list[_Value]
-    other: _Value | None = None
+    categories: list[Value]
+    other: Value | None = None
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
         categories: tuple[Any, ...] = tuple(self.categories)  # as above
         other: Any = self.other
-        missing: Any = None if self.missing is None else self.missing.value
+        missing: Any = self.missing and self.missing.value
         if self.missing is not None and self.missing.own_category:
             spelt = CategoricalColumn(name, categories, other, spelling=self.spelling())
-            categories, missing = _with_category(spelt.categories, spelt)
+            categories, missing = _with_category(spelt)
         return CategoricalColumn(name, categories, other, missing, self.spelling())
 
 
-class _Classes(_Spelt):
-    kind: Literal["classes"]
-    column: str
-    classes: list[_Value]
-    other: _Value | None = None
-
-    def label(self) -> Label:
-        classes: Any = tuple(self.classes)  # as above
-        other: Any = self.other
-        return ClassLabel(self.column, classes, self.spelling(), other=other)
+ColumnForm = Annotated[_Numeric | _Dated | _Bins | _Binary | _Categorical, Field(discriminator="kind")]
 
 
-class _Real(Form):
-    kind: Literal["real"]
-    column: str
-    low: float
-    high: float
-
-    def label(self) -> Label:
-        return RealLabel(self.column, self.low, self.high)
-
-
-class _Count(Form):
-    kind: Literal["count"]
-    column: str
-    low: float
-    high: float
-
-    def label(self) -> Label:
-        return CountLabel(self.column, self.low, self.high)
+def _with_category(column: BinaryColumn | CategoricalColumn) -> tuple[tuple[str, ...], str]:
+    own = column.spelling.spell(MISSING)
+    if own in column.levels:
+        raise Misdeclared(
+            ("columns", column.name, "missing"),
+            f"column {column.name!r} declares {own!r} already. Write missing = {{value = {own!r}}} to put missing "
+            "values there.",
+        )
+    return (*column.levels, own), own
 
 
-_ColumnForm = Annotated[_Numeric | _Dated | _Bins | _Binary | _Categorical, Field(discriminator="kind")]
-_LabelForm = Annotated[_Classes | _Real | _Count, Field(discriminator="kind")]
-
-
-def _by_column(value: object) -> object:
-    if not isinstance(value, Mapping):
-        return value
-    for name, form in value.items():
-        if isinstance(form, Mapping) and "column" in form:
-            raise ValueError(f"[labels.{name}] is named after its column already: leave out column")
-    return {
-        name: {**form, "column": name} if isinstance(form, Mapping) else form for name, form in value.items()
-    }
-
-
-class DeclaredForm(Form):
-    """Columns and label as a schema file declares them."""
-
-    columns: dict[str, _ColumnForm] = Field(default_factory=dict)
-    label: _LabelForm | None = None
-    labels: Annotated[dict[str, _LabelForm], BeforeValidator(_by_column)] = Field(default_factory=dict)
-    map: MapForm | None = None
-
-    def values(self) -> tuple[tuple[Column, ...], tuple[Label, ...]]:
-        """The declared columns and labels; contradictions in them are `Misdeclared`."""
-        columns = tuple(column for name, form in self.columns.items() for column in _columns(name, form))
-        if self.label is not None and self.labels:
-            raise Misdeclared(
-                ("labels",),
-                "[label] declares one label and [labels.…] several. Keep one of them: each label in [labels.COLUMN].",
-            )
-        if self.label is not None:
-            return columns, (self.label.label(),)
-        return columns, tuple(_label(name, form) for name, form in self.labels.items())
-
-    def feature_map(self) -> FeatureMap | None:
-        """The map that columns go through, if one is declared."""
-        return None if self.map is None else self.map.feature_map()
-
-
-def _label(name: str, form: _LabelForm) -> Label:
-    """One of several labels; what is wrong with it is told of where it stands."""
-    try:
-        return form.label()
-    except Misdeclared as wrong:
-        raise Misdeclared(("labels", name, *wrong.where[1:]), str(wrong)) from None
-
-
-def _columns(name: str, form: _ColumnForm) -> tuple[Column, ...]:
+def columns_of(name: str, form: ColumnForm) -> tuple[Column, ...]:
     """The columns of one declaration, more than one where its name has a range in it."""
     # What is wrong with the declaration is told of the name as it is written.
     form.column(name)
     return tuple(form.column(one) for one in expand_name(name, ("columns", name)))
 
 
-class _Id(_Spelt):
-    column: str | list[str]
-
-    def columns(self) -> str | tuple[str, ...]:
-        """The column that says who a row is, or the columns that say it together."""
-        return self.column if isinstance(self.column, str) else tuple(self.column)
+class _ColumnsForm(Form):
+    columns: dict[str, ColumnForm]
 
 
-def _named(value: object) -> object:
-    return value if isinstance(value, Mapping) else {"column": value}
+def columns_from_data(data: object) -> tuple[Column, ...]:
+    """The columns that their `to_data` described."""
+    form = check(_ColumnsForm, {"columns": by_name(data, "name", "columns")}, name="columns")
+    return tuple(column for name, one in form.columns.items() for column in columns_of(name, one))
 
 
-class PublicForm(DeclaredForm):
-    """What peers may see: columns, label, and the rule by which ids are compared."""
-
-    ids: _Spelt = _Spelt()
-
-
-class SchemaForm(DeclaredForm):
-    """A whole schema file; `id = "customer"` is short for `id = {column = "customer"}`."""
-
-    id: Annotated[_Id, BeforeValidator(_named)]
-
-
-def by_name(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A description with its lists of named columns and labels as mappings, the shape of a schema file."""
-    described = {**data, "columns": _named_list(data.get("columns"), "name", "columns")}
-    return described | (
-        {"labels": _named_list(data["labels"], "column", "labels")} if "labels" in data else {}
-    )
-
-
-def _named_list(given: object, key: str, what: str) -> dict[str, Any]:
+def by_name(given: object, key: str, what: str) -> dict[str, Any]:
+    """A list of named descriptions as a mapping, the shape of a schema file."""
     if not isinstance(given, list) or not all(
         isinstance(item, dict) and isinstance(item.get(key), str) for item in given
     ):
@@ -323,39 +225,43 @@ def _named_list(given: object, key: str, what: str) -> dict[str, Any]:
     return named
 
 
-def columns_from_data(data: object) -> tuple[Column, ...]:
-    """The columns that their `to_data` described."""
-    form = check(DeclaredForm, by_name({"columns": data}), name="columns")
-    return form.values()[0]
-
-
-def map_from_data(data: object) -> FeatureMap:
-    """The map that its `to_data` described."""
-    made = check(DeclaredForm, {"map": data}, name="map").feature_map()
-    if made is None:
-        raise SchemaError("a map description is empty.")
-    return made
-
-
-def label_from_data(data: Mapping[str, object]) -> Label:
-    """The label that its `to_data` described."""
-    return check(DeclaredForm, {"label": dict(data)}, name="label").values()[1][0]
-
-
-def _counts_as(policy: _Missing | None) -> Any:
-    if policy is None:
-        return None
-    return "category" if policy.own_category else policy.value
-
-
-def _with_category(
-    values: tuple[str, ...], column: BinaryColumn | CategoricalColumn
-) -> tuple[tuple[str, ...], str]:
-    own = column.spelling.spell(MISSING)
-    if own in values:
+def even_edges(
+    name: str, bins: int, *, low: float | None, high: float | None, transform: Transform = "none"
+) -> tuple[float, ...]:
+    """The edges of so many bins of one width from low to high, on the scale of the transform."""
+    where, what = ("columns", name), f"column {name!r}"
+    check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
+    if low is None or high is None:
+        key = "low" if low is None else "high"
         raise Misdeclared(
-            ("columns", column.name, "missing"),
-            f"column {column.name!r} declares {own!r} already. Write missing = {{value = {own!r}}} to put missing "
-            "values there.",
+            (*where, key),
+            f"{what}: bins = {bins} are of one width from low to high, and {key} is not declared. Declare it, or list "
+            "the edges.",
         )
-    return (*values, own), own
+    check_bounds(where, what, low, high)
+    if transform == "log1p":
+        if low <= -1:
+            raise Misdeclared((*where, "low"), f"{what}: log1p needs low above -1, not {low:g}.")
+        return tuple(np.expm1(np.linspace(math.log1p(low), math.log1p(high), bins + 1))[1:-1].tolist())
+    return tuple(np.linspace(low, high, bins + 1)[1:-1].tolist())
+
+
+def quantile_edges(name: str, bins: int, values: ArrayLike) -> tuple[float, ...]:
+    """Edges between which so many bins hold about as many of these public values each.
+
+    A value that takes up several quantiles begins one bin, so there may be fewer.
+    """
+    where, what = ("columns", name), f"column {name!r}"
+    check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
+    given = np.asarray(values, dtype=np.float64)
+    given = np.sort(given[np.isfinite(given)])
+    if not given.size or given[0] == given[-1]:
+        raise Misdeclared(
+            (*where, "quantiles"),
+            f"{what}: the public set has {'no number' if not given.size else 'one number only'} in that column, which "
+            "makes no bins. Name another set, or list the edges.",
+        )
+    edges = np.unique(np.quantile(given, np.arange(1, bins) / bins, method="inverted_cdf"))
+    edges = edges[edges > given[0]]
+    # Where one value fills every quantile, what lies above it begins the second bin.
+    return tuple(edges.tolist()) if edges.size else (float(given[given > given[0]][0]),)

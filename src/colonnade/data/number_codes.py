@@ -1,4 +1,4 @@
-"""How a number between its bounds becomes a block of norm at most 1.
+"""How a number between its bounds, or a level, becomes a block of norm at most 1.
 
 u in [−1, 1] is where the number stands between its bounds, after its transform.
 
@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import DateColumn, NumericColumn
+from colonnade.data.graph import Graph
 
 Array = NDArray[np.float64]
 Mode = Literal["circle", "linear"]
@@ -42,6 +42,21 @@ def simplex(vertices: int) -> Array:
     return corners
 
 
+def thermometer(levels: int, *, missing: bool = False) -> Array:
+    """The codes of ordered levels, one row each, norm 1, in k − 1 dimensions: which edges a level has passed.
+
+    Entry a is +1/√(k − 1) from level a + 1 up and −1/√(k − 1) before it. `missing` adds one level that is on neither
+    side of any edge and has an axis of its own: 1 there, where the k ordered levels have −1/√k beside their ±1/√k.
+    """
+    if levels < 2:
+        raise ValueError(f"ordered levels are two or more, not {levels}")
+    passed = np.where(np.arange(1, levels) <= np.arange(levels)[:, None], 1.0, -1.0)
+    if not missing:
+        return np.asarray(passed / math.sqrt(levels - 1))
+    known = np.column_stack([passed, np.full(levels, -1.0)]) / math.sqrt(levels)
+    return np.vstack([known, np.eye(1, levels, levels - 1)])
+
+
 @dataclass(frozen=True)
 class NumberCode:
     """A shape, the knots of hats, and whether missing numbers have an axis of their own."""
@@ -58,14 +73,20 @@ class NumberCode:
     def width(self) -> int:
         return self._known + self.missing
 
-    def names(self, column: NumericColumn | DateColumn) -> tuple[str, ...]:
-        """A name for each feature; of hats, at which number an axis is largest."""
-        own = (f"{column.name}:missing",) if self.missing else ()
+    def names(self, name: str, knots: Array) -> tuple[str, ...]:
+        """A name for each feature; of hats, at which number an axis is largest: `knots` are the numbers."""
+        own = (f"{name}:missing",) if self.missing else ()
         if self.shape == "circle":
-            return (f"{column.name}:sin", f"{column.name}:cos", *own)
+            return (f"{name}:sin", f"{name}:cos", *own)
         if self.shape == "linear":
-            return (column.name, *own)
-        return (*(f"{column.name}:{at}" for at in self._knots_of(column)[1:]), *own)
+            return (name, *own)
+        for digits in (6, 17):
+            texts = [f"{at:.{digits}g}" for at in knots]
+            if len(set(texts)) == len(texts):
+                break
+        else:
+            texts = [f"knot {number}" for number in range(self.knots)]
+        return (*(f"{name}:{at}" for at in texts[1:]), *own)
 
     def features(self, u: Array) -> Array:
         """One row for each place, NaN where the number is missing; each of norm at most 1."""
@@ -112,6 +133,29 @@ class NumberCode:
         moved = -axis / math.sqrt(self._known + 1)
         return min(low + moved, axis), max(high + moved, axis)
 
+    def onnx(self, graph: Graph, unit: str, raw: str) -> str:
+        """The block of a number at the place `unit`, in a graph; `raw` is the number as it came."""
+        block, size = unit, self._size if self.missing else 1.0
+        if self.shape == "circle":
+            angle = graph.add("Mul", [unit, graph.constant(math.pi / 2.0)])
+            both = [graph.add("Sin", [angle]), graph.add("Cos", [angle])]
+            block = graph.add("Concat", both, attributes={"axis": 1})
+        elif self.shape == "hats":
+            # How near a knot is, in steps: what is one step away or more has no part in it.
+            knots, step = np.linspace(-1.0, 1.0, self.knots), 2.0 / (self.knots - 1)
+            away = graph.add("Abs", [graph.add("Sub", [unit, graph.constant([knots])])])
+            near = graph.add("Sub", [graph.constant(1.0), graph.add("Div", [away, graph.constant(step)])])
+            hats = graph.add("Max", [near, graph.constant(0.0)])
+            # A factor of its own beside a product may be rounded to single precision by a runtime.
+            block, size = graph.add("MatMul", [hats, graph.constant(simplex(self.knots) * size)]), 1.0
+        if not self.missing:
+            return block
+        absent, present = self.features(np.array([math.nan, 0.0]))
+        axis = graph.add("Add", [graph.add("Mul", [unit, graph.constant(0.0)]), graph.constant(present[-1])])
+        block = block if size == 1.0 else graph.add("Mul", [block, graph.constant(size)])
+        known = graph.add("Concat", [block, axis], attributes={"axis": 1})
+        return graph.either(graph.add("IsNaN", [raw]), [absent], known)
+
     @property
     def _known(self) -> int:
         return {"linear": 1, "circle": 2, "hats": self.knots - 1}[self.shape]
@@ -119,16 +163,6 @@ class NumberCode:
     @property
     def _size(self) -> float:
         return math.sqrt(self._known / (self._known + 1))
-
-    def _knots_of(self, column: NumericColumn | DateColumn) -> list[str]:
-        places = np.linspace(*column.range, self.knots)
-        if isinstance(column, NumericColumn) and column.transform == "log1p":
-            places = np.expm1(places)
-        for digits in (6, 17):
-            texts = [f"{at:.{digits}g}" for at in places]
-            if len(set(texts)) == len(texts):
-                return texts
-        return [f"knot {number}" for number in range(self.knots)]
 
     def _shaped(self, u: Array) -> Array:
         if self.shape == "circle":
@@ -150,11 +184,3 @@ class NumberCode:
             along = np.where(away < least, knot + share, along)
             least = np.minimum(away, least)
         return along * (2.0 / (self.knots - 1)) - 1.0
-
-
-def code_of_number(column: NumericColumn | DateColumn, mode: Mode) -> NumberCode:
-    """How a column's numbers are coded: as it declares, or by the mode."""
-    own = column.missing == "category"
-    if isinstance(column, DateColumn):
-        return NumberCode(mode, missing=own)
-    return NumberCode(column.encoding or mode, column.knots or 0, own)

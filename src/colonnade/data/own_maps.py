@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block, code_mapping
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
-from colonnade.data.declaring import check_whole
-from colonnade.data.feature_maps import Ball, FeatureMap
-from colonnade.data.packed_text import Text
-from colonnade.data.random_maps import MOST_FEATURES
+from colonnade.data.declaring import check_whole, nearest
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.maps import MOST_FEATURES, Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, Misdeclared
@@ -94,7 +93,7 @@ class OwnMap:
 
     def apply(self, block: Block, read: tuple[Column, ...], *, party: str) -> tuple[NDArray[np.float64], int]:
         """One vector a row, and how many were shortened."""
-        values = {column.name: _natural(block.columns[column.name], column) for column in read}
+        values = {column.name: column.natural(block.columns[column.name]) for column in read}
         vectors = np.empty((block.rows, self.features))
         for row in range(block.rows):
             vectors[row] = self._vector({name: column[row] for name, column in values.items()}, party)
@@ -137,7 +136,7 @@ class _MappedRows:
             column.name for column in own.schema(table.schema).columns if column.name in _names(table)
         ]
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         return self._table.id_batches()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
@@ -158,13 +157,6 @@ class _MappedRows:
 
 def _names(table: Table) -> set[str]:
     return {column.name for column in table.schema.columns}
-
-
-def _natural(values: NDArray[Any], column: Column) -> NDArray[Any]:
-    if isinstance(column, NumericColumn | DateColumn):
-        return values
-    levels = np.array(column.levels, dtype=object)
-    return np.asarray(levels[values])
 
 
 def _digest(function: Callable[[Person], ArrayLike], name: str) -> str:

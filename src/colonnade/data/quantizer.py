@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.errors import DataError, PlanError
 from colonnade.numbers.rounding import nearest, retry, toward_zero
 from colonnade.privacy.sensitivity.rows import rounded_norm_squared

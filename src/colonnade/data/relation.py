@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import duckdb
+import pyarrow as pa
 
-from colonnade.data.values import Batch
+from colonnade.data.arrays import Failed
 from colonnade.errors import DataError, DataUnreadable
 
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
@@ -92,7 +93,9 @@ class Relation(Protocol):
     @property
     def fields(self) -> Mapping[str, SourceColumn]: ...
 
-    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """These columns of all rows in order, exactly `size` rows a batch but for the last.
 
         Numbers in `floats` come as float64, or as text where the source has them as text.
@@ -134,21 +137,19 @@ class Engine:
         return duckdb.connect(self._path, read_only=True, config=_CONFINED)
 
 
-def exactly(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
-    """The same rows in batches of exactly `size`; a batch that fits already is not copied."""
-    waiting: list[Batch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.rows
-        if rows < size:
-            continue
-        joined = Batch.joined(waiting)
-        for start in range(0, rows - size + 1, size):
-            yield joined.part(start, start + size)
-        waiting, rows = ([joined.part(rows - rows % size, rows)] if rows % size else []), rows % size
-    if rows:
-        yield Batch.joined(waiting)
+def streamed(session: duckdb.DuckDBPyConnection, query: str, size: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a query as they are computed, exactly `size` a batch but for the last; see `READ_FAILED`."""
+    try:
+        yield from session.sql(query).to_arrow_reader(size)
+    except OSError as found:
+        # What DuckDB makes of Ctrl-C on the way through Arrow.
+        if "INTERRUPT" in str(found):
+            raise KeyboardInterrupt from None
+        raise
+
+
+READ_FAILED = (duckdb.Error, *Failed)
+"""What reading a query raises; its message may quote a row, so it is caught and nothing of it is raised again."""
 
 
 def selected(fields: Mapping[str, SourceColumn], names: Sequence[str], floats: Container[str]) -> str:

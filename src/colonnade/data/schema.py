@@ -49,20 +49,102 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from colonnade.data.columns import Column
-from colonnade.data.documents import Document, check
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+
+from colonnade.data.coding import code
+from colonnade.data.declaring import nearest
+from colonnade.data.documents import Document, Form, check
 from colonnade.data.drafts import Draft, of_frame
-from colonnade.data.encoding import Encoder, Mode
-from colonnade.data.feature_maps import FeatureMap
-from colonnade.data.forms import PublicForm, SchemaForm, by_name
-from colonnade.data.public_edges import with_public_edges
+from colonnade.data.encoder import Encoder
+from colonnade.data.files import open_file
+from colonnade.data.forms import ColumnForm, SpeltForm, by_name, columns_of, quantile_edges
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.data.labels import Label, LabelForm, label_named
+from colonnade.data.maps import FeatureMap, MapForm
+from colonnade.data.number_codes import Mode
 from colonnade.data.spelling import AS_WRITTEN, Spelling
-from colonnade.data.targets import Label, label_named
 from colonnade.errors import LeftBlank, Misdeclared, SchemaError
 
 _T = TypeVar("_T")
+_ANY_NUMBER = NumericColumn("", low=-1e300, high=1e300, missing=0.0)
+_BATCH = 1 << 16
+
+
+def _by_column(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    for name, form in value.items():
+        if isinstance(form, Mapping) and "column" in form:
+            raise ValueError(f"[labels.{name}] is named after its column already: leave out column")
+    return {
+        name: {**form, "column": name} if isinstance(form, Mapping) else form for name, form in value.items()
+    }
+
+
+class _Declared(Form):
+    """Columns and label as a schema file declares them."""
+
+    columns: dict[str, ColumnForm] = Field(default_factory=dict)
+    label: LabelForm | None = None
+    labels: Annotated[dict[str, LabelForm], BeforeValidator(_by_column)] = Field(default_factory=dict)
+    map: MapForm | None = None
+
+    def values(self) -> tuple[tuple[Column, ...], tuple[Label, ...], FeatureMap | None]:
+        """The declared columns, labels and map; contradictions in them are `Misdeclared`."""
+        columns = tuple(column for name, form in self.columns.items() for column in columns_of(name, form))
+        if self.label is not None and self.labels:
+            raise Misdeclared(
+                ("labels",),
+                "[label] declares one label and [labels.…] several. Keep one of them: each label in [labels.COLUMN].",
+            )
+        if self.label is not None:
+            labels: tuple[Label, ...] = (self.label.label(),)
+        else:
+            labels = tuple(_label(name, form) for name, form in self.labels.items())
+        return columns, labels, None if self.map is None else self.map.feature_map()
+
+
+def _label(name: str, form: LabelForm) -> Label:
+    """One of several labels; what is wrong with it is told of where it stands."""
+    try:
+        return form.label()
+    except Misdeclared as wrong:
+        raise Misdeclared(("labels", name, *wrong.where[1:]), str(wrong)) from None
+
+
+class _Id(SpeltForm):
+    column: str | list[str]
+
+    def columns(self) -> str | tuple[str, ...]:
+        """The column that says who a row is, or the columns that say it together."""
+        return self.column if isinstance(self.column, str) else tuple(self.column)
+
+
+def _named(value: object) -> object:
+    return value if isinstance(value, Mapping) else {"column": value}
+
+
+class PublicForm(_Declared):
+    """What peers may see: columns, label, and the rule by which ids are compared."""
+
+    ids: SpeltForm = SpeltForm()
+
+
+class SchemaForm(_Declared):
+    """A whole schema file; `id = "customer"` is short for `id = {column = "customer"}`."""
+
+    id: Annotated[_Id, BeforeValidator(_named)]
+
+
+def _listed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A description with its lists of named columns and labels as mappings, the shape of a schema file."""
+    described = {**data, "columns": by_name(data.get("columns"), "name", "columns")}
+    labels = {"labels": by_name(data["labels"], "column", "labels")} if "labels" in data else {}
+    return described | labels
 
 
 @dataclass(frozen=True)
@@ -110,10 +192,10 @@ class PublicSchema:
         if not isinstance(party, str) or not party:
             raise SchemaError("a schema description names no party.")
         rest = {key: value for key, value in data.items() if key != "party"}
-        form = check(PublicForm, by_name(rest), name=f"schema of party {party!r}")
-        columns, labels = form.values()
+        form = check(PublicForm, _listed(rest), name=f"schema of party {party!r}")
+        columns, labels, mapped = form.values()
         first = labels[0] if labels else None
-        return cls(party, columns, first, form.ids.spelling(), form.feature_map(), labels[1:])
+        return cls(party, columns, first, form.ids.spelling(), mapped, labels[1:])
 
 
 @dataclass(frozen=True)
@@ -179,7 +261,7 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """The schema in a TOML file, with edges from the public sets that it names."""
         document = Document.load(path)
-        declared = _located(lambda: with_public_edges(document.data, Path(path).parent), document)
+        declared = _located(lambda: _with_public_edges(document.data, Path(path).parent), document)
         return cls._of(replace(document, data=declared))
 
     @classmethod
@@ -206,9 +288,9 @@ class Schema:
 
     @classmethod
     def _made(cls, form: SchemaForm) -> Schema:
-        columns, labels = form.values()
+        columns, labels, mapped = form.values()
         first = labels[0] if labels else None
-        return cls(form.id.columns(), columns, first, form.id.spelling(), form.feature_map(), labels[1:])
+        return cls(form.id.columns(), columns, first, form.id.spelling(), mapped, labels[1:])
 
     def to_data(self) -> dict[str, object]:
         """Plain values from which `from_data` makes an equal schema."""
@@ -224,7 +306,7 @@ class Schema:
             raise SchemaError(
                 f"a schema is described by a mapping of its keys, not by {type(data).__name__}."
             )
-        named = data if isinstance(data.get("columns", {}), Mapping) else by_name(data)
+        named = data if isinstance(data.get("columns", {}), Mapping) else _listed(data)
         return cls._made(check(SchemaForm, named, name="schema"))
 
     def public(self, party: str) -> PublicSchema:
@@ -329,6 +411,62 @@ def _located(make: Callable[[], _T], document: Document) -> _T:
         return make()
     except Misdeclared as wrong:
         raise Misdeclared(wrong.where, f"{document.where(wrong.where)}: {wrong}") from None
+
+
+def _with_public_edges(data: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """A schema file's content with the edges that it takes from public sets, found from this folder.
+
+    `quantiles = "census.csv"` names a file that has the column, `{file = "census.csv", column = "AGE"}` one that calls
+    it otherwise. The edges are part of the schema like any others; the set must be one that everybody may read.
+    """
+    columns = data.get("columns")
+    if not isinstance(columns, Mapping):
+        return data
+    resolved = {name: _resolved(name, column, folder) for name, column in columns.items()}
+    return {**data, "columns": resolved} if any(resolved[n] is not columns[n] for n in columns) else data
+
+
+def _resolved(name: str, column: Any, folder: Path) -> Any:
+    if not isinstance(column, Mapping) or column.get("kind") != "bins" or "quantiles" not in column:
+        return column
+    where, what = ("columns", name), f"column {name!r}"
+    asked = column["quantiles"]
+    named = {"file": asked} if isinstance(asked, str) else asked
+    if (
+        not isinstance(named, Mapping)
+        or not {"file"} <= set(named) <= {"file", "column"}
+        or not all(isinstance(value, str) for value in named.values())
+    ):
+        raise Misdeclared(
+            (*where, "quantiles"),
+            f'{what}: quantiles names a public file, such as "census.csv" or {{file = "census.csv", column = "AGE"}}.',
+        )
+    if "edges" in column:
+        raise Misdeclared((*where, "edges"), f"{what} declares both edges and quantiles. Keep one of them.")
+    edges = quantile_edges(name, column.get("bins", 0), _public_values(name, named, folder))
+    rest = {key: value for key, value in column.items() if key not in ("quantiles", "bins")}
+    return {**rest, "edges": list(edges)}
+
+
+def _public_values(name: str, named: Mapping[str, str], folder: Path) -> NDArray[np.float64]:
+    source, where = named.get("column", name), ("columns", name, "quantiles")
+    rows = open_file(folder / named["file"], party="public set")
+    if source not in rows.fields:
+        raise Misdeclared(
+            where,
+            f"column {name!r}: the public set {named['file']} has no column {source!r}."
+            + nearest(source, rows.fields),
+        )
+    read = []
+    for batch in rows.batches((source,), size=_BATCH, floats={source}):
+        coded = code(batch.columns[0], _ANY_NUMBER)
+        if coded.problems or coded.raw is None:
+            raise Misdeclared(
+                where,
+                f"column {name!r}: in the public set {named['file']}, column {source!r}, {coded.problems.sentence}.",
+            )
+        read.append(coded.raw)
+    return np.concatenate(read) if read else np.empty(0)
 
 
 EXAMPLE = """

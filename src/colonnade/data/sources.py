@@ -26,12 +26,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check, shown
 from colonnade.errors import InputError, JobError, UnknownChoice, WrongType
+
+if TYPE_CHECKING:
+    from colonnade.data.relation import Relation
 
 _POSTGRESQL = ("postgresql", "postgres")
 _SECRET = re.compile(r"pass(?:word|file)\s*=", re.IGNORECASE)
@@ -42,9 +45,16 @@ class FileSource:
     """A file: CSV, packed or not, or Parquet."""
 
     path: Path
+    is_query: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"file {self.path}"
+
+    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+        """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
+        from colonnade.data.files import open_file
+
+        return open_file(self.path, party=party, wanted=wanted)
 
 
 @dataclass(frozen=True)
@@ -54,9 +64,16 @@ class DuckDBSource:
     sql: str
     path: Path
     combines_rows: tuple[str, ...] = ()
+    is_query: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"query on {self.path}"
+
+    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+        """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
+        from colonnade.data.sql import DuckDBRelation
+
+        return DuckDBRelation(self, party=party, keys=keys)
 
 
 @dataclass(frozen=True)
@@ -66,9 +83,16 @@ class SQLiteSource:
     sql: str
     path: Path
     combines_rows: tuple[str, ...] = ()
+    is_query: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return f"query on {self.path}"
+
+    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+        """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
+        from colonnade.data.sql import SQLiteRelation
+
+        return SQLiteRelation(self, party=party, keys=keys)
 
 
 @dataclass(frozen=True)
@@ -79,6 +103,7 @@ class PostgreSQLSource:
     address: str
     password_env: str | None = None
     combines_rows: tuple[str, ...] = ()
+    is_query: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         try:
@@ -97,6 +122,12 @@ class PostgreSQLSource:
     def __str__(self) -> str:
         parts = urlsplit(self.address)
         return f"query on postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
+        """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
+        from colonnade.data.sql import PostgreSQLRelation
+
+        return PostgreSQLRelation(self, party=party, keys=keys)
 
     def password(self) -> str | None:
         if self.password_env is None:

@@ -1,32 +1,238 @@
 """One party's rows: a file, a query or arrays, read in blocks, under a declared schema.
 
-Messages of errors from here name the party, the file and the column, and count; they never show a value or
-an id. Counts depend on the data too, so they are for the party's own eyes and are not sent to peers.
+A source streams, only its declared columns. Messages of errors from here name the party, the file and the column, and
+count; they never show a value or an id. Counts depend on the data too, so they are for the party's own eyes and are
+not sent to peers.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data.arrays import columns_by_name, of_texts, text_bytes, texts
 from colonnade.data.block import Block, refuse_shape
-from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import code, symmetric_numbers
-from colonnade.data.columns import nearest
-from colonnade.data.frames import columns_by_name
-from colonnade.data.ids import missing_ids, refuse_ids, spell_ids
-from colonnade.data.packed_text import Text
-from colonnade.data.reading import SourceRows
+from colonnade.data.clipping import ClippingLog, Spreads
+from colonnade.data.coding import Coded, code
+from colonnade.data.declaring import nearest
+from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
+from colonnade.data.kinds import Column
+from colonnade.data.labels import Label
+from colonnade.data.problems import Problems
+from colonnade.data.relation import refusal
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
-from colonnade.data.spilled import SpilledRows
-from colonnade.errors import ColumnMissing, DataError, DataUnreadable, SchemaError
+from colonnade.data.spill import SpilledRows
+from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused, SchemaError
 from colonnade.markup import html_table
+
+_IDS = 1 << 16
+
+
+class SourceRows:
+    """The rows of one source. Opening it looks at its columns only.
+
+    Memory is one block, plus sixteen bytes a row while ids are checked for repetition.
+    """
+
+    def __init__(self, party: str, source: Source, schema: Schema) -> None:
+        self._party, self._schema, self.source = party, schema, source
+        self._ids_are_good = False
+        self.is_query = source.is_query
+        self._readings: dict[str, bytes] = {}
+        self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
+        self._declared |= {label.column: label for label in schema.labels}
+        self._numbers = {name for name, declared in self._declared.items() if declared.reads == "numbers"}
+        names = (*schema.id_columns, *self._declared)
+        self._rows = source.open(party=party, keys=schema.id_columns, wanted=names)
+        self.name = self._rows.name
+        what = "query" if self.is_query else "file"
+        for name in names:
+            if name not in self._rows.fields:
+                raise self._wrong(
+                    f"column {name!r} is declared but not in the {what}." + nearest(name, self._rows.fields),
+                    ColumnMissing,
+                )
+        for name, declared in self._declared.items():
+            self._check_type(name, declared)
+
+    @cached_property
+    def count(self) -> int:
+        """The number of rows; a source without any is refused."""
+        rows = self._rows.count()
+        if not rows:
+            raise self._wrong("there are no rows.")
+        return rows
+
+    def ids(self) -> Iterator[pa.Array]:
+        """The ids in order, some at a time."""
+        if not self._ids_are_good:
+            self._check_ids()
+            self._ids_are_good = True
+        return self._spelt_ids()
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        """The rows in order, `size` at a time."""
+        counts = dict.fromkeys(self._declared, 0)
+        seen = 0
+        digest, spreads = _Digest(), _spreads(self._declared)
+        for batch in self._batches(list(self._declared), size):
+            arrays: dict[str, NDArray[Any]] = {}
+            for name, values in zip(self._declared, batch.columns, strict=True):
+                coded = self._code(name, values)
+                arrays[name], counts[name] = coded.values, counts[name] + coded.clipped
+                spreads.add(name, coded.raw)
+            if self.is_query:
+                digest.add(arrays)
+            seen += batch.num_rows
+            targets = [arrays.pop(label.column) for label in self._schema.labels]
+            yield Block.of(arrays, targets, batch.num_rows)
+        if not seen:
+            raise self._wrong("there are no rows.")
+        self._check_same("values", digest)
+        log.finish(counts, rows=seen, standardised=spreads.standardised())
+
+    def read_again(self) -> None:
+        """Read a query once more, ids beside values: what differs from the first reading would differ from the next.
+
+        Ids and values are read one after another, and a run reads them several times. A query that samples or draws
+        random numbers gives other rows each time, and nothing else would show it.
+        """
+        ids, values = _Digest(), _Digest()
+        keys = len(self._schema.id_columns)
+        for batch in self._batches([*self._schema.id_columns, *self._declared], _IDS):
+            ids.add_texts("ids", self._spelt(batch.columns[:keys]))
+            coded = zip(self._declared, batch.columns[keys:], strict=True)
+            values.add({name: self._code(name, column).values for name, column in coded})
+        self._check_same("rows", ids)
+        self._check_same("values", values)
+
+    def _batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        return self._rows.batches(names, size=size, floats=self._numbers)
+
+    def _code(self, name: str, values: pa.Array) -> Coded:
+        coded = code(values, self._declared[name])
+        if coded.problems:
+            # All rows are counted, so that their owner has to correct them once.
+            problems = self._problems(name) or coded.problems
+            problems.refuse(party=self._party, source=self.name, column=name)
+        return coded
+
+    def _problems(self, name: str) -> Problems:
+        total = Problems()
+        for batch in self._batches([name], _IDS):
+            total += code(batch.columns[0], self._declared[name]).problems
+        return total
+
+    def _check_type(self, name: str, declared: Column | Label) -> None:
+        field = self._rows.fields[name]
+        if field.is_nested:
+            raise self._wrong(
+                f"column {name!r} holds lists or records, and a column here has one value for each person. Unfold it "
+                "into columns of their own first, or read it by a query that does.",
+                BadValues,
+            )
+        if field.kind == "BLOB":
+            raise self._wrong(
+                f"column {name!r} holds binary values. Leave it out, or turn it into text.", BadValues
+            )
+        if field.is_empty:
+            return
+        if declared.reads == "numbers" and not (field.is_text or field.is_number):
+            raise self._wrong(
+                f"column {name!r} is declared as numbers but holds {field.kind} values. "
+                + (
+                    "Declare it as dates."
+                    if field.is_date
+                    else "Declare it binary or categorical, or turn it into numbers."
+                ),
+                BadValues,
+            )
+        if declared.reads == "dates" and not (field.is_text or field.is_date):
+            raise self._wrong(
+                f"column {name!r} is declared as dates but holds {field.kind} values. Declare it as what it holds, or "
+                "turn it into dates.",
+                BadValues,
+            )
+
+    def _spelt_ids(self) -> Iterator[pa.Array]:
+        digest = _Digest()
+        for batch in self._rows.batches(self._schema.id_columns, size=_IDS):
+            spelt = self._spelt(batch.columns)
+            if self.is_query:
+                digest.add_texts("ids", spelt)
+            yield spelt
+        self._check_same("rows", digest)
+
+    def _spelt(self, ids: Sequence[pa.Array]) -> pa.Array:
+        return spell_ids(
+            ids,
+            party=self._party,
+            source=self.name,
+            columns=self._schema.id_columns,
+            spelling=self._schema.id_spelling,
+        )
+
+    def _check_same(self, what: str, digest: _Digest) -> None:
+        """Every complete reading of a query gives what the first one gave. A file shows itself whether it changed."""
+        read = digest.of_all()
+        if self.is_query and self._readings.setdefault(what, read) != read:
+            raise self._wrong(
+                f"two readings of the query gave different {what}: it samples, draws random numbers, or takes the "
+                "first rows of an order that is not fixed. Keep what it gives in a table of its own and select from "
+                "that, so that every reading is of the same rows.",
+                QueryRefused,
+            )
+
+    def _check_ids(self) -> None:
+        """Refuse missing and repeated ids. Only where two hashes agree are the ids themselves compared."""
+        pieces, missing = [], 0
+        compiled = False
+        for spelt in self._spelt_ids():
+            # Of a long list the first piece is a full one.
+            compiled = compiled or len(spelt) == _IDS
+            pieces.append(hashes(spelt, compiled=compiled))
+            missing += missing_ids(spelt)
+        ranked = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
+        same = ranked[1:][ranked[1:] == ranked[:-1]]
+        suspects: Counter[str] = Counter()
+        for spelt in self._spelt_ids() if len(same) else ():
+            alike = np.isin(hashes(spelt, compiled=compiled), same)
+            suspects.update(map(str, texts(spelt.filter(pa.array(alike)))))
+        suspects.pop("", None)
+        repeated = sum(times - 1 for times in suspects.values())
+        refuse_ids(missing, repeated, party=self._party, source=self.name, columns=self._schema.id_columns)
+
+    def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
+        return refusal(self._party, self.name, message, kind=kind)
+
+
+class _Digest:
+    """A digest of columns that does not depend on how their rows are parted into batches."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Any] = {}
+
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        for name, values in columns.items():
+            self._columns.setdefault(name, hashlib.blake2b(digest_size=16)).update(values.tobytes())
+
+    def add_texts(self, name: str, column: pa.Array) -> None:
+        lengths, content = text_bytes(column)
+        self.add({f"{name} lengths": lengths, name: content})
+
+    def of_all(self) -> bytes:
+        return b"".join(column.digest() for column in self._columns.values())
+
 
 BLOCK_ROWS = 1 << 16
 HELD_BYTES = 1 << 28
@@ -42,7 +248,7 @@ class Rows(Protocol):
     @property
     def count(self) -> int: ...
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         """The ids in order, some at a time; missing and repeated ones are a `DataError` before the first."""
         ...
 
@@ -128,7 +334,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what is declared. No row is read for it."""
-        rows = [(column.name, str(column.to_data()["kind"])) for column in self.schema.columns]
+        rows = [(column.name, column.kind) for column in self.schema.columns]
         rows += [(label.column, f"label: {label.kind}") for label in self.schema.labels]
         return html_table(f"{self.party}'s table, {self.name}", ("column", "declared as"), rows)
 
@@ -139,9 +345,9 @@ class Table:
     def ids(self) -> Iterator[str]:
         """The ids in order, as text; see `text_of` for their spelling. Missing or repeated ids are refused."""
         for batch in self._rows.ids():
-            yield from map(str, batch.texts())
+            yield from map(str, texts(batch))
 
-    def id_batches(self) -> Iterator[Text]:
+    def id_batches(self) -> Iterator[pa.Array]:
         """The ids in order, some at a time, packed."""
         return self._rows.ids()
 
@@ -208,15 +414,15 @@ class Table:
 class ArrayRows:
     """Rows in memory, already as declared."""
 
-    def __init__(self, name: str, block: Block, ids: Sequence[str] | Text) -> None:
+    def __init__(self, name: str, block: Block, ids: Sequence[str] | pa.Array) -> None:
         self.name = name
         self.count = block.rows
         self._block = block
-        self._ids = ids if isinstance(ids, Text) else Text.of(ids)
+        self._ids = ids if isinstance(ids, pa.Array) else of_texts(list(ids))
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         for start in range(0, self.count, BLOCK_ROWS):
-            yield self._ids.part(start, min(start + BLOCK_ROWS, self.count))
+            yield self._ids.slice(start, BLOCK_ROWS)
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """Slices, without copying; they cannot be written to."""
@@ -232,7 +438,7 @@ class OneLabel:
         self.name, self.count = rows.name, rows.count
         self._rows, self._place = rows, place
 
-    def ids(self) -> Iterator[Text]:
+    def ids(self) -> Iterator[pa.Array]:
         return self._rows.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
@@ -247,8 +453,8 @@ def _array_rows(
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
     declared = {column.name: column for column in schema.columns}
-    wanted = {**declared, **{label.column: label for label in schema.labels}}
-    spreads = symmetric_numbers(wanted)
+    wanted: dict[str, Column | Label] = {**declared, **{label.column: label for label in schema.labels}}
+    spreads = _spreads(wanted)
     for column, declaration in wanted.items():
         if column not in arrays:
             raise ColumnMissing(
@@ -269,7 +475,7 @@ def _array_rows(
     columns = schema.id_columns
     given = [ids] if ids is not None else [arrays[key] for key in columns if key in arrays]
     if not given:
-        spelt = Text.of([str(number) for number in range(rows)])
+        spelt = of_texts([str(number) for number in range(rows)])
     elif ids is None and len(given) < len(columns):
         absent = next(key for key in columns if key not in arrays)
         raise ColumnMissing(
@@ -284,12 +490,17 @@ def _array_rows(
         spelt = spell_ids(given, party=party, source=name, columns=named, spelling=schema.id_spelling)
     if len(spelt) != rows:
         raise DataError(f"party {party!r}, {name}: {len(spelt)} ids for {rows} rows.")
-    repeated = rows - len(set(spelt.texts()))
+    repeated = rows - len(set(texts(spelt)))
     refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=columns)
     log = ClippingLog()
     log.finish(counts, rows=rows, standardised=spreads.standardised())
     labels = [coded[label.column] for label in schema.labels]
     return ArrayRows(name, Block.of({name: coded[name] for name in declared}, labels, rows), spelt), log
+
+
+def _spreads(declared: Mapping[str, Column | Label]) -> Spreads:
+    """Where to gather the numbers of those columns that could have been standardised."""
+    return Spreads({name: one.bounds for name, one in declared.items() if one.centred and one.bounds})
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
@@ -306,9 +517,9 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
         for place, values in enumerate(block.labels):
             labels.setdefault(place, np.empty(len(positions), dtype=values.dtype))[into] = values[here]
         start += block.rows
-    ids = Text.joined(list(table.id_batches()))
+    ids = pa.concat_arrays(list(table.id_batches()))
     taken = Block.of(columns, list(labels.values()), len(positions)).each(_frozen, len(positions))
-    return ArrayRows(table.name, taken, ids.take(positions))
+    return ArrayRows(table.name, taken, ids.take(pa.array(positions)))
 
 
 def _sliced(values: NDArray[Any], part: slice) -> NDArray[Any]:
@@ -330,3 +541,33 @@ def check_declared(party: object, schema: object) -> None:
             f"a table is declared by a Schema, not by {type(schema).__name__}. `Schema.load` reads one from a file, "
             "`Schema.parse` from a text."
         )
+
+
+@dataclass(frozen=True)
+class AlignedTable:
+    """What protocols and learners take: only alignment makes one.
+
+    `digest` is what the parties compared; equal digests mean equal ids in equal order. `rows` is public.
+    """
+
+    table: Table
+    rows: int
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        if self.rows != self.table.rows:
+            raise DataError(
+                f"party {self.party!r}: {self.rows} rows were aligned, but {self.table.name} has {self.table.rows}."
+            )
+
+    @property
+    def party(self) -> str:
+        return self.table.party
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
+        """The rows in order, at most `size` at a time."""
+        return self.table.blocks(size)

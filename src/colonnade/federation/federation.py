@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import Mode
-from colonnade.data.table import Table
+from colonnade.data.number_codes import Mode
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import CannotWrite, PlanError
 from colonnade.federation.cuts import part_asked
 from colonnade.federation.no_rows import NoRows

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import AlignedTable
 from colonnade.errors import ColonnadeError
 from colonnade.federation.whole_files import make_folder, write_whole
 from colonnade.models.files.document import MODEL, PARTIES, PEOPLE

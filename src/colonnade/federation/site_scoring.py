@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, PlanError
 from colonnade.federation.own_files import own_file

@@ -13,10 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import Encoder
-from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
@@ -35,7 +33,7 @@ from colonnade.models.input_spec import InputSpec
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import TASKS, Plan
+from colonnade.protocols.plans import Plan
 from colonnade.protocols.specs import DEFAULT_GAMMA, TrainingSpec
 
 DEFAULT_COMPONENTS = 2
@@ -85,7 +83,7 @@ def check_asked(job: Job, plan: Plan) -> None:
     """Refuse, before anything is charged, a plan for too few people, and options that its classes cannot have."""
     check_people(plan, protocol_of(job).noise(plan))
     for schema in plan.schemas:
-        if isinstance(schema.label, ClassLabel):
+        if schema.label is not None and schema.label.classes:
             check_classes(job.options, schema.label.classes)
 
 
@@ -227,7 +225,7 @@ class ModelWanted:
 def train_more(release: MomentRelease, run: Run[Any] | None, *, public: bool = False) -> list[Trained]:
     """The model of each label after the first, at no further cost; one that noise leaves nothing for says so."""
     views = [release.for_label(name) for name in release.label_names[1:]]
-    return [train_on(view, ModelWanted(TASKS[view.label.kind]), run, public=public) for view in views]
+    return [train_on(view, ModelWanted(view.label.task), run, public=public) for view in views]
 
 
 class Wanted(Protocol):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
@@ -177,7 +176,7 @@ def _errors(pilot_runs: PilotRuns, method: Method, asked: TrainingSpec, plan: Pl
     if method.twin is not None:
         error = by_twin(pilot_runs, method, asked, plan, components=None)
     labels = [schema.label for schema in pilot_runs.schemas.values()]
-    guessing = 1 - 1 / max(len(label.classes) for label in labels if isinstance(label, ClassLabel))
+    guessing = 1 - 1 / max(len(label.classes) for label in labels if label is not None and label.classes)
     errors = []
     for trial in range(TRIALS):
         errors.append(error(trial))

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from colonnade.data.feature_maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
 from colonnade.federation.cuts import part_asked
@@ -158,7 +157,7 @@ def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
     mapped = [
         party
         for party, encoder in plan.encoders.items()
-        if encoder.map is not None and isinstance(encoder.map.rule, RandomRelu | RandomFourier)
+        if encoder.map is not None and encoder.map.rule.random
     ]
     seen = plan.rows / noise_of(plan)
     if not mapped or seen >= RANDOM_MAPS_PAY:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from colonnade.data.block import Block
-from colonnade.data.columns import Column, DateColumn, NumericColumn
+from colonnade.data.kinds import Column
+from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import ArrayRows, Table
-from colonnade.data.targets import ClassLabel, CountLabel, Label
 from colonnade.randomness import SeededRandomness
 
 Array = NDArray[np.float64]
@@ -95,27 +95,10 @@ class Invented:
         return np.asarray(ndtr(np.sqrt(share) * (self._traits @ direction) + np.sqrt(1 - share) * own))
 
     def _column(self, column: Column, randomness: _Draws) -> NDArray[Any]:
-        places = self._places(randomness, COLUMN_SHARE)
-        if isinstance(column, NumericColumn | DateColumn):
-            low, high = column.range
-            values: Array = low + places * (high - low)
-            if isinstance(column, NumericColumn) and column.transform == "log1p":
-                values = np.clip(np.expm1(values), column.low, column.high)
-            return values
-        return _levels(places, len(column.levels))
+        return column.at(self._places(randomness, COLUMN_SHARE))
 
     def _label(self, label: Label, randomness: _Draws) -> NDArray[Any]:
-        places = self._places(randomness, LABEL_SHARE)
-        if isinstance(label, ClassLabel):
-            return _levels(places, len(label.classes))
-        # Bell-shaped within the bounds: three standard deviations to either side.
-        middle, reach = (label.low + label.high) / 2, (label.high - label.low) / 2
-        values: Array = np.clip(middle + reach * ndtri(places) / 3, label.low, label.high)
-        return np.rint(values) if isinstance(label, CountLabel) else values
-
-
-def _levels(places: Array, count: int) -> NDArray[np.int32]:
-    return np.minimum((places * count).astype(np.int32), np.int32(count - 1))
+        return label.drawn(self._places(randomness, LABEL_SHARE))
 
 
 def _normal(randomness: SeededRandomness, count: int) -> Array:

@@ -6,8 +6,8 @@ import math
 
 from colonnade.ledger.budget import Account
 from colonnade.ledger.state import LedgerState
-from colonnade.privacy.events import Gaussian
 from colonnade.privacy.gdp import gaussian_epsilon
+from colonnade.privacy.leaves import Gaussian
 
 # ε is found to this many halvings of the budget.
 _HALVINGS = 10

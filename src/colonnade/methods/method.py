@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.documents import Form
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
 from colonnade.errors import LocalProtocolError
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy

@@ -52,9 +52,9 @@ def available_models(release: MomentRelease) -> Offers:
 
     >>> from fractions import Fraction
     >>> import numpy as np
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> release = MomentRelease(
     ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),

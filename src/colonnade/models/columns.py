@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import nearest
-from colonnade.data.encoding import Encoder
-from colonnade.data.frames import columns_by_name
+from colonnade.data.arrays import columns_by_name
+from colonnade.data.declaring import nearest
+from colonnade.data.encoder import Encoder
 from colonnade.errors import ColumnMissing, DataError
 
 Array = NDArray[np.float64]

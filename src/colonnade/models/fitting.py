@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from colonnade.data.targets import Label, label_named
+from colonnade.data.labels import Label, label_named
 from colonnade.errors import InputError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_rows
@@ -17,7 +17,6 @@ from colonnade.methods.table import checked_options, method_named, train_with
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.parameters import at_least
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import TASKS
 from colonnade.protocols.specs import Task, TrainingSpec
 
 ESTIMATORS = {
@@ -91,7 +90,7 @@ def obtain(
     _check_loss(task, given=getattr(asked, "loss", None) or "", wanted=loss)
     if isinstance(source, Federation):
         # Features are coded as the first label asks, whichever is learnt.
-        coded: Task = TASKS[labels[0].kind] if len(labels) > 1 else task
+        coded: Task = labels[0].task if len(labels) > 1 else task
         result = train_with(
             source,
             method,
@@ -117,8 +116,8 @@ def declared_labels(source: object) -> tuple[Label, ...]:
 def _check_label(task: Task, name: str | None, labels: tuple[Label, ...]) -> None:
     """Refuse a label that is not there, or is not of the task's kind."""
     label = labels[0] if name is None else label_named(name, labels)
-    if TASKS[label.kind] != task:
-        others = [repr(one.column) for one in labels if TASKS[one.kind] == task]
+    if label.task != task:
+        others = [repr(one.column) for one in labels if one.task == task]
         advice = f" Write label = {' or '.join(others)}." if others else ""
         raise LabelMismatch(
             f"label {label.column!r} is of kind {label.kind!r}, and this is a model for {task}.{advice}"

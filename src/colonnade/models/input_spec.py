@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock
 from colonnade.errors import ModelError
 from colonnade.models.columns import Rows, column_names, feature_names, feature_rows
 

@@ -49,11 +49,11 @@ class LinearRegression(Saved, Regressor):
         `ridge` and `unbias` are for methods that release moments.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
     >>> from colonnade.data.quantizer import Quantizer
-    >>> from colonnade.data.targets import RealLabel
+    >>> from colonnade.data.labels import RealLabel
     >>> encoder = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
     >>> label = LabelBlock(RealLabel("price", low=0, high=1000))
     >>> features = Quantizer(encoder, attributes_total=1, gamma=4096).quantize({"size": [0, 50, 100]})

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.declaring import nearest
-from colonnade.data.targets import ClassLabel
 from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_labels
@@ -72,9 +71,9 @@ class LogisticRegression(Saved, Classifier):
         one of them is given, that is the default.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
     >>> from colonnade.data.quantizer import Quantizer
     >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
     >>> label = LabelBlock(ClassLabel("buys", classes=("no", "yes")))
@@ -190,7 +189,7 @@ class LogisticRegression(Saved, Classifier):
             raise InputError(f"options name {given[0]}, which is a parameter of LogisticRegression itself.")
         labels = declared_labels(source) if isinstance(source, Federation) else ()
         for label in labels[:1] if self.label is None else labels:
-            if isinstance(label, ClassLabel) and self.label in (None, label.column):
+            if label.classes and self.label in (None, label.column):
                 check_fits(self.threshold, self.class_weight, label.classes)
 
     def predict_proba(self, X: Rows) -> Array:

@@ -52,9 +52,9 @@ class PCA(Saved, Estimator):
         How to make the release (`colonnade.methods.table`), and what that method lets one choose.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
     >>> from colonnade.data.quantizer import Quantizer
     >>> encoder = Encoder(tuple(NumericColumn(name, low=-1, high=1) for name in "ab"), mode="linear")
     >>> features = Quantizer(encoder, attributes_total=2, gamma=4096).quantize({"a": [-1, 0, 1], "b": [-1, 0, 1]})

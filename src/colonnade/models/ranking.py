@@ -98,10 +98,10 @@ def rank_columns(release: MomentRelease) -> Ranking:
     columns that were to choose from.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.data.targets import RealLabel
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
+    >>> from colonnade.data.labels import RealLabel
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> release = MomentRelease(
     ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
@@ -147,7 +147,7 @@ class _Label:
 
 
 def _contrasts(release: MomentRelease) -> _Label:
-    if release.label.kind == "classes":
+    if release.label.one_hot:
         classes = release.class_moments()
         scatter = classes.scatter()
         shares = classes.counts / scatter.count
@@ -158,7 +158,7 @@ def _contrasts(release: MomentRelease) -> _Label:
         independent = len(shares) - 1
         along_mean = classes.count_noise / classes.sum_noise if noise else 0.0
         return _Label(scatter, contrasts, total, noise / independent, independent, along_mean)
-    if release.label.kind == "none":
+    if release.label.label is None:
         raise DataError(
             "this release has no label that its columns could tell. Make one for classification or regression."
         )

@@ -15,9 +15,8 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock, LabelBlocks
-from colonnade.data.targets import label_named
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock, LabelBlocks, label_named
 from colonnade.errors import DataError, ModelDamaged, path_of
 from colonnade.federation.no_rows import NoRows
 from colonnade.markup import html_table
@@ -52,7 +51,7 @@ class MomentRelease(NoRows):
     Of several labels `label` is the first, which models are fitted to where none is named, and `more_labels` lie after
     it; `for_label` is the release of one of them.
 
-    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.kinds import NumericColumn
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> release = MomentRelease(
     ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),
@@ -220,7 +219,7 @@ class MomentRelease(NoRows):
 
     def class_moments(self) -> ClassMoments:
         """G, class sums and class counts, in natural units."""
-        if self.label.kind != "classes":
+        if not self.label.one_hot:
             raise DataError(
                 f"this release has {_described(self.label)}, so it cannot be used to classify. "
                 "Make one whose active party declares a label of kind 'classes'."
@@ -243,7 +242,7 @@ class MomentRelease(NoRows):
 
     def value_moments(self) -> ValueMoments:
         """G, n, Σx, Σxv, Σv and Σv² for the label v scaled to [−1, 1]."""
-        if self.label.kind not in ("real", "count"):
+        if not self.label.numeric:
             raise DataError(
                 f"this release has {_described(self.label)}, so it cannot be used for regression. "
                 "Make one whose active party declares a label of kind 'real' or 'count'."
@@ -265,9 +264,9 @@ class MomentRelease(NoRows):
 
     def plain_moments(self) -> ConstantMoments:
         """G, n and Σx, whatever the label is."""
-        if self.label.kind == "classes":
+        if self.label.one_hot:
             return self.class_moments().plain()
-        if self.label.kind in ("real", "count"):
+        if self.label.numeric:
             return self.value_moments().plain()
         one = self.label.constant(self.gamma)
         return ConstantMoments(
@@ -280,14 +279,14 @@ class MomentRelease(NoRows):
 
     def margins(self) -> Margins:
         """Counts and moments of columns one and two at a time, where the coding tells their levels apart."""
-        if self.label.kind in ("real", "count"):
+        if self.label.numeric:
             raise DataError(
                 f"this release has {_described(self.label)}, of which it knows averages only. Tables are made of "
                 "releases with classes or without a label."
             )
         columns = level_columns(self.encoders)
         scale = float(self.attributes)
-        if self.label.kind == "classes":
+        if self.label.one_hot:
             known = self.class_moments()
             sums, counts, noise = known.sums, known.counts, known.noise / math.sqrt(known.parts)
         else:
@@ -338,7 +337,7 @@ class MomentRelease(NoRows):
             for party, encoder in self.encoders
             for column in encoder.columns
         ]
-        about = f"a label of kind {self.label.kind}" if self.label.kind != "none" else "no label"
+        about = f"a label of kind {self.label.kind}" if self.label.label is not None else "no label"
         about = f"labels {', '.join(self.label_names)}" if self.more_labels else about
         caption = f"Second moments of {self.columns} features with {about}, run {self.run[:12]}"
         return html_table(caption, ("column", "party", "kind"), rows)
@@ -384,4 +383,4 @@ class MomentRelease(NoRows):
 
 
 def _described(label: LabelBlock) -> str:
-    return "no label" if label.kind == "none" else f"a label of kind {label.kind!r}"
+    return "no label" if label.label is None else f"a label of kind {label.kind!r}"

@@ -57,10 +57,10 @@ def ridge_path(release: MomentRelease, ridges: Sequence[float] | None = None) ->
     """The model for the label of a release at every ridge, from least to most: post-processing, which spends nothing.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.columns import NumericColumn
-    >>> from colonnade.data.encoding import Encoder
-    >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.data.targets import RealLabel
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
+    >>> from colonnade.data.labels import RealLabel
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> release = MomentRelease(
     ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
@@ -72,7 +72,7 @@ def ridge_path(release: MomentRelease, ridges: Sequence[float] | None = None) ->
     0           4.219
     16          2.109
     """
-    if release.label.kind == "none":
+    if release.label.label is None:
         raise DataError(
             "this release has no label, so there is no model to hold back. Make one for classification or "
             "regression."
@@ -83,5 +83,5 @@ def ridge_path(release: MomentRelease, ridges: Sequence[float] | None = None) ->
     for ridge in given:
         at_least("ridge", ridge, 0.0)
     rising = tuple(sorted({float(ridge) for ridge in given}))
-    kind = LogisticRegression if release.label.kind == "classes" else LinearRegression
+    kind = LogisticRegression if release.label.one_hot else LinearRegression
     return RidgePath(rising, tuple(kind(ridge=ridge).fit(release) for ridge in rising))

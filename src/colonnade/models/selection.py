@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import Column, nearest
-from colonnade.data.encoding import Encoder
+from colonnade.data.declaring import nearest
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import Column
 from colonnade.errors import DataError
 from colonnade.models.columns import Encoders, column_names
 

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data.arrays import columns_by_name
 from colonnade.data.coding import code
-from colonnade.data.frames import columns_by_name
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.models.columns import Rows
@@ -196,7 +196,7 @@ def _auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
 
 def _is_ordered(column: LevelColumn) -> bool:
     """Whether the levels of a column have an order that trees may cut."""
-    return bool(getattr(column.column, "ordered", False)) or len(column.levels) == 2
+    return column.column.ordered or len(column.levels) == 2
 
 
 def _features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]]) -> Array:

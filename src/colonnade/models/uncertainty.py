@@ -63,7 +63,7 @@ class Rule:
         """
         floor = default_floor(release.columns) if self.floor is None else self.floor
         scale = _NOISELESS if noiseless else 1.0
-        if release.label.kind == "classes":
+        if release.label.one_hot:
             classes = release.class_moments()
             two = len(release.label.classes) == 2
             return (binary_rule if two else multiclass_rule)(
@@ -300,7 +300,7 @@ def _against_others(rows: Array, faint: tuple[int, ...]) -> Array:
 
 
 def _scatter(release: MomentRelease) -> Array:
-    if release.label.kind != "classes" or len(release.label.classes) == 2:
+    if not release.label.one_hot or len(release.label.classes) == 2:
         return release.plain_moments().scatter().matrix
     moments = release.class_moments()
     clear = moments.counts > COUNT_DEVIATIONS * moments.count_noise
@@ -310,7 +310,7 @@ def _scatter(release: MomentRelease) -> Array:
 
 
 def _faint(release: MomentRelease) -> tuple[int, ...]:
-    if release.label.kind != "classes" or len(release.label.classes) == 2:
+    if not release.label.one_hot or len(release.label.classes) == 2:
         return ()
     moments = release.class_moments()
     return tuple(

@@ -20,16 +20,8 @@ from colonnade.noise.fixed_point import scaled_decay
 from colonnade.noise.mechanism import exact_positive, share, unknown_fraction
 from colonnade.noise.sampler import LARGEST_DRAW, sample, sample_symmetric, side_of
 from colonnade.noise.table import PRECISION
-from colonnade.privacy.events import (
-    COARSE_BITS,
-    FINE_BITS,
-    FINEST_BITS,
-    Approximated,
-    DiscreteGaussian,
-    Event,
-    MatrixChange,
-    Number,
-)
+from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated, Event
+from colonnade.privacy.leaves import DiscreteGaussian, MatrixChange, Number
 from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
 from colonnade.randomness import Randomness
 

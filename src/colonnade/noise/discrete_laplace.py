@@ -22,7 +22,8 @@ from colonnade.noise.mechanism import exact_positive, share, whole_unknown
 from colonnade.noise.polya import PolyaNoise
 from colonnade.noise.sampler import LARGEST_DRAW, sample
 from colonnade.noise.table import PRECISION, SLACK
-from colonnade.privacy.events import Approximated, DiscreteLaplace, Event, Number
+from colonnade.privacy.events import Approximated, Event
+from colonnade.privacy.leaves import DiscreteLaplace, Number
 from colonnade.randomness import Randomness
 
 SMALLEST_SCALE = Fraction(1, 100)

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.errors import DataError, PlanError, PrivacyError
 from colonnade.noise.binomial import LARGEST_TRIALS, ONE, binomial
 from colonnade.noise.mechanism import exact_positive
-from colonnade.privacy.events import Event, PoissonBinomial, Repeated
+from colonnade.privacy.events import Event, Repeated
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.randomness import Randomness
 
 SMALLEST_BETA = Fraction(1, 1 << 40)

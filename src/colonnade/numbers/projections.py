@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.kernels import kernels
 from colonnade.numbers.quartic import PRIMES, loops
 from colonnade.randomness import KeyedRandomness

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.numbers import check_loops_plain, fallback
-from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD63
 from colonnade.numbers.kernels import kernels
 from colonnade.numbers.products import EXACT_ROWS
 from colonnade.randomness import Randomness

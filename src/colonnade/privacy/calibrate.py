@@ -12,8 +12,9 @@ from fractions import Fraction
 
 from colonnade.errors import NoNoiseFits, PrivacyError
 from colonnade.privacy.composition import contains_sampling, itemise
-from colonnade.privacy.events import Event, PoissonBinomial, Repeated
+from colonnade.privacy.events import Event, Repeated
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.renyi import least_epsilon
 
 _LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 60

@@ -11,14 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from colonnade.privacy.events import (
-    Approximated,
-    Composed,
-    Event,
-    Mechanism,
-    PoissonSampled,
-    Repeated,
-)
+from colonnade.privacy.events import Approximated, Composed, Event, PoissonSampled, Repeated
+from colonnade.privacy.leaves import Mechanism
 
 Leaf: TypeAlias = Mechanism | PoissonSampled
 

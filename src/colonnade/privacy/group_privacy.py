@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from colonnade.privacy.events import (
-    Approximated,
-    Composed,
+from colonnade.privacy.events import Approximated, Composed, Event, PoissonSampled, Repeated
+from colonnade.privacy.leaves import (
     DiscreteGaussian,
     DiscreteLaplace,
-    Event,
     Gaussian,
     Laplace,
     MatrixChange,
     MatrixSkellam,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
-    Repeated,
     Skellam,
 )
 

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.privacy.composition import Leaf
-from colonnade.privacy.events import (
+from colonnade.privacy.events import PoissonSampled
+from colonnade.privacy.leaves import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Laplace,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
     Skellam,
 )
 from colonnade.privacy.poisson_binomial import groups, probabilities, worst_pairs

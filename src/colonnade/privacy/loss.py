@@ -16,8 +16,8 @@ import numpy as np
 
 from colonnade.numbers.threads import one_thread
 from colonnade.privacy.composition import Items
-from colonnade.privacy.events import PerStep, PoissonBinomial
 from colonnade.privacy.hockey_stick import Curve, curves_of
+from colonnade.privacy.leaves import PerStep, PoissonBinomial
 
 if TYPE_CHECKING:
     from dp_accounting.pld.pld_pmf import PLDPmf

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.privacy.events import PoissonBinomial
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.special import log_sum
 
 LONGEST_SUM = 256

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from colonnade.privacy.composition import Items, Leaf
 from colonnade.privacy.conversion import float_above, round_up
-from colonnade.privacy.events import (
+from colonnade.privacy.leaves import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,

@@ -14,16 +14,15 @@ from typing import TypeAlias
 
 from colonnade.privacy.composition import Items, Leaf, itemise
 from colonnade.privacy.conversion import best_order, delta_from_renyi, epsilon_from_renyi
-from colonnade.privacy.events import (
+from colonnade.privacy.events import Event, PoissonSampled
+from colonnade.privacy.leaves import (
     DiscreteGaussian,
     DiscreteLaplace,
-    Event,
     Gaussian,
     Laplace,
     MatrixSkellam,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
     Skellam,
 )
 from colonnade.privacy.poisson_binomial import poisson_binomial_renyi

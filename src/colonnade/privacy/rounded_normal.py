@@ -13,15 +13,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from colonnade.privacy.composition import Items, Leaf
-from colonnade.privacy.events import (
-    COARSE_BITS,
-    FINE_BITS,
-    FINEST_BITS,
-    DiscreteGaussian,
-    Gaussian,
-    Number,
-    PoissonSampled,
-)
+from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, PoissonSampled
+from colonnade.privacy.leaves import DiscreteGaussian, Gaussian, Number
 
 ROUNDING_VARIANCES = {COARSE_BITS: 4, FINE_BITS: 36, FINEST_BITS: 108}
 """s² by the bits of the samplers that it goes with, or more: 2·exp(−2π²s²) is below 2^−(bits + 12).

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from colonnade.errors import PrivacyError
 from colonnade.privacy.composition import Items
 from colonnade.privacy.conversion import round_up
-from colonnade.privacy.events import Gaussian, PerStep
 from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon
+from colonnade.privacy.leaves import Gaussian, PerStep
 from colonnade.privacy.loss import LEAST_DELTA, loss_distribution
 from colonnade.privacy.pure import pure_epsilon
 from colonnade.privacy.renyi import least_delta, least_epsilon

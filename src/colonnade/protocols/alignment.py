@@ -14,9 +14,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.declaring import nearest
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople, UnknownChoice
 from colonnade.ledger import Cut
 from colonnade.ledger.parts import PartName

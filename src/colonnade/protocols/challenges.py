@@ -9,7 +9,8 @@ import numpy as np
 
 from colonnade.crypto.folding import derived
 from colonnade.errors import RemoteProtocolError, RowsNotProved
-from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FIELD63
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party

@@ -21,15 +21,8 @@ from colonnade.noise.discrete_gaussian import (
 from colonnade.noise.mechanism import Norms, unknown_fraction
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import (
-    COARSE_BITS,
-    Approximated,
-    DiscreteGaussian,
-    Event,
-    MatrixChange,
-    MatrixSkellam,
-    Skellam,
-)
+from colonnade.privacy.events import COARSE_BITS, Approximated, Event
+from colonnade.privacy.leaves import DiscreteGaussian, MatrixChange, MatrixSkellam, Skellam
 from colonnade.runtime.group import Group
 
 Law = Literal["gaussian", "skellam"]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from colonnade.crypto.pseudonyms import Strings, pseudonyms
-from colonnade.data.packed_text import Text
+from colonnade.data.arrays import of_texts, packed, text_bytes, texts
 from colonnade.data.table import Table
 from colonnade.errors import BadIds
 
@@ -18,12 +19,12 @@ class Ids:
     """Ids in the order of a party's rows; each reading gives the same."""
 
     count: int
-    read: Callable[[], Iterable[Text]]
+    read: Callable[[], Iterable[pa.Array]]
 
     @classmethod
     def of(cls, ids: Sequence[str]) -> Ids:
-        packed = Text.of(ids)
-        return cls(len(ids), lambda: [packed])
+        column = of_texts(ids)
+        return cls(len(ids), lambda: [column])
 
     @classmethod
     def of_table(cls, table: Table) -> Ids:
@@ -31,7 +32,7 @@ class Ids:
 
     def encoded(self, party: str) -> list[bytes]:
         """Every id by itself; repeated and empty ones are refused."""
-        ids = [str(one).encode("utf-8", "surrogatepass") for batch in self.read() for one in batch.texts()]
+        ids = [str(one).encode("utf-8", "surrogatepass") for batch in self.read() for one in texts(batch)]
         refuse(party, sum(not one for one in ids), len(ids) - len(set(ids)))
         return ids
 
@@ -42,8 +43,9 @@ class Ids:
         """
         at = empty = 0
         for batch in self.read():
-            out[at : at + len(batch)] = pseudonyms(batch.store, batch.ends, key)
-            empty += int(np.count_nonzero(batch.lengths() == 0))
+            store, ends = packed(batch)
+            out[at : at + len(batch)] = pseudonyms(store, ends, key)
+            empty += int(np.count_nonzero(np.diff(ends) == 0))
             at += len(batch)
             seen(at)
         refuse(party, empty, 0)
@@ -51,7 +53,8 @@ class Ids:
     def pieces(self) -> Iterator[tuple[bytes, bytes]]:
         """The lengths and the bytes of all ids, some at a time: together they say the list, however it is parted."""
         for batch in self.read():
-            yield batch.lengths().astype("<i8").tobytes(), batch.bytes().tobytes()
+            lengths, content = text_bytes(batch)
+            yield lengths.astype("<i8").tobytes(), content.tobytes()
 
 
 def refuse(party: str, empty: int, repeated: int) -> None:

@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.masks import SumRing
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, PlanError, TrainedOn
 from colonnade.ledger import Release
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
-from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.privacy.events import Repeated
 from colonnade.privacy.guarantee import View
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.assumptions import UNCHECKED

@@ -17,7 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise

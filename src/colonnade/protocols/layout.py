@@ -7,8 +7,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
-from colonnade.data.encoding import Encoder, Mode
-from colonnade.data.label import LabelBlock, LabelBlocks
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock, LabelBlocks
+from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import Quantizer, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.runtime.group import Group

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock, kinds_for
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError
 from colonnade.ledger import CoalitionBound, LedgerLine, Release
@@ -24,9 +24,6 @@ from colonnade.runtime.group import Group
 FORMAT = 4
 """Of plans: since 2 every plan names its views in one form, since 3 who deals noise and how many parts are a whole,
 since 4 what was asked."""
-_LABELS = {"classification": ("classes",), "regression": ("real", "count")}
-TASKS: dict[str, Task] = {"classes": "classification", "real": "regression", "count": "regression"}
-"""What a label of each kind is learnt for."""
 
 
 PlanT = TypeVar("PlanT", bound="Plan", covariant=True)
@@ -247,16 +244,17 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
             f"Write active = {holders[0]!r}."
         )
     holder = schemas[group.owners.index(holders[0])]
-    kind = LabelBlock(holder.label).kind
-    if kind not in _LABELS[task] and holder.more_labels:
+    label = holder.labels[0]
+    kind, wanted = label.kind, " or ".join(kinds_for(task))
+    if label.task != task and holder.more_labels:
         raise LabelMismatch(
             f"of several labels the first says how columns are coded, and that of {holders[0]}, "
-            f"{holder.labels[0].column!r}, is of kind {kind!r}. Write task = {TASKS[kind]!r}, or declare one of kind "
-            f"{' or '.join(_LABELS[task])} first."
+            f"{label.column!r}, is of kind {kind!r}. Write task = {label.task!r}, or declare one of kind "
+            f"{wanted} first."
         )
-    if kind not in _LABELS[task]:
+    if label.task != task:
         raise LabelMismatch(
-            f"{task} needs a label of kind {' or '.join(_LABELS[task])}; {holders[0]} declares kind {kind!r}. "
+            f"{task} needs a label of kind {wanted}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from colonnade.crypto.row_check import accepts, answer
 from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.crypto.row_proof import RowProof
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.challenges import NONCE, Checking, heard
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.party import Party

@@ -11,11 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.block import Block
-from colonnade.data.encoding import MODES
+from colonnade.data.encoder import MODES
 from colonnade.data.schema import PublicSchema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align, compare_people, keep_part

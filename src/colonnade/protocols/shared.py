@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from colonnade.errors import LocalProtocolError
-from colonnade.numbers.field import Field, FieldArray, GramSum
+from colonnade.numbers.arrays import FieldArray, GramSum
+from colonnade.numbers.field import Field
 
 _BLOCK_ENTRIES = 1 << 20
 

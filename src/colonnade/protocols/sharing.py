@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.shares import Dealt, InconsistentShares, Scheme, Seed, reshare
+from colonnade.crypto.dealing import Dealt, InconsistentShares, Seed
+from colonnade.crypto.shares import Scheme, reshare
 from colonnade.crypto.shares import total as summed
 from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.ledger import Release
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.shared import Shared, total
 from colonnade.runtime.party import Party

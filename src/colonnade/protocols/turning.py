@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colonnade.crypto.shares import Scheme
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.shared import Shared, beside
 from colonnade.protocols.sharing import lower

@@ -17,7 +17,7 @@ from __future__ import annotations
 from colonnade.crypto.product_proof import ProductClaim, ProductProof, accepts, answer
 from colonnade.crypto.shares import Scheme
 from colonnade.errors import LocalProtocolError
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.challenges import NONCE, Checking, heard
 from colonnade.protocols.messages import hear, tell

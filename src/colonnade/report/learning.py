@@ -14,10 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColumn
-from colonnade.data.derived import MISSING
-from colonnade.data.encoding import Encoder, Mode, codes_of
-from colonnade.data.number_codes import code_of_number
 from colonnade.models.release import MomentRelease
 from colonnade.models.selection import units
 from colonnade.models.spectral import default_floor, learnable_rank, noise_edge
@@ -58,7 +54,7 @@ def learning_facts(
     if uncertainty is not None and not np.allclose(uncertainty.coefficients, given, rtol=1e-6, atol=1e-9):
         uncertainty = None
     added: dict[str, Any] = {"by_column": _effects(release, model_facts["rows"], given, uncertainty)}
-    if release.label.kind == "classes":
+    if release.label.one_hot:
         added["count_noise"] = release.class_moments().count_noise
     if uncertainty is not None:
         widths = [[_finite(width) for width in row] for row in uncertainty.half_widths]
@@ -95,9 +91,9 @@ def _effects(
             # What went through a map together has no effect column by column.
             continue
         column = unit.columns[0]
-        places, features = _shown(column, modes[unit.party])
+        places, features = column.shown(modes[unit.party])
         combinations = np.zeros((len(places), release.columns))
-        combinations[:, unit.span] = features / math.sqrt(release.attributes)
+        combinations[:, unit.span] = (features - features.mean(axis=0)) / math.sqrt(release.attributes)
         effects = coefficients @ combinations.T
         widths = None if uncertainty is None else uncertainty.half_widths_of(combinations)
         for number in range(len(rows)):
@@ -113,8 +109,7 @@ def _effects(
                 {
                     "column": unit.name,
                     "owner": unit.party,
-                    "ordered": isinstance(column, NumericColumn | DateColumn)
-                    or (isinstance(column, BinnedColumn) and column.ordered),
+                    "ordered": column.ordered,
                     "points": points,
                     "range": float(np.ptp(effects[number])),
                 }
@@ -124,25 +119,6 @@ def _effects(
         for row, found_columns in zip(rows, columns, strict=True)
         if found_columns
     ]
-
-
-def _shown(column: Column, mode: Mode) -> tuple[list[str], Array]:
-    if isinstance(column, NumericColumn | DateColumn):
-        code = code_of_number(column, mode)
-        at_knots = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else PLACES
-        features = code.features(np.array([*at_knots, *([math.nan] if code.missing else [])]))
-        values = Encoder((column,), mode).decode(features)[column.name]
-        places = [_value_text(value) for value in values]
-    else:
-        features = codes_of(column)
-        places = [str(level) for level in column.levels]
-    return places, features - features.mean(axis=0)
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, np.datetime64):
-        return MISSING if np.isnat(value) else str(value)[:10]
-    return MISSING if math.isnan(value) else f"{float(value):.4g}"
 
 
 def _finite(value: float) -> float | None:

@@ -13,14 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from colonnade import __version__
-from colonnade.data.columns import (
-    BinaryColumn,
-    BinnedColumn,
-    CategoricalColumn,
-    Column,
-    DateColumn,
-    NumericColumn,
-)
 from colonnade.models.files.exporting import exportable
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.compared import measured_rows
@@ -157,7 +149,7 @@ def _training(model: ModelFile, facts: Mapping[str, Any]) -> str:
     names = iter(model.frame.column_names)
     for party, encoder in model.frame.encoders:
         lines += [
-            f"| {_cell(next(names))} | {_cell(party)} | {_cell(_declared(column))} |"
+            f"| {_cell(next(names))} | {_cell(party)} | {_cell(column.sentence)} |"
             for column in encoder.columns
         ]
     return (
@@ -209,7 +201,7 @@ def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
     notes = [_prose(str(note)) for note in facts.get("notes") or ()]
     linear = (
         "It is linear in its features, so what bends more than once along a column it cannot say."
-        if model.frame.label.kind == "classes"
+        if model.frame.label.one_hot
         else "It is linear in its features."
     )
     unchecked = model.kind == "LogisticRegression" and model.method == "moments" and not facts.get("judged")
@@ -237,25 +229,6 @@ def _task(model: ModelFile) -> str | None:
 
 def _measured(facts: Mapping[str, Any]) -> dict[str, float]:
     return {str(what): float(value) for what, value in (facts.get("measured") or {}).items()}
-
-
-def _declared(column: Column) -> str:
-    match column:
-        case NumericColumn():
-            transform = ", log1p" if column.transform == "log1p" else ""
-            coded = f", in {column.knots} hats" if column.encoding == "hats" else ""
-            coded = f", {column.encoding}" if column.encoding in ("circle", "linear") else coded
-            return f"number from {column.low:g} to {column.high:g}{_absent(column)}{transform}{coded}"
-        case BinaryColumn() | CategoricalColumn():
-            return f"one of {', '.join(column.levels)}"
-        case BinnedColumn():
-            return f"number in {'ordered ' if column.ordered else ''}bins: {', '.join(column.levels)}"
-        case _:
-            return f"date from {column.low.isoformat()} to {column.high.isoformat()}{_absent(column)}"
-
-
-def _absent(column: NumericColumn | DateColumn) -> str:
-    return ", or missing" if column.missing == "category" else ""
 
 
 def _prose(text: str) -> str:

@@ -244,7 +244,7 @@ def run_line(run: RunFolder) -> dict[str, Any]:
 
     facts = run.facts
     plan = facts.get("plan")
-    epsilon = plan.get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
+    epsilon = plan["spec"]["epsilon"] if isinstance(plan, dict) else facts.get("epsilon")
     return {
         "run": str(run.path),
         "name": facts.get("job") if run.noted else facts.get("name"),

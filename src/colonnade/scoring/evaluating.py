@@ -10,12 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
-from colonnade.data.encoding import Encoder, codes_of
-from colonnade.data.number_codes import code_of_number
-from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeople, TrainedOn
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.network.network_file import NetworkFile
@@ -263,7 +259,7 @@ def check_enough(plan: JudgePlan) -> None:
 def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
     """Refuse a training whose held-out people would be too few to judge it on, before anything is charged."""
     label = next(schema.label for schema in training.schemas if schema.label is not None)
-    classes = len(label.classes) if isinstance(label, ClassLabel) else 1
+    classes = max(1, len(label.classes))
     reaches = ((1.0,) * len(training.group.owners),) * (classes if classes > 2 else 1)
     request = JudgeRequest(
         "",
@@ -296,7 +292,7 @@ def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
         start += encoder.width
         low = high = 0.0
         for column in encoder.plain:
-            least, most = _column_range(column, encoder, own[encoder.spans[column.name]])
+            least, most = column.score_range(own[encoder.spans[column.name]], encoder.mode)
             low, high = low + least, high + most
         if encoder.map is not None:
             plain = sum(span.stop - span.start for span in encoder.spans.values())
@@ -305,13 +301,6 @@ def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
         # More than any rounding of floats could add; a part that is always the same still has a bound.
         ranges[party] = ScoreRange((low + high) / 2.0, _lengthened(max(1e-6, (high - low) / 2.0)))
     return ranges
-
-
-def _column_range(column: Column, encoder: Encoder, weights: Array) -> tuple[float, float]:
-    if isinstance(column, BinaryColumn | CategoricalColumn | BinnedColumn):
-        values = codes_of(column) @ weights
-        return float(values.min()), float(values.max())
-    return code_of_number(column, encoder.mode).score_range(weights)
 
 
 def _centred(term: Terms, middle: Array) -> Terms:

@@ -10,7 +10,6 @@ from scipy.special import logit
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
@@ -45,7 +44,7 @@ def judge_file(
             scores.append(model.network().scores(features))
         truth.append(np.asarray(block.label))
     given, labels = np.concatenate(scores), np.concatenate(truth)
-    if not isinstance(declared, ClassLabel):
+    if not declared.classes:
         said = model.reading.values(given) if isinstance(model, ModelFile) else given
         return judge_numbers(said[:, 0], labels.astype(np.float64), label=label)
     classes = labels.astype(np.int64)

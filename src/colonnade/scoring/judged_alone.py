@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.targets import ClassLabel
+from colonnade.data.labels import Label
+from colonnade.data.table import AlignedTable
 from colonnade.errors import ModelError
 from colonnade.federation.federation import Run
 from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
@@ -39,7 +39,7 @@ def judged_alone(
     rows, truth = _rows(run.aligned[holder], most=MOST)
     others, answers = _rows(judged.run.aligned[holder])
     try:
-        if isinstance(label, ClassLabel):
+        if label.classes:
             return _classified(rows, truth.astype(np.int64), others, answers.astype(np.int64), label)
         design = np.column_stack([rows, np.ones(len(rows))])
         weights = np.linalg.lstsq(design, truth, rcond=None)[0]
@@ -49,7 +49,7 @@ def judged_alone(
 
 
 def _classified(
-    rows: Array, classes: NDArray[np.int64], others: Array, answers: NDArray[np.int64], label: ClassLabel
+    rows: Array, classes: NDArray[np.int64], others: Array, answers: NDArray[np.int64], label: Label
 ) -> Judgement | ClassesJudged | None:
     # Heavy, and needed by nobody else who reads a run.
     from sklearn.linear_model import LogisticRegression

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import Encoder
-from colonnade.data.table import Table
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import AlignedTable, Table
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresSpec, Terms, scores_session

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColumnMissing, LabelMismatch, ModelError, NoNoiseFits, OnlyForPublicData
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.network.design import Design
@@ -182,7 +180,7 @@ def judged_scores(
 def _held_to(values: Array, aligned: AlignedTable) -> AnyJudgement:
     label = aligned.schema.label
     truth = np.concatenate([block.label for block in aligned.blocks() if block.label is not None])
-    if not isinstance(label, ClassLabel):
+    if label is None or not label.classes:
         column = "label" if label is None else label.column
         return judge_numbers(values[:, 0], np.asarray(truth, dtype=np.float64), label=column)
     classes = np.asarray(truth, dtype=np.int64)

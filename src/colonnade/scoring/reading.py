@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
 from colonnade.models.discriminant import probabilities
 
 Array = NDArray[np.float64]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.block import Block
-from colonnade.data.columns import Column, nearest
+from colonnade.data.block import Block, Wrong, usable_blocks
+from colonnade.data.declaring import nearest
 from colonnade.data.files import open_file
+from colonnade.data.kinds import Column
 from colonnade.data.schema import Schema
 from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table
-from colonnade.data.usable import Wrong, usable_blocks
 from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.network_file import KINDS as NETWORKS

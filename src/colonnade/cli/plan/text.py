@@ -41,7 +41,7 @@ def _checked(plan: dict[str, Any]) -> str:
     verify = plan.get("verify", "none")
     if verify != "none" or "verify" not in plan or plan["threshold"] > 1:
         return _CHECKED[verify]
-    products = plan["protocol"] == MarginPlan.protocol or plan.get("conditional", False)
+    products = plan["protocol"] == MarginPlan.protocol or plan["spec"].get("conditional", False)
     return _CHECKED[verify] + _COULD.format("all" if products else "rows")
 
 

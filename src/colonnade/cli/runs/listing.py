@@ -51,7 +51,7 @@ def runs(
     if kit is not None and not folder.exists():
         places: tuple[Path, ...] = ()
     elif not folder.is_dir():
-        from colonnade.data.presence import nearest_file
+        from colonnade.data.documents import nearest_file
 
         wrong = "is a file, not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")

@@ -11,7 +11,8 @@ from colonnade.methods.baselines.gathering import Gathered
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, DiscreteGaussian
+from colonnade.privacy.events import Approximated
+from colonnade.privacy.leaves import DiscreteGaussian
 from colonnade.privacy.sensitivity.matrix import matrix_change_zero_out
 from colonnade.randomness import Randomness
 

@@ -23,7 +23,8 @@ from colonnade.methods.baselines.losses import Loss
 from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise
 from colonnade.numbers.rounding import toward_zero
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, DiscreteGaussian, DiscreteLaplace, PoissonSampled, Repeated
+from colonnade.privacy.events import Approximated, PoissonSampled, Repeated
+from colonnade.privacy.leaves import DiscreteGaussian, DiscreteLaplace
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]

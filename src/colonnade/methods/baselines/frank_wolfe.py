@@ -21,7 +21,8 @@ from colonnade.methods.baselines.losses import Loss
 from colonnade.noise import DiscreteLaplaceNoise
 from colonnade.numbers.rounding import toward_zero
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.privacy.events import Repeated
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]

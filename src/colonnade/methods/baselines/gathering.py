@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import Encoder
-from colonnade.data.table import Table
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.losses import Loss

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import AlignedTable
 from colonnade.errors import LabelMismatch, OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.glm.interfaces import Loss

@@ -21,14 +21,15 @@ from pydantic import Field as Number
 from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier_keys import KEY_BITS
 from colonnade.crypto.paillier_masks import SECURITY, BoundedMask
-from colonnade.data.encoding import Mode
+from colonnade.data.number_codes import Mode
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.methods.encrypted.sigmoid import SLOPES, Approximation
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Composed, Event, PerStep
+from colonnade.privacy.events import Approximated, Composed, Event
 from colonnade.privacy.guarantee import View
+from colonnade.privacy.leaves import PerStep
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
 from colonnade.privacy.paper.figure import PaperFigure

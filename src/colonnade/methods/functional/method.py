@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.baselines.gathering import encoded_rows, gather

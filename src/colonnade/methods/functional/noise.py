@@ -20,7 +20,8 @@ from colonnade.noise.polya import PolyaNoise
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import COARSE_BITS, DiscreteLaplace, Event
+from colonnade.privacy.events import COARSE_BITS, Event
+from colonnade.privacy.leaves import DiscreteLaplace
 from colonnade.privacy.pure import pure_epsilon
 from colonnade.privacy.sensitivity.functional import CoefficientChange
 from colonnade.protocols import dealt_noise

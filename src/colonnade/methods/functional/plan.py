@@ -18,10 +18,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field as Number
 
 from colonnade.crypto.row_claims import Claim
-from colonnade.data.encoding import Mode
+from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import ClassLabel
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.functional.blocks import Block, Dissection
 from colonnade.methods.functional.noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
@@ -385,7 +384,7 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
 def _check_columns(plan: FunctionalPlan) -> None:
     label = plan.label.label
-    if plan.spec.task == "classification" and isinstance(label, ClassLabel) and len(label.classes) != 2:
+    if plan.spec.task == "classification" and label is not None and len(label.classes) not in (0, 2):
         raise LabelMismatch(
             f"the logistic objective tells two classes apart; {plan.label_holder} declares {len(label.classes)}. "
             "Use method = 'moments', which takes any number of classes, or merge classes."

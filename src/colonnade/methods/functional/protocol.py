@@ -18,12 +18,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.block import Block as Rows
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.rounding import nearest
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.session import RowSource, SessionResult, own_blocks, prepare, publish_integers

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.targets import Label
+from colonnade.data.labels import Label
 from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.sensitivity.losses import LossBounds
 from colonnade.protocols.specs import Task

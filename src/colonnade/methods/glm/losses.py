@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.data.labels import Label, LabelBlock
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.privacy.paper import hdp_vfl
@@ -36,8 +35,8 @@ def _signs(_label: Label, values: ArrayLike) -> Array:
 
 
 def _check_two_classes(label: Label, loss: str) -> None:
-    if not isinstance(label, ClassLabel) or len(label.classes) != 2:
-        found = f"{len(label.classes)} classes" if isinstance(label, ClassLabel) else f"kind {label.kind!r}"
+    if len(label.classes) != 2:
+        found = f"{len(label.classes)} classes" if label.classes else f"kind {label.kind!r}"
         raise LabelMismatch(
             f"the {loss} loss needs a label of two classes; {label.column!r} has {found}. "
             "Declare two classes, or train by second moments, which take any number."
@@ -45,12 +44,12 @@ def _check_two_classes(label: Label, loss: str) -> None:
 
 
 def _range(label: Label, loss: str) -> tuple[float, float]:
-    if not isinstance(label, RealLabel | CountLabel):
+    if label.bounds is None:
         raise LabelMismatch(
             f"the {loss} loss needs a label that is a number; {label.column!r} is of kind {label.kind!r}. "
             "Change the loss, or the label's declaration."
         )
-    return label.low, label.high
+    return label.bounds
 
 
 @dataclass(frozen=True)

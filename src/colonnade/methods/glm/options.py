@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.data.documents import Form
-from colonnade.data.label import LabelBlock
-from colonnade.data.targets import Label
+from colonnade.data.labels import Label, LabelBlock
 from colonnade.errors import PlanError
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES, Gamma

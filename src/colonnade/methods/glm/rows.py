@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
 from colonnade.data.schema import PublicSchema
 from colonnade.numbers.rounding import nearest
 from colonnade.protocols.plans import TrainingPlan

@@ -18,8 +18,9 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.numbers.field import FIELD63, check_fits
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Approximated, DiscreteGaussian, Event
+from colonnade.privacy.events import COARSE_BITS, Approximated, Event
 from colonnade.privacy.guarantee import View
+from colonnade.privacy.leaves import DiscreteGaussian
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import root_up

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from colonnade.data.table import Table
 from colonnade.methods.local.plan import LocalPlan
 from colonnade.methods.moments.protocol import arranged, integer_blocks
-from colonnade.numbers.field import FIELD63, GramSum
+from colonnade.numbers.arrays import GramSum
+from colonnade.numbers.field import FIELD63
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import RowSource, SessionResult, prepare, publish

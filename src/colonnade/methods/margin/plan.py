@@ -27,7 +27,8 @@ from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussian
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, MatrixChange, Repeated
+from colonnade.privacy.events import COARSE_BITS, Composed, Event, Repeated
+from colonnade.privacy.leaves import Gaussian, MatrixChange
 from colonnade.privacy.sensitivity.gradient import VectorChange
 from colonnade.privacy.sensitivity.margin import (
     Slopes,

@@ -27,7 +27,7 @@ from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows, part_of
 from colonnade.methods.margin.turning import held, shared_slopes
 from colonnade.methods.moments.protocol import symmetric
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell

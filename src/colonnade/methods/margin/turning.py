@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.margin.plan import MarginPlan
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.turning import turned
 from colonnade.protocols.verified_products import reshare_products

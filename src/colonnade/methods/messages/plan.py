@@ -19,16 +19,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field as Number
 
+from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema
-from colonnade.data.targets import Label
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.methods.glm.interfaces import Loss, Penalty
 from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event, PerStep
+from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event
 from colonnade.privacy.guarantee import View
+from colonnade.privacy.leaves import PerStep
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.privacy.paper import hdp_vfl

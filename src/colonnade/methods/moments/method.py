@@ -45,7 +45,7 @@ def people_for(plan: MomentsPlan) -> int:
     """
     features = sum(encoder.width for encoder in plan.encoders.values())
     fewest = noise_of(plan) * math.sqrt(features)
-    if all(label.kind == "classes" for label in plan.labels.blocks):
+    if all(label.one_hot for label in plan.labels.blocks):
         border = plan.label.constant(plan.gamma) / plan.gamma
         fewest = max(fewest, 2 * math.sqrt(2) * noise_of(plan) / border**2)
     return max(2, math.floor(fewest) + 1)

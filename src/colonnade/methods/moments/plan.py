@@ -15,8 +15,8 @@ from typing import Any
 
 from colonnade.crypto.folding import MOST_ROWS
 from colonnade.crypto.row_claims import Claim
-from colonnade.data.encoding import Mode
-from colonnade.data.label import LabelBlock, LabelBlocks
+from colonnade.data.labels import LabelBlock, LabelBlocks
+from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
@@ -24,7 +24,8 @@ from colonnade.models.class_weights import ClassOptions
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
-from colonnade.privacy.events import COARSE_BITS, Event, MatrixChange
+from colonnade.privacy.events import COARSE_BITS, Event
+from colonnade.privacy.leaves import MatrixChange
 from colonnade.privacy.sensitivity.conditional import (
     conditional_change_part_replaced,
     conditional_change_replace,

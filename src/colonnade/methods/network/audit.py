@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from colonnade.audits.experiments import Array, Bits, Claim, Experiment
 from colonnade.audits.people import People, chosen, corner, mixed
 from colonnade.audits.sessions import Session
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session

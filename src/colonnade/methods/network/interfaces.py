@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import AlignedTable
 from colonnade.errors import LocalProtocolError, PlanError
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.terms import Indices

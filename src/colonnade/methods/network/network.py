@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import Encoder
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import AlignedTable
 from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
 from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.fusion import FusionModel

@@ -24,8 +24,8 @@ from typing import Annotated, Any, get_args
 from pydantic import Field
 
 from colonnade.crypto.masks import SumRing
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.ledger import LedgerLine

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import Encoder
-from colonnade.data.table import Table
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.design import OWN, Design

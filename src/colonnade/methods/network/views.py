@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from colonnade.errors import PrivacyError
 from colonnade.ledger import LedgerLine
 from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID
-from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
+from colonnade.privacy.events import Approximated, Composed, Event, Repeated
 from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
+from colonnade.privacy.leaves import PerStep, PoissonBinomial
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, Observer, PartyView, Server
 from colonnade.privacy.sensitivity.matrix import root_up

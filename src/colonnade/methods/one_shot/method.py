@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.targets import Label
+from colonnade.data.labels import Label
 from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.options import (

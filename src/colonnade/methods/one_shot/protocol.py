@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
-from colonnade.data.table import Table
+from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError
 from colonnade.ledger import LedgerLine
 from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, DiscreteGaussian, Event
+from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event
 from colonnade.privacy.guarantee import View
+from colonnade.privacy.leaves import DiscreteGaussian
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.protocols.charging import charge_first

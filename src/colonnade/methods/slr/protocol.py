@@ -22,7 +22,7 @@ from colonnade.errors import LocalProtocolError
 from colonnade.methods.slr.batches import Batches, share_batch_key
 from colonnade.methods.slr.optimiser import Descent
 from colonnade.methods.slr.plan import GradientPlan
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell

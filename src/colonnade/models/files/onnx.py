@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colonnade import __version__
-from colonnade.errors import CannotWrite, NotInstalled
+from colonnade.data.graph import PEOPLE, Graph
+from colonnade.errors import CannotWrite, ModelError, NotInstalled
 from colonnade.federation.whole_files import write_whole
 from colonnade.models.files.exporting import exportable
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.models.files.onnx_columns import PEOPLE, Graph, feature_inputs
+from colonnade.models.input_spec import InputSpec
 from colonnade.models.statements import guarantees_to_data
 
 if TYPE_CHECKING:
@@ -159,3 +160,21 @@ def need_onnx() -> None:
             "writing ONNX needs the package onnx, which is not installed. Install the extra: pip install "
             "'colonnade[onnx]'."
         ) from None
+
+
+def feature_inputs(graph: Graph, frame: InputSpec, *, encoded: bool) -> tuple[str, float]:
+    """Multiples of all parties' features, from raw columns by name or, `encoded`, from one input; and which multiples.
+
+    The factor is for the weights: a runtime that finds it before a product may round it to single precision.
+    """
+    if encoded:
+        return graph.input("features", width=frame.columns), 1.0
+    names, blocks = iter(frame.column_names), []
+    for party, encoder in frame.encoders:
+        if encoder.map is not None:
+            raise ModelError(
+                f"columns of {party} go through the map {encoder.map.rule.kind!r}, which is not written as a graph. "
+                "Export the model on encoded features instead."
+            )
+        blocks += [column.onnx(graph, next(names), encoder.mode) for column in encoder.columns]
+    return graph.add("Concat", blocks, attributes={"axis": 1}), math.sqrt(frame.attributes)

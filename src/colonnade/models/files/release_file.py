@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
+from colonnade.data.encoder import Encoder
+from colonnade.data.labels import LabelBlock
 from colonnade.errors import (
     CannotWrite,
     DataMissing,

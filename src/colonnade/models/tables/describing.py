@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import BinnedColumn
 from colonnade.models.spectral import decompose, floor_of
-from colonnade.models.tables.drawing import middles
 from colonnade.models.tables.margins import LevelColumn, Margins
 
 Array = NDArray[np.float64]
@@ -39,8 +37,8 @@ def description(margins: Margins) -> dict[str, Any]:
 
 def values_of(column: LevelColumn) -> Array | None:
     """A number for each level, where there is one: the middle of a bin, 0 and 1 of a binary column."""
-    if isinstance(column.column, BinnedColumn) and column.column.missing != "category":
-        return middles(column.column)
+    if column.column.middles is not None:
+        return column.column.middles
     return np.array([0.0, 1.0]) if len(column.levels) == 2 else None
 
 
@@ -50,14 +48,14 @@ def _column(margins: Margins, place: int) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "column": column.name,
         "party": column.party,
-        "ordered": isinstance(column.column, BinnedColumn) and column.column.ordered,
+        "ordered": column.column.ordered,
         "levels": [
             {"level": level, "share": float(share), "noise": float(noise)}
             for level, share, noise in zip(column.levels, shares, spread, strict=True)
         ],
     }
     values = values_of(column)
-    if values is not None and isinstance(column.column, BinnedColumn):
+    if values is not None and column.column.middles is not None:
         facts["mean"] = float(shares @ values)
         # The total is known far better than a share, so that only the features' noise counts.
         pull = values @ column.inverse[:, :-1]

@@ -13,15 +13,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn
-from colonnade.data.encoding import codes_of
-from colonnade.data.label import LabelBlock
+from colonnade.data.labels import LabelBlock
+from colonnade.data.levels import LevelKind
 from colonnade.errors import DataError, DrownedByNoise
 from colonnade.models.columns import Encoders
 from colonnade.models.selection import Unit, units
 
 Array = NDArray[np.float64]
-Levelled = BinaryColumn | CategoricalColumn | BinnedColumn
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +28,12 @@ class LevelColumn:
 
     name: str
     party: str
-    column: Levelled
+    column: LevelKind
     span: slice
 
     @cached_property
     def codes(self) -> Array:
-        return codes_of(self.column)
+        return self.column.codes
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -139,11 +137,11 @@ def level_columns(encoders: Encoders) -> tuple[LevelColumn, ...]:
 
 def is_levelled(unit: Unit) -> bool:
     """Whether a release tells the levels of this column apart."""
-    return not unit.mapped and isinstance(unit.columns[0], BinaryColumn | CategoricalColumn | BinnedColumn)
+    return not unit.mapped and bool(unit.columns[0].levels)
 
 
-def _level(unit: Unit) -> Levelled:
+def _level(unit: Unit) -> LevelKind:
     column = unit.columns[0]
-    if not isinstance(column, BinaryColumn | CategoricalColumn | BinnedColumn):
+    if not isinstance(column, LevelKind):
         raise TypeError(f"{unit.name} has no levels")
     return column

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from colonnade.data.spreadsheets import csv_text
 from colonnade.errors import CannotWrite, DataError, DrownedByNoise, InputError, NameTaken
 from colonnade.federation.whole_files import whole_file, write_whole
-from colonnade.models.tables.drawing import draw_levels, undeclared_ends, values_of_levels
+from colonnade.models.tables.drawing import draw_levels, values_of_levels
 from colonnade.models.tables.margins import Margins
 from colonnade.models.tables.mixture import Fit, Progress, fit_mixture
 from colonnade.randomness import SeededRandomness, SystemRandomness, below
@@ -109,7 +109,7 @@ class TableModel:
             notes.append(
                 f"The shares of {name} do not stand out of the noise: what the table says of it is noise."
             )
-        for name in undeclared_ends([column.column for column in self.margins.columns]):
+        for name in [column.name for column in self.margins.columns if column.column.open_ended]:
             notes.append(f"{name} declares no low or no high: how far its outer bins reach is a guess.")
         return tuple(notes)
 

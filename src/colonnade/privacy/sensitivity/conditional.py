@@ -6,7 +6,7 @@ it changes its class do two of them move. Proofs: docs/proofs/conditional-moment
 
 from __future__ import annotations
 
-from colonnade.privacy.events import MatrixChange
+from colonnade.privacy.leaves import MatrixChange
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,

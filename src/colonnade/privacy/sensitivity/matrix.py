@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from colonnade.privacy.events import MatrixChange
+from colonnade.privacy.leaves import MatrixChange
 
 _GRID_BITS = 32
 

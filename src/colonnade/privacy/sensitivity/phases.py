@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.privacy.events import Number
+from colonnade.privacy.leaves import Number
 
 Kind = Literal["classes", "shares", "whole"]
 """Whether a record adds to the sums of its class, to those of two ends by shares that add up to 1, or to all's."""

@@ -1,11 +1,9 @@
-"""Columns as they come: Arrow's memory, Python's values and packed text mean the same; reading needs no package."""
+"""Columns as they come: arrays, lists, parts of data frames and of Arrow tables mean the same, and errors show none."""
 
 from __future__ import annotations
 
 import itertools
 import re
-import subprocess
-import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,17 +15,24 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typed import untyped
 
-from colonnade.data.arrow import batches
+from colonnade.data.arrays import (
+    columns_by_name,
+    distinct,
+    held,
+    numbers,
+    objects,
+    of_texts,
+    packed,
+    text_bytes,
+    texts,
+    values_of,
+)
 from colonnade.data.coding import code
-from colonnade.data.columns import CategoricalColumn, NumericColumn
 from colonnade.data.files import open_file
-from colonnade.data.intake import of_objects, values_of
-from colonnade.data.packed_text import Text
-from colonnade.data.relation import exactly
-from colonnade.data.values import Batch, Numerals, Plain
-from colonnade.errors import BadValues
+from colonnade.data.kinds import Column, DateColumn, NumericColumn
+from colonnade.data.levels import CategoricalColumn
+from colonnade.errors import BadValues, DataError
 
 TEXTS = st.lists(
     st.none() | st.text(max_size=12) | st.sampled_from(["", "no", "yes", "n\0", "n", "é" * 40]), max_size=60
@@ -49,10 +54,6 @@ COLUMNS = {
 }
 
 
-def objects(column: Any) -> list[Any]:
-    return column.texts() if isinstance(column, Text) else column.objects()
-
-
 @pytest.mark.parametrize("name", COLUMNS)
 def test_an_arrow_array_its_slices_and_its_chunks_are_the_values_that_it_holds(name: str) -> None:
     array = COLUMNS[name]
@@ -60,15 +61,14 @@ def test_an_arrow_array_its_slices_and_its_chunks_are_the_values_that_it_holds(n
     assert objects(values_of(array)) == wanted
     assert objects(values_of(array.slice(1))) == wanted[1:]
     assert objects(values_of(pa.chunked_array([array, array.slice(2)]))) == wanted + wanted[2:]
-    distinct, places = untyped(values_of(array)).distinct()
-    assert [[*distinct, None][min(place, len(distinct))] for place in places.tolist()] == wanted
+    different, places = distinct(values_of(array))
+    assert [[*different, None][place] for place in places.tolist()] == wanted
 
 
 def test_exact_decimals_lose_nothing_and_unknown_types_are_refused_by_name() -> None:
     exact = [Decimal("12345678901234567890123456789.01"), None, Decimal("-0.50")]
-    assert untyped(values_of(pa.array(exact, pa.decimal128(38, 2)))).texts() == [
-        None if one is None else str(one) for one in exact
-    ]
+    spelt = [None if one is None else str(one) for one in exact]
+    assert texts(values_of(pa.array(exact, pa.decimal128(38, 2)))) == spelt
     problems = code(values_of(pa.array([1], pa.time64("us"))), NumericColumn("at", low=0, high=9)).problems
     with pytest.raises(
         BadValues, match=r"column 'at': 1 value is of a type that is not read\. .* turn it into"
@@ -76,56 +76,29 @@ def test_exact_decimals_lose_nothing_and_unknown_types_are_refused_by_name() -> 
         problems.refuse(party="bank", source="arrays", column="at")
 
 
-def test_a_column_outlives_the_array_that_it_was_read_from() -> None:
-    column = values_of(pa.array(np.arange(100_000)))
-    pa.default_memory_pool().release_unused()
-    churn = [np.full(100_000, 7) for _ in range(20)]
-    assert np.array_equal(untyped(column).data, np.arange(100_000)) and churn
-
-
 @given(TEXTS)
-def test_packed_texts_are_the_texts_and_their_numbers_tell_them_apart(texts: list[str | None]) -> None:
-    packed = Text.of(texts)
-    assert packed.texts() == texts
-    distinct, codes = packed.distinct()
-    assert [None if place == len(distinct) else distinct[place] for place in codes.tolist()] == texts
-    assert len(set(distinct)) == len(distinct)
-    order = np.arange(len(texts))[::-1]
-    assert packed.take(order).texts() == texts[::-1]
-    assert (
-        Text.joined([packed.part(0, len(texts) // 2), packed.part(len(texts) // 2, len(texts))]).texts()
-        == texts
-    )
+def test_texts_are_kept_as_they_are_and_their_numbers_tell_them_apart(given: list[str | None]) -> None:
+    column = of_texts(given)
+    assert texts(column) == given and texts(column.slice(1)) == given[1:]
+    different, codes = distinct(column)
+    assert [None if place == len(different) else different[place] for place in codes.tolist()] == given
+    assert len(set(different)) == len(different)
+    lengths, content = text_bytes(column.slice(1))
+    spelt = [(one or "").encode("utf-8", "surrogatepass") for one in given[1:]]
+    assert lengths.tolist() == [len(one) for one in spelt] and content.tobytes() == b"".join(spelt)
+    store, ends = packed(column.slice(1))
+    assert [store[first:last].tobytes() for first, last in itertools.pairwise(ends.tolist())] == spelt
 
 
-def test_many_different_texts_are_told_apart_too() -> None:
-    texts = [f"person {number % 3000}" for number in range(5000)]
-    distinct, codes = Text.of(texts).distinct()
-    assert len(distinct) == 3000 and [distinct[place] for place in codes.tolist()] == texts
-
-
-def test_texts_that_are_taken_for_the_same_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colonnade.data.packed_text._FACTORS", np.zeros(9, dtype=np.uint64))
-    distinct, codes = Text.of(["a", "b", "a"]).distinct()
-    assert (distinct, codes.tolist()) == (["a", "b"], [0, 1, 0])
-
-
-@given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 7))
-def test_batches_are_cut_to_size_and_keep_their_rows(sizes: list[int], size: int) -> None:
-    numbers = iter(itertools.count())
-    made = [
-        Batch((Plain("whole", np.array([next(numbers) for _ in range(rows)], dtype=int)),), rows)
-        for rows in sizes
-    ]
-    cut = list(exactly(iter(made), size))
-    assert [value for batch in cut for value in objects(batch.columns[0])] == list(range(sum(sizes)))
-    assert all(batch.rows == size for batch in cut[:-1]) and (not cut or 1 <= cut[-1].rows <= size)
+def test_halves_of_characters_are_texts_like_others() -> None:
+    column = of_texts(["\ud800", None, "b"])
+    assert texts(column) == ["\ud800", None, "b"] and distinct(column)[0] == ["\ud800", "b"]
 
 
 def test_every_short_text_of_number_signs_is_read_as_a_number_exactly_if_it_is_one(tmp_path: Path) -> None:
-    """DuckDB reads them, and must take nothing for a number that is none: all texts up to six signs are tried."""
-    texts = ["".join(signs) for size in range(1, 7) for signs in itertools.product("01-.e", repeat=size)]
-    texts += [
+    """Arrow reads them, and must take nothing for a number that is none: all texts up to six signs are tried."""
+    signs = ["".join(some) for size in range(1, 7) for some in itertools.product("01-.e", repeat=size)]
+    signs += [
         "+5",
         "1e+3",
         "1_000",
@@ -139,16 +112,16 @@ def test_every_short_text_of_number_signs_is_read_as_a_number_exactly_if_it_is_o
         "5e-324",
         "0.1",
     ]
-    (tmp_path / "a.csv").write_text("x\n" + "\n".join(f'"{text}"' for text in texts) + "\n")
+    (tmp_path / "a.csv").write_text("x\n" + "\n".join(f'"{text}"' for text in signs) + "\n")
     (batch,) = open_file(tmp_path / "a.csv", party="bank").batches(["x"], size=1 << 16, floats={"x"})
-    (column,) = batch.columns
-    assert isinstance(column, Numerals)
-    number = re.compile(r"-?(\d+\.?\d*|\.\d+)(e-?\d+)?")
-    for text, read, rest in zip(texts, column.read.tolist(), column.rest.texts(), strict=True):
-        if rest is None:
-            assert number.fullmatch(text) and read == float(text), text
-        else:
-            assert rest == text and (not number.fullmatch(text) or text == "1e999")
+    number = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|inf")
+    are = [number.fullmatch(text.strip()) is not None for text in signs]
+    coded = code(batch.column(0), NumericColumn("x", low=-1e300, high=1e300, missing=0.0))
+    wanted = [float(text) if one else 0.0 for text, one in zip(signs, are, strict=True)]
+    assert coded.raw is not None
+    np.testing.assert_array_equal(coded.raw, wanted)
+    problems = coded.problems
+    assert problems.text + problems.marked + problems.grouped == are.count(False)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +139,8 @@ def test_every_short_text_of_number_signs_is_read_as_a_number_exactly_if_it_is_o
     ],
 )
 def test_pythons_own_values_are_of_one_kind_or_text(values: list[object], kind: str) -> None:
-    found = of_objects(values)
-    assert ("text" if isinstance(found, Text) else untyped(found).kind) == kind
-    assert len(found) == len(values)
+    found = values_of(values)
+    assert held(found) == kind and len(found) == len(values)
 
 
 def test_numpy_dates_are_dates_and_missing_ones_missing() -> None:
@@ -182,27 +154,64 @@ def test_numpy_dates_are_dates_and_missing_ones_missing() -> None:
 
 def test_what_databases_hold_besides_comes_as_text_and_dates_without_end_are_not_a_mistake() -> None:
     with duckdb.connect() as engine:
-        (batch,) = batches(engine.sql("SELECT unnest([date 'infinity', date '2020-02-01', NULL]) AS d"))
-    assert objects(batch.columns[0]) == ["infinity", date(2020, 2, 1), None]
+        days = engine.sql("SELECT unnest([date 'infinity', date '2020-02-01', NULL]) AS d").to_arrow_table()
+    assert objects(values_of(days.column("d"))) == ["infinity", date(2020, 2, 1), None]
 
 
-def test_files_are_read_and_columns_coded_without_pyarrow_or_pandas(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("n,age,town\n1,30,Ulm\n2,40.5,Bonn\n")
-    with duckdb.connect() as engine:
-        engine.execute(f"COPY (FROM read_csv('{tmp_path}/a.csv')) TO '{tmp_path}/a.parquet'")
-    script = f"""
-import sys
-for name in ("pyarrow", "pandas", "polars", "matplotlib"):
-    sys.modules[name] = None
-from colonnade.data import CategoricalColumn, NumericColumn, Schema, Table
-schema = Schema("n", (NumericColumn("age", 0, 99), CategoricalColumn("town", ("Bonn", "Ulm"))))
-for kind in ("csv", "parquet"):
-    table = Table("bank", "{tmp_path}/a." + kind, schema)
-    (block,) = table.blocks()
-    print(list(table.ids()), block.columns["age"].tolist(), block.columns["town"].tolist())
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["['1', '2'] [30.0, 40.5] [1, 0]"] * 2
+def test_moments_before_1970_keep_their_microsecond_and_numbers_of_any_size_their_float() -> None:
+    before = pa.array([-1, -1_001, None], pa.timestamp("ns"))
+    assert values_of(before).view(pa.int64()).to_pylist() == [-1, -2, None]
+    large = values_of(pa.array([2**53 + 1, None, -(2**63)], pa.int64()))
+    np.testing.assert_array_equal(numbers(large), [2.0**53, np.nan, -(2.0**63)])
+
+
+CANARY = "CANARY-4711"
+DECLARED: list[Column] = [
+    NumericColumn("x", low=0, high=1),
+    CategoricalColumn("x", ("a", "b")),
+    DateColumn("x", low=date(2000, 1, 1), high=date(2001, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("column", DECLARED)
+@pytest.mark.parametrize(
+    "given",
+    [
+        [CANARY],
+        [CANARY, 1],
+        [f"1{CANARY}"],
+        [CANARY, "\ud800"],
+        pa.array([CANARY]).dictionary_encode(),
+        pa.array([CANARY], pa.string_view()),
+        pa.array([CANARY.encode()]),
+        [[CANARY]],
+        [Decimal(1), CANARY],
+    ],
+)
+def test_what_is_wrong_with_a_value_never_shows_it(given: Any, column: Column) -> None:
+    problems = code(given, column).problems
+    with pytest.raises(BadValues) as refused:
+        problems.refuse(party="bank", source="arrays", column="x")
+    found: BaseException | None = refused.value
+    while found is not None:
+        assert CANARY not in repr(found)
+        found = found.__cause__ or found.__context__
+
+
+def test_a_stream_that_breaks_off_is_refused_without_its_message() -> None:
+    def rows() -> Any:
+        yield pa.record_batch({"x": [1]})
+        raise ValueError(CANARY)
+
+    schema = pa.schema({"x": pa.int64()})
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return pa.RecordBatchReader.from_batches(schema, rows()).__arrow_c_stream__()
+
+    with pytest.raises(DataError, match="stopped half way") as refused:
+        columns_by_name(Stream())
+    assert CANARY not in str(refused.value) and refused.value.__suppress_context__
 
 
 def test_a_column_of_an_arrow_table_is_coded_like_a_list() -> None:

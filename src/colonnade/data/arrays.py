@@ -1,0 +1,308 @@
+"""Columns as Arrow arrays, from whatever a caller or a source holds them in.
+
+A column knows what it holds and nothing of what was declared about it. Types that mean the same become one, so that
+whoever reads a column finds whole numbers, floats, truth values, days, microseconds and text. Arrow's own errors quote
+values: nothing is converted here that could fail, and no error of Arrow's is passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.spelling import text_of
+from colonnade.errors import DataError
+
+Held = Literal["nothing", "truth", "whole", "real", "date", "moment", "text", "binary", "nested", "unread"]
+NOT_READ: tuple[Held, ...] = ("binary", "nested", "unread")
+"""Values of these kinds are only counted."""
+Failed = (pa.ArrowException, OSError)
+"""What an Arrow stream raises half way; its message may quote a row."""
+_EPOCH = datetime(1970, 1, 1)
+_DAY_ZERO = date(1970, 1, 1).toordinal()
+_DAY_MILLISECONDS = 86_400_000
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+# What data frames write for a value that is not there.
+_ABSENT = ("NAType", "NaTType")
+_KINDS: tuple[tuple[Any, str], ...] = (
+    (str, "text"),
+    ((bool, np.bool_), "truth"),
+    ((int, np.integer), "whole"),
+    ((float, np.floating), "real"),
+    (datetime, "moment"),
+    (date, "date"),
+    (timedelta, "span"),
+    ((bytes, bytearray, memoryview), "binary"),
+    ((list, tuple, dict, set, frozenset, np.ndarray), "nested"),
+)
+_HELD: tuple[tuple[Callable[[pa.DataType], bool], Held], ...] = (
+    (pa.types.is_large_string, "text"),
+    (pa.types.is_integer, "whole"),
+    (pa.types.is_floating, "real"),
+    (pa.types.is_boolean, "truth"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_timestamp, "moment"),
+    (pa.types.is_null, "nothing"),
+    (lambda type: "binary" in str(type), "binary"),
+    (lambda type: pa.types.is_nested(type) or pa.types.is_run_end_encoded(type), "nested"),
+)
+
+
+def held(column: pa.Array) -> Held:
+    """What a column holds, by its type."""
+    return next((kind for is_one, kind in _HELD if is_one(column.type)), "unread")
+
+
+def values_of(given: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
+    """Whatever a caller holds a column in: an array, a list, a column of a data frame or of an Arrow table."""
+    if isinstance(given, pa.Array | pa.ChunkedArray):
+        return _plain(given)
+    if isinstance(given, list | tuple):
+        # A list of texts stays one: numpy's fixed-width texts lose what they take for padding.
+        return _of_objects(given)
+    if not isinstance(given, np.ndarray) and hasattr(given, "__arrow_c_array__"):
+        return _plain(pa.array(given))
+    # Data frames' columns offer a stream too, and need a package of their own to keep their word.
+    if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "dtype"):
+        return _plain(imported(given, pa.chunked_array))
+    array = np.asarray(given)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    match array.dtype.kind:
+        case "i" | "u" | "b":
+            return pa.array(array)
+        case "f":
+            return pa.array(array.astype(np.float64, copy=False))
+        case "M":
+            missing, days = np.isnat(array), np.datetime_data(array.dtype)[0] in ("Y", "M", "W", "D")
+            exact = array.astype("datetime64[D]" if days else "datetime64[us]").astype(np.int64)
+            return _days(exact, missing) if days else _moments(exact, missing)
+        case "m":
+            return pa.array(array / np.timedelta64(1, "s"), mask=np.isnat(array))
+        case _:
+            return _of_objects(array.tolist())
+
+
+def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
+    """The columns of a table in memory; None for what has no columns with names, such as an array.
+
+    Takes mappings, data frames, numpy's structured arrays, and whatever offers Arrow's C interface.
+    """
+    if isinstance(frame, Mapping):
+        return frame
+    if hasattr(frame, "iloc") and hasattr(frame, "columns"):
+        return {str(name): frame[name] for name in frame.columns}
+    names = getattr(getattr(frame, "dtype", None), "names", None)
+    if names is not None:
+        return {name: frame[name] for name in names}
+    if hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "dtype"):
+        table = imported(frame, lambda stream: pa.RecordBatchReader.from_stream(stream).read_all())
+        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+        if twice:
+            raise DataError(f"column {twice[0]!r} is there twice. Name each column once.")
+        return dict(zip(table.column_names, table.columns, strict=True))
+    if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
+        raise DataError(f"a {type(frame).__name__} is not computed yet. Give what its collect() returns.")
+    # What others call a table has names, and a column for each.
+    names = getattr(frame, "columns", None)
+    return {str(name): frame[name] for name in names} if isinstance(names, Iterable) else None
+
+
+def imported(frame: Any, take: Callable[[Any], Any]) -> Any:
+    """What `take` makes of an Arrow stream."""
+    try:
+        return take(frame)
+    except Failed:
+        raise DataError(
+            f"{type(frame).__name__} stopped half way while its rows were read. Compute it first, and give the result."
+        ) from None
+
+
+def microseconds(moment: date) -> int:
+    """Microseconds since the start of 1970, exactly; a moment with a time zone counts in UTC."""
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    elif moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def of_texts(given: Sequence[str | None]) -> pa.Array:
+    """Texts as a column; halves of characters, which Python has and UTF-8 has not, stay what they are."""
+    try:
+        return pa.array(given, pa.large_string())
+    except UnicodeEncodeError:
+        packed = [None if one is None else one.encode("utf-8", "surrogatepass") for one in given]
+    return pa.array(packed, pa.large_binary()).view(pa.large_string())
+
+
+def texts(column: pa.Array) -> list[str | None]:
+    """A column of texts as Python's own."""
+    try:
+        return cast(list[str | None], column.to_pylist())
+    except UnicodeDecodeError:
+        packed = column.view(pa.large_binary()).to_pylist()
+    return [None if one is None else one.decode("utf-8", "surrogatepass") for one in packed]
+
+
+def packed(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of all texts of a column, and where each begins and the last one ends."""
+    _, ends, store = column.buffers()
+    first = column.offset
+    marks: NDArray[np.int64] = np.frombuffer(ends, dtype=np.int64)[first : first + len(column) + 1]
+    content = np.frombuffer(store, dtype=np.uint8) if store is not None else np.zeros(0, dtype=np.uint8)
+    return content, (marks if len(marks) else np.zeros(1, dtype=np.int64))
+
+
+def text_bytes(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """How many bytes each text of a column has, and all of them one after another."""
+    store, ends = packed(column)
+    return np.diff(ends), store[int(ends[0]) : int(ends[-1])]
+
+
+def numbers(column: pa.Array) -> NDArray[np.float64]:
+    """A column of numbers, days or microseconds as float64, with NaN for what is missing."""
+    if held(column) == "nothing":
+        return np.full(len(column), np.nan)
+    if held(column) in ("date", "moment"):
+        column = column.view(pa.int32() if held(column) == "date" else pa.int64())
+    return cast(NDArray[np.float64], column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def objects(column: pa.Array) -> list[object]:
+    """A column as Python's own values, None for what is missing; what has no end in a calendar is text."""
+    match held(column):
+        case "text":
+            return cast(list[object], texts(column))
+        case "date":
+            return [_date(day) for day in column.view(pa.int32()).to_pylist()]
+        case "moment":
+            zone = None if column.type.tz is None else UTC
+            return [_moment(micro, zone) for micro in column.view(pa.int64()).to_pylist()]
+        case "truth" | "whole" | "real":
+            return cast(list[object], column.to_pylist())
+        case _:
+            return [None] * len(column)
+
+
+def distinct(column: pa.Array) -> tuple[list[object], NDArray[np.int64]]:
+    """The different values, and which of them stands where; one more than there are stands for none."""
+    if held(column) == "nothing":
+        return [], np.zeros(len(column), dtype=np.int64)
+    coded = column.dictionary_encode()
+    different = objects(coded.dictionary)
+    places = coded.indices.cast(pa.int64()).fill_null(len(different))
+    return different, places.to_numpy(zero_copy_only=False)
+
+
+def _plain(given: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column of one piece and of a type that is read."""
+    type = given.type
+    if isinstance(given, pa.ChunkedArray):
+        if pa.types.is_string(type) or pa.types.is_string_view(type):
+            given = given.cast(pa.large_string())
+        joined = given.combine_chunks()
+        return _plain(joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks))
+    if pa.types.is_dictionary(type):
+        return _plain(given.dictionary_decode())
+    if isinstance(type, pa.BaseExtensionType):
+        return _plain(given.storage)
+    if pa.types.is_string(type) or pa.types.is_string_view(type):
+        return given.cast(pa.large_string())
+    if pa.types.is_decimal(type):
+        return of_texts([None if one is None else str(one) for one in given.to_pylist()])
+    if pa.types.is_float16(type):
+        return pa.array(given.to_numpy(zero_copy_only=False).astype(np.float64), mask=_gone(given))
+    if pa.types.is_duration(type):
+        return pa.array(_integers(given) / _PER_SECOND[type.unit], mask=_gone(given))
+    if pa.types.is_date64(type):
+        return _days(_integers(given) // _DAY_MILLISECONDS, _gone(given))
+    if pa.types.is_timestamp(type) and type.unit != "us":
+        scale = _PER_SECOND[type.unit]
+        exact = _integers(given) // 1_000 if type.unit == "ns" else _integers(given) * (1_000_000 // scale)
+        return _moments(exact, _gone(given), zoned=type.tz is not None)
+    return given
+
+
+def _gone(column: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(column.is_null())
+
+
+def _integers(column: pa.Array) -> NDArray[np.int64]:
+    return np.asarray(column.view(pa.int64()).fill_null(0))
+
+
+def _days(exact: NDArray[np.int64], missing: NDArray[np.bool_]) -> pa.Array:
+    # A day that is missing may be any number.
+    return pa.array(np.where(missing, 0, exact).astype(np.int32), mask=missing).view(pa.date32())
+
+
+def _moments(exact: NDArray[np.int64], missing: NDArray[np.bool_], *, zoned: bool = False) -> pa.Array:
+    return pa.array(exact, mask=missing).view(pa.timestamp("us", tz="UTC" if zoned else None))
+
+
+def _of_objects(given: Sequence[Any]) -> pa.Array:
+    """Python's own values; where they are of several kinds, the text that each is compared as."""
+    absent = np.fromiter(map(_is_absent, given), dtype=bool, count=len(given))
+    present = [value for value, gone in zip(given, absent, strict=True) if not gone]
+    kinds = {_kind_of(value) for value in present}
+    if not present:
+        return pa.nulls(len(given))
+    if kinds == {"binary"} or "nested" in kinds:
+        return pa.nulls(len(given), pa.list_(pa.null()) if "nested" in kinds else pa.binary())
+    kind = next(iter(kinds)) if len(kinds) == 1 else "real" if kinds == {"whole", "real"} else "other"
+    whole = (value for value in present if isinstance(value, int | np.integer))
+    if kind in ("whole", "real") and not all(-(1 << 63) <= value < 1 << 63 for value in whole):
+        kind = "other"
+    read: Callable[[Any], Any]
+    dtype: Any
+    match kind:
+        case "text" | "other":
+            read = str if kind == "text" else text_of
+            return of_texts(
+                [None if gone else read(value) for value, gone in zip(given, absent, strict=True)]
+            )
+        case "date":
+            read, dtype = (lambda value: value.toordinal() - _DAY_ZERO), np.int64
+        case "moment":
+            read, dtype = microseconds, np.int64
+        case "span":
+            read, dtype = timedelta.total_seconds, np.float64
+        case _:
+            read, dtype = (lambda value: value), {"whole": np.int64, "truth": np.bool_}.get(kind, np.float64)
+    exact = np.array([0 if gone else read(value) for value, gone in zip(given, absent, strict=True)], dtype)
+    if kind == "date":
+        return _days(exact, absent)
+    if kind == "moment":
+        return _moments(exact, absent, zoned=any(value.tzinfo is not None for value in present))
+    return pa.array(exact, mask=absent)
+
+
+def _is_absent(value: object) -> bool:
+    if value is None or type(value).__name__ in _ABSENT:
+        return True
+    return isinstance(value, float | np.floating) and bool(value != value)
+
+
+def _kind_of(value: object) -> str:
+    # Exact decimals are among the others: their text loses nothing.
+    return next((kind for types, kind in _KINDS if isinstance(value, types)), "other")
+
+
+def _date(day: int | None) -> object:
+    try:
+        return None if day is None else date.fromordinal(day + _DAY_ZERO)
+    except (OverflowError, ValueError):
+        # Beyond the calendar, as databases write that something never ends.
+        return "infinity" if day and day > 0 else "-infinity"
+
+
+def _moment(micro: int | None, zone: Any) -> object:
+    try:
+        return None if micro is None else (_EPOCH + timedelta(microseconds=micro)).replace(tzinfo=zone)
+    except OverflowError:
+        return "infinity" if micro and micro > 0 else "-infinity"

@@ -1,0 +1,418 @@
+"""What is declared about one column, and never measured: a class for each kind of column.
+
+A kind declares, codes, encodes, describes, exports and samples itself; `forms` has what a schema file says of it. Kinds
+of numbers are here, those of levels in `levels`. A bound or a category read from the data would itself be a release,
+so each comes from a person who knows the column. All of it is public: peers see it, plans hash it, saved models carry
+it.
+
+`missing` is what a missing value counts as: a number within the bounds, one of the declared values, or a category of
+its own. Without it missing values are refused. Every block of features has norm at most 1
+(docs/proofs/encoding-norm.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.arrays import microseconds
+from colonnade.data.coding import DAY_MICROSECONDS, Coded, Read, bounded, days, floats
+from colonnade.data.declaring import (
+    Transform,
+    check_bounds,
+    check_transform,
+    check_whole,
+    check_within,
+    nearest,
+)
+from colonnade.data.graph import Graph
+from colonnade.data.number_codes import Array, Mode, NumberCode
+from colonnade.errors import Misdeclared
+
+MISSING = "missing"
+DEFAULT_KNOTS = 8
+MOST_BINS = 256
+"""Each bin is a feature: more would put most of a release into one column."""
+Encoding = Literal["circle", "linear", "hats"]
+ENCODINGS: tuple[Encoding, ...] = ("circle", "linear", "hats")
+Writer = Callable[[NDArray[Any], Array], None]
+"""Writes the features of some coded values into an array, a row for each feature."""
+# Where the effect of a number is shown, from its lower to its upper bound.
+_PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
+
+
+class Column:
+    """What every kind of column says of itself."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    name: str
+    kind: ClassVar[str]
+    reads: ClassVar[Literal["numbers", "dates", "levels"]]
+    """What its values are read as."""
+    centred: ClassVar[bool] = False
+    """Whether its numbers could have been standardised, which would show."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether what is learnt of it is a line along its values, and not a bar for each."""
+        return True
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether how far its values reach is a guess."""
+        return False
+
+    @property
+    def middles(self) -> Array | None:
+        """A number for each level, where there is one."""
+        return None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Its values in order of their codes; none where it is a number."""
+        return ()
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the largest number, where its values are numbers."""
+        return None
+
+    @property
+    def sentence(self) -> str:
+        """What is declared, in words."""
+        raise NotImplementedError
+
+    def to_data(self) -> dict[str, object]:
+        raise NotImplementedError
+
+    def coded(self, column: Any) -> Coded:
+        """Values as they come, as declared; see `code`."""
+        raise NotImplementedError
+
+    def features(self, mode: Mode) -> tuple[str, ...]:
+        """A readable name for each feature; `job:clerk` weighs clerks against the categories before them."""
+        raise NotImplementedError
+
+    def writer(self, mode: Mode, scale: float) -> Writer:
+        """What turns coded values into features times `scale`."""
+        raise NotImplementedError
+
+    def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
+        """The values whose features are nearest."""
+        raise NotImplementedError
+
+    def shown(self, mode: Mode) -> tuple[list[str], Array]:
+        """Some values in words, and the features of each."""
+        raise NotImplementedError
+
+    def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]:
+        """The least and the largest product of its block with these weights."""
+        raise NotImplementedError
+
+    def natural(self, coded: NDArray[Any]) -> NDArray[Any]:
+        """Coded values as a party's own function takes them."""
+        return coded
+
+    def at(self, places: ArrayLike) -> NDArray[Any]:
+        """Coded values at these places, from 0 to 1, of what it can have."""
+        raise NotImplementedError
+
+    def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
+        """Its block in a graph, from an input of that name.
+
+        The graph computes in doubles what the writer does. A number that would be refused, and a category that is
+        missing where none may be, becomes NaN. ONNX has no rules of spelling: the graph knows each level in its usual
+        spellings under the declared rule, and any other text is the declared `other`, or stops the graph.
+        """
+        raise NotImplementedError
+
+
+class NumberKind(Column):
+    """A kind whose values are numbers between bounds."""
+
+    missing: Any
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The bounds after the transform."""
+        raise NotImplementedError
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.range
+
+    @property
+    def fill(self) -> float | None:
+        """The number that a missing one counts as, if that is what is declared."""
+        raise NotImplementedError
+
+    def shape(self, mode: Mode) -> NumberCode:
+        """How its numbers become features."""
+        return NumberCode(mode, missing=self.missing == "category")
+
+    def coded(self, column: Any) -> Coded:
+        fill = math.nan if self.missing == "category" else self.fill
+        return bounded(self._read(column), *self.bounds, fill=fill)
+
+    def features(self, mode: Mode) -> tuple[str, ...]:
+        code = self.shape(mode)
+        return code.names(self.name, self._back(np.linspace(*self.range, code.knots)))
+
+    def writer(self, mode: Mode, scale: float) -> Writer:
+        code, (low, high) = self.shape(mode), self.range
+        circle = code.shape == "circle"
+        size = scale if code.plain and not circle else 1.0
+
+        def place(values: NDArray[Any], u: Array) -> None:
+            np.subtract(self._scaled(values), low, out=u)
+            np.multiply(u, 2.0 * size / (high - low), out=u)
+            np.subtract(u, size, out=u)
+
+        def plain(values: NDArray[Any], target: Array) -> None:
+            u = target[0]
+            place(values, u)
+            if circle:
+                u *= math.pi / 2.0
+                np.cos(u, out=target[1])
+                np.sin(u, out=u)
+                target *= scale
+
+        def shaped(values: NDArray[Any], target: Array) -> None:
+            u = np.empty(len(values))
+            place(values, u)
+            np.multiply(code.features(u).T, scale, out=target)
+
+        return plain if code.plain else shaped
+
+    def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
+        low, high = self.range
+        return self._value(low + (self.shape(mode).places(features) + 1.0) * ((high - low) / 2.0))
+
+    def shown(self, mode: Mode) -> tuple[list[str], Array]:
+        code = self.shape(mode)
+        at_knots = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else np.array(_PLACES)
+        features = code.features(np.array([*at_knots, *([math.nan] if code.missing else [])]))
+        return [self._words(value) for value in self.decoded(features, mode)], features
+
+    def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]:
+        return self.shape(mode).score_range(weights)
+
+    def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
+        code, raw = self.shape(mode), graph.input(name)
+        # The block of a missing number is put in its place below, whatever number it is made of.
+        value = graph.bounded(raw, *self.bounds, self.bounds[0] if code.missing else self.fill)
+        low, high = self.range
+        moved = graph.add("Sub", [self._graphed(graph, value), graph.constant(low)])
+        scaled = graph.add("Mul", [moved, graph.constant(2.0 / (high - low))])
+        return code.onnx(graph, graph.add("Sub", [scaled, graph.constant(1.0)]), raw)
+
+    def _read(self, column: Any) -> Read:
+        raise NotImplementedError
+
+    def _scaled(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values
+
+    def _back(self, values: Array) -> Array:
+        return values
+
+    def _graphed(self, graph: Graph, value: str) -> str:
+        return value
+
+    def _value(self, values: Array) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _words(self, value: Any) -> str:
+        raise NotImplementedError
+
+    @property
+    def _absent(self) -> str:
+        return ", or missing" if self.missing == "category" else ""
+
+
+@dataclass(frozen=True)
+class NumericColumn(NumberKind):
+    """Numbers between declared bounds; what lies outside is clipped and counted.
+
+    `missing` is a number within the bounds, or "category", which gives missing numbers a feature of their own.
+    `encoding` says how a number becomes features, whatever it is learnt for; without it the task does. `knots` is how
+    many corners "hats" have.
+    """
+
+    name: str
+    low: float
+    high: float
+    transform: Transform = "none"
+    missing: float | Literal["category"] | None = None
+    encoding: Encoding | None = None
+    knots: int | None = None
+    kind = "numeric"
+    reads = "numbers"
+    centred = True
+
+    def __post_init__(self) -> None:
+        where, what = ("columns", self.name), f"column {self.name!r}"
+        check_bounds(where, what, self.low, self.high)
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+        check_transform(where, what, self.transform, self.low)
+        if self.transform == "log1p":
+            check_bounds(where, f"{what} after log1p", *self.range)
+        if self.missing is not None and self.missing != "category":
+            check_within((*where, "missing"), what, self.missing, low=self.low, high=self.high)
+            object.__setattr__(self, "missing", float(self.missing))
+        if self.encoding is not None and self.encoding not in ENCODINGS:
+            raise Misdeclared(
+                (*where, "encoding"),
+                f"{what}: encoding = {self.encoding!r} is not one of {', '.join(ENCODINGS)}."
+                + nearest(str(self.encoding), ENCODINGS),
+            )
+        if self.encoding == "hats":
+            knots = DEFAULT_KNOTS if self.knots is None else self.knots
+            check_whole((*where, "knots"), f"{what}: knots", knots, low=3, high=MOST_BINS)
+            object.__setattr__(self, "knots", knots)
+        elif self.knots is not None:
+            raise Misdeclared(
+                (*where, "knots"),
+                f'{what}: knots are those of encoding = "hats". Write that, or leave them out.',
+            )
+
+    @property
+    def fill(self) -> float | None:
+        return None if self.missing == "category" else self.missing
+
+    @property
+    def range(self) -> tuple[float, float]:
+        if self.transform == "log1p":
+            return math.log1p(self.low), math.log1p(self.high)
+        return self.low, self.high
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def sentence(self) -> str:
+        transform = ", log1p" if self.transform == "log1p" else ""
+        coded = f", in {self.knots} hats" if self.encoding == "hats" else ""
+        coded = f", {self.encoding}" if self.encoding in ("circle", "linear") else coded
+        return f"number from {self.low:g} to {self.high:g}{self._absent}{transform}{coded}"
+
+    def to_data(self) -> dict[str, object]:
+        data: dict[str, object] = {"name": self.name, "kind": self.kind, "low": self.low, "high": self.high}
+        coded = {key: value for key in ("encoding", "knots") if (value := getattr(self, key)) is not None}
+        return {**data, "transform": self.transform, **coded, **missing_data(self.missing)}
+
+    def shape(self, mode: Mode) -> NumberCode:
+        return NumberCode(self.encoding or mode, self.knots or 0, self.missing == "category")
+
+    def at(self, places: ArrayLike) -> NDArray[Any]:
+        low, high = self.range
+        return np.clip(self._back(low + np.asarray(places) * (high - low)), self.low, self.high)
+
+    def _read(self, column: Any) -> Read:
+        return floats(column)
+
+    def _scaled(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.log1p(values) if self.transform == "log1p" else values
+
+    def _back(self, values: Array) -> Array:
+        return np.expm1(values) if self.transform == "log1p" else values
+
+    def _graphed(self, graph: Graph, value: str) -> str:
+        return graph.log1p(value) if self.transform == "log1p" else value
+
+    def _value(self, values: Array) -> NDArray[Any]:
+        return np.clip(self._back(values), self.low, self.high)
+
+    def _words(self, value: Any) -> str:
+        return MISSING if math.isnan(value) else f"{float(value):.4g}"
+
+
+@dataclass(frozen=True)
+class DateColumn(NumberKind):
+    """Dates or moments between declared bounds, counted in days; a moment is a day and its fraction.
+
+    `high` is the start of its day: declare the day after it if hours matter. `missing` is a date within the bounds, or
+    "category", which gives missing dates a feature of their own.
+    """
+
+    name: str
+    low: date
+    high: date
+    format: str | None = None
+    missing: date | Literal["category"] | None = None
+    kind = "date"
+    reads = "dates"
+
+    def __post_init__(self) -> None:
+        where, what = ("columns", self.name), f"column {self.name!r}"
+        for key in ("low", "high", "missing"):
+            value = getattr(self, key)
+            if not isinstance(value, date) and not (key == "missing" and value in (None, "category")):
+                raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a date like 2000-01-31.")
+            if isinstance(value, datetime) and value.tzinfo is not None:
+                object.__setattr__(self, key, value.astimezone(UTC).replace(tzinfo=None))
+        if not microseconds(self.low) < microseconds(self.high):
+            raise Misdeclared(
+                (*where, "low"),
+                f"{what}: low = {self.low} is not before high = {self.high}. Declare the range its dates can take.",
+            )
+        check_bounds(where, what, *self.range)
+        fill, (low, high) = self.fill, self.range
+        if fill is not None and not low <= fill <= high:
+            raise Misdeclared(
+                (*where, "missing"),
+                f"{what}: missing = {self.missing} is not from {self.low} to {self.high}, its declared bounds.",
+            )
+        if self.format is not None and "%" not in self.format:
+            raise Misdeclared(
+                (*where, "format"),
+                f"{what}: format = {self.format!r} names no part of a date; '%d.%m.%Y' reads 31.12.2000.",
+            )
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The bounds in days since the start of 1970."""
+        return microseconds(self.low) / DAY_MICROSECONDS, microseconds(self.high) / DAY_MICROSECONDS
+
+    @property
+    def fill(self) -> float | None:
+        return microseconds(self.missing) / DAY_MICROSECONDS if isinstance(self.missing, date) else None
+
+    @property
+    def sentence(self) -> str:
+        return f"date from {self.low.isoformat()} to {self.high.isoformat()}{self._absent}"
+
+    def to_data(self) -> dict[str, object]:
+        ends = {"low": self.low.isoformat(), "high": self.high.isoformat()}
+        written = {} if self.format is None else {"format": self.format}
+        missing = self.missing.isoformat() if isinstance(self.missing, date) else self.missing
+        return {"name": self.name, "kind": self.kind, **ends, **written, **missing_data(missing)}
+
+    def at(self, places: ArrayLike) -> NDArray[Any]:
+        low, high = self.range
+        return np.asarray(low + np.asarray(places) * (high - low))
+
+    def _read(self, column: Any) -> Read:
+        return days(column, self.format)
+
+    def _value(self, values: Array) -> NDArray[Any]:
+        absent = np.isnan(values)
+        exact = np.rint(np.where(absent, self.range[0], values) * DAY_MICROSECONDS).astype(np.int64)
+        return np.where(absent, np.datetime64("NaT"), exact.astype("datetime64[us]"))
+
+    def _words(self, value: Any) -> str:
+        return MISSING if np.isnat(value) else str(value)[:10]
+
+
+def missing_data(missing: object, *, own: bool = True) -> dict[str, object]:
+    """What a missing value counts as, as a description says it; `own` where it may be a category of its own."""
+    if missing is None:
+        return {}
+    return {"missing": "category"} if own and missing == "category" else {"missing": {"value": missing}}

@@ -1,0 +1,381 @@
+"""Kinds of columns whose values are one of some levels: two values, categories, and bins of numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.coding import Coded, bins, levels
+from colonnade.data.declaring import Transform, check_member, check_transform, check_values
+from colonnade.data.graph import Graph
+from colonnade.data.kinds import MISSING, Column, Writer, missing_data
+from colonnade.data.number_codes import Array, Mode, simplex, thermometer
+from colonnade.data.spelling import AS_WRITTEN, Spelling, UnicodeForm
+from colonnade.errors import Misdeclared
+
+_CASES: tuple[Callable[[str], str], ...] = (
+    str,
+    str.lower,
+    str.upper,
+    str.capitalize,
+    str.title,
+    str.casefold,
+)
+
+
+class LevelKind(Column):
+    """A kind whose values are one of its levels."""
+
+    missing: Any
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    @property
+    def codes(self) -> Array:
+        """The features of each level, one row a level, each of norm 1."""
+        return simplex(len(self.levels))
+
+    @property
+    def sentence(self) -> str:
+        return f"one of {', '.join(self.levels)}"
+
+    def features(self, mode: Mode) -> tuple[str, ...]:
+        # Of ordered bins, an entry is whether this level is reached.
+        return tuple(f"{self.name}:{level}" for level in self.levels[1:])
+
+    def writer(self, mode: Mode, scale: float) -> Writer:
+        corners = np.ascontiguousarray(self.codes.T * scale)
+
+        def write(values: NDArray[Any], target: Array) -> None:
+            np.take(corners, values, axis=1, out=target, mode="clip")
+
+        return write
+
+    def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
+        # All codes have norm 1: the nearest one has the largest inner product.
+        return self.natural(np.argmax(features @ self.codes.T, axis=1))
+
+    def shown(self, mode: Mode) -> tuple[list[str], Array]:
+        return [str(level) for level in self.levels], self.codes
+
+    def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]:
+        values = self.codes @ weights
+        return float(values.min()), float(values.max())
+
+    def natural(self, coded: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.array(self.levels, dtype=object)[coded])
+
+    def at(self, places: ArrayLike) -> NDArray[Any]:
+        return level_at(places, len(self.levels))
+
+    def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
+        """Values as the party that holds the column would write them; `uniform` draws so many numbers from 0 to 1.
+
+        A level that only takes in missing values is written as a missing value.
+        """
+        raise NotImplementedError
+
+    def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
+        level, step = self._onnx_level(graph, name)
+        # The features of the level past the last are NaN, and there are no more: a runtime stops there, by name.
+        codes = np.vstack([self.codes, np.full((1, self.codes.shape[1]), np.nan)])
+        flat = graph.add("Squeeze", [level, graph.constant([1])])
+        return graph.add("Gather", [graph.constant(codes), flat], attributes={"axis": 0}, step=step)
+
+    def _onnx_level(self, graph: Graph, name: str) -> tuple[str, str | None]:
+        """The number of a value's level in a graph, the one past the last where it is refused; and a step's name."""
+        raise NotImplementedError
+
+
+class TextKind(LevelKind):
+    """A kind whose levels are texts."""
+
+    spelling: Spelling
+    reads = "levels"
+
+    @property
+    def other(self) -> str | None:
+        """The level that takes in what is not declared."""
+        return None
+
+    def coded(self, column: Any) -> Coded:
+        return levels(column, self)
+
+    def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
+        spelt: list[str | None] = list(self.levels)
+        if self.missing is not None and self.missing == self.spelling.spell(MISSING):
+            spelt[self.levels.index(self.missing)] = None
+        return np.asarray(np.array(spelt, dtype=object)[codes])
+
+    def _onnx_level(self, graph: Graph, name: str) -> tuple[str, str | None]:
+        codes = {level: code for code, level in enumerate(self.levels)}
+        known = {spelt: code for level, code in codes.items() for spelt in self._spellings(level)} | codes
+        known[""] = len(codes) if self.missing is None else codes[self.missing]
+        attributes = {
+            "keys_strings": list(known),
+            "values_int64s": list(known.values()),
+            "default_int64": len(codes) + 1 if self.other is None else codes[self.other],
+        }
+        value = graph.input(name, text=True)
+        level = graph.add("LabelEncoder", [value], attributes=attributes, domain="ai.onnx.ml")
+        return level, f"{name}: every category is one that is declared"
+
+    def _spellings(self, level: str) -> Iterator[str]:
+        # Whole numbers become such where a cell beside them was empty.
+        texts = [level, f"{level}.0"] if level.removeprefix("-").isdecimal() else [level]
+        forms = ["", *(form for form in get_args(UnicodeForm) if form != "exact")]
+        for text, case, form, before, after in itertools.product(texts, _CASES, forms, ["", " "], ["", " "]):
+            spelt = case(text)
+            spelt = f"{before}{unicodedata.normalize(form, spelt) if form else spelt}{after}"
+            if self.spelling.spell(spelt) in texts:
+                yield spelt
+
+
+@dataclass(frozen=True)
+class BinaryColumn(TextKind):
+    """One of two declared values; the second is the +1."""
+
+    name: str
+    values: tuple[str, str]
+    missing: str | None = None
+    spelling: Spelling = AS_WRITTEN
+    kind = "binary"
+
+    def __post_init__(self) -> None:
+        where, what = ("columns", self.name, "values"), f"column {self.name!r}"
+        values = tuple(self.spelling.spell(value) for value in self.values)
+        check_values(where, what, values, least=2)
+        if len(values) != 2:
+            raise Misdeclared(
+                where, f"{what}: a binary column has two values, not {len(values)}. Declare it categorical."
+            )
+        object.__setattr__(self, "values", values)
+        _check_member(self, "missing")
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return self.values
+
+    def to_data(self) -> dict[str, object]:
+        data: dict[str, object] = {"name": self.name, "kind": self.kind, "values": list(self.values)}
+        return {**data, **missing_data(self.missing, own=False), **self.spelling.to_data()}
+
+    def features(self, mode: Mode) -> tuple[str, ...]:
+        return (self.name,)
+
+
+@dataclass(frozen=True)
+class CategoricalColumn(TextKind):
+    """One of k declared categories; `other`, itself declared, takes in whatever is not."""
+
+    name: str
+    categories: tuple[str, ...]
+    other: str | None = None
+    missing: str | None = None
+    spelling: Spelling = AS_WRITTEN
+    kind = "categorical"
+
+    def __post_init__(self) -> None:
+        categories = tuple(self.spelling.spell(value) for value in self.categories)
+        check_values(("columns", self.name, "categories"), f"column {self.name!r}", categories, least=2)
+        object.__setattr__(self, "categories", categories)
+        _check_member(self, "other")
+        _check_member(self, "missing")
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return self.categories
+
+    def to_data(self) -> dict[str, object]:
+        data: dict[str, object] = {
+            "name": self.name,
+            "kind": self.kind,
+            "categories": list(self.categories),
+        }
+        other = {} if self.other is None else {"other": self.other}
+        return {**data, **other, **missing_data(self.missing, own=False), **self.spelling.to_data()}
+
+
+@dataclass(frozen=True)
+class BinnedColumn(LevelKind):
+    """Numbers sorted into bins between declared edges; each bin is a category and begins at its lower edge.
+
+    Below the first edge and from the last one up are bins too, so nothing lies outside. `missing` is a number,
+    whose bin then takes in missing values, or "category", which gives them a bin of their own.
+
+    `ordered` bins are told apart by the edges that a number has passed, others by being different. `low` and `high`,
+    the ends of the outer bins, `transform`, the scale on which bins are even, and `whole`, that only whole numbers
+    occur, say nothing about where a number belongs: synthetic people are drawn by them.
+    """
+
+    name: str
+    edges: tuple[float, ...]
+    missing: float | Literal["category"] | None = None
+    ordered: bool = False
+    low: float | None = None
+    high: float | None = None
+    transform: Transform = "none"
+    whole: bool = False
+    kind = "bins"
+    reads = "numbers"
+
+    def __post_init__(self) -> None:
+        where, what = ("columns", self.name), f"column {self.name!r}"
+        object.__setattr__(self, "edges", _checked_edges((*where, "edges"), what, self.edges))
+        check_transform(where, what, self.transform, self.edges[0] if self.low is None else self.low)
+        for key, end, first in (("low", self.low, self.edges[0]), ("high", self.high, self.edges[-1])):
+            if end is None:
+                continue
+            if not _is_number(end):
+                raise Misdeclared((*where, key), f"{what}: {key} = {end!r} is not a finite number.")
+            if not (end < first if key == "low" else end >= first):
+                side = "below its first edge" if key == "low" else "at or above its last edge"
+                raise Misdeclared((*where, key), f"{what}: {key} = {end:g} is not {side}, {first:g}.")
+            object.__setattr__(self, key, float(end))
+        for low, high in itertools.pairwise(self.edges) if self.whole else ():
+            if math.ceil(low) >= high:
+                raise Misdeclared(
+                    (*where, "whole"),
+                    f"{what}: no whole number lies from {low:g} to below {high:g}, so nobody can be in that bin. "
+                    "Declare fewer bins.",
+                )
+        if self.missing is None or self.missing == "category":
+            return
+        if not _is_number(self.missing):
+            raise Misdeclared(
+                (*where, "missing"), f"{what}: missing = {self.missing!r} is not a finite number."
+            )
+        object.__setattr__(self, "missing", float(self.missing))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        spelt = [_short(edge) for edge in self.edges]
+        between = [f"{low} to {high}" for low, high in itertools.pairwise(spelt)]
+        own = (MISSING,) if self.missing == "category" else ()
+        return (f"below {spelt[0]}", *between, f"from {spelt[-1]}", *own)
+
+    @property
+    def codes(self) -> Array:
+        if self.ordered:
+            return thermometer(len(self.edges) + 1, missing=self.missing == "category")
+        return simplex(len(self.levels))
+
+    @property
+    def sentence(self) -> str:
+        return f"number in {'ordered ' if self.ordered else ''}bins: {', '.join(self.levels)}"
+
+    @property
+    def open_ended(self) -> bool:
+        return self.low is None or self.high is None
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Where bins begin, and where the last one ends; an outer bin without an end is as wide as its neighbour."""
+        scale, back = self._scales
+        inner = [scale(edge) for edge in self.edges]
+        width = inner[1] - inner[0] if len(inner) > 1 else 1.0
+        last = inner[-1] - inner[-2] if len(inner) > 1 else 1.0
+        low = back(inner[0] - width) if self.low is None else self.low
+        high = back(inner[-1] + last) if self.high is None else self.high
+        return (low, *self.edges, high)
+
+    @property
+    def middles(self) -> Array | None:
+        """The middle of each bin on the declared scale, in the column's own units; none of the bin of no number."""
+        if self.missing == "category":
+            return None
+        scale, back = self._scales
+        pairs = itertools.pairwise(self.ends)
+        return np.array([back((scale(low) + scale(high)) / 2.0) for low, high in pairs])
+
+    def to_data(self) -> dict[str, object]:
+        data: dict[str, object] = {"name": self.name, "kind": self.kind, "edges": list(self.edges)}
+        ends = {key: end for key, end in (("low", self.low), ("high", self.high)) if end is not None}
+        scale = {} if self.transform == "none" else {"transform": self.transform}
+        marks = {key: True for key in ("ordered", "whole") if getattr(self, key)}
+        return {**data, **ends, **scale, **marks, **missing_data(self.missing)}
+
+    def coded(self, column: Any) -> Coded:
+        return bins(column, self.edges, self._missing_bin)
+
+    def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
+        ends, (scale, _) = np.array(self.ends), self._scales
+        scaled = np.array([scale(end) for end in ends])
+        known = np.minimum(codes, len(ends) - 2)
+        raw = scaled[known] + uniform(len(codes)) * (scaled[known + 1] - scaled[known])
+        values = np.expm1(raw) if self.transform == "log1p" else raw
+        below = np.nextafter(ends[1:], -np.inf)
+        below[-1] = ends[-1]
+        values = np.clip(values, ends[:-1][known], below[known])
+        missing = codes > len(self.edges)
+        if self.whole:
+            first = np.ceil(ends[:-1])
+            last = np.maximum(np.ceil(ends[1:]) - 1, first)
+            last[-1] = max(math.floor(ends[-1]), first[-1])
+            values = np.clip(np.floor(values), first[known], last[known])
+            if not missing.any():
+                return np.asarray(values, dtype=np.int64)
+        if missing.any():
+            values[missing] = np.nan
+        return np.asarray(values)
+
+    @property
+    def _missing_bin(self) -> int | None:
+        if self.missing is None:
+            return None
+        if self.missing == "category":
+            return len(self.edges) + 1
+        return int(np.searchsorted(self.edges, self.missing, side="right"))
+
+    @property
+    def _scales(self) -> tuple[Callable[[float], float], Callable[[float], float]]:
+        return (math.log1p, math.expm1) if self.transform == "log1p" else (float, float)
+
+    def _onnx_level(self, graph: Graph, name: str) -> tuple[str, str | None]:
+        value, bad = graph.input(name), len(self.levels)
+        passed = graph.whole(graph.add("GreaterOrEqual", [value, graph.constant([self.edges])]))
+        code = graph.add("ReduceSum", [passed, graph.constant([1])], attributes={"keepdims": 1})
+        code = graph.either(graph.add("IsInf", [value]), bad, code)
+        missing = bad if self._missing_bin is None else self._missing_bin
+        return graph.either(graph.add("IsNaN", [value]), missing, code), None
+
+
+def level_at(places: ArrayLike, count: int) -> NDArray[np.int32]:
+    """Numbers of levels at these places, from 0 to 1, of so many."""
+    return np.minimum((np.asarray(places) * count).astype(np.int32), np.int32(count - 1))
+
+
+def _checked_edges(where: tuple[str, ...], what: str, edges: tuple[float, ...]) -> tuple[float, ...]:
+    if not edges:
+        raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
+    for edge in edges:
+        if not _is_number(edge):
+            raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
+    numbers = tuple(float(edge) for edge in edges)
+    if any(not left < right for left, right in itertools.pairwise(numbers)):
+        raise Misdeclared(where, f"{what}: edges must rise, each above the one before it.")
+    return numbers
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_member(column: BinaryColumn | CategoricalColumn, key: str) -> None:
+    if (value := getattr(column, key)) is not None:
+        spelt = column.spelling.spell(value)
+        check_member(("columns", column.name, key), f"column {column.name!r}", spelt, among=column.levels)
+        object.__setattr__(column, key, spelt)
+
+
+def _short(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)

@@ -1,0 +1,481 @@
+"""Public maps that a party sends its own columns through before anything is shared: a class for each kind.
+
+A linear model on mapped columns is a nonlinear model of the columns, at no further cost in rounds or in ε: the map
+is declared in the schema, so it is public; it looks at one record at a time; and its block is bounded like any other.
+
+Guarantee: every map returns vectors of norm at most 1 up to the rounding of floats, for any values. The quantizer,
+which makes the guarantee that privacy rests on, takes nothing on trust from here (docs/proofs/encoding-norm.md).
+Weights of random maps are sums of bits of a public stream: the same on every machine, to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.declaring import check_positive, check_whole, expand_name, nearest
+from colonnade.data.documents import Form, check
+from colonnade.data.kinds import Column, NumericColumn
+from colonnade.errors import Misdeclared, SchemaError
+from colonnade.randomness import KeyedRandomness
+
+Array = NDArray[np.float64]
+Origin = Literal["middle", "low"]
+
+# More features than this make moment matrices that no party could hold.
+MOST_FEATURES = 1 << 14
+MOST_SEED = (1 << 63) - 1
+MOST_ORIENTATIONS = 64
+_BITS = 64
+# Pixels run from −1 to 1: histograms shorter than this are those of no edge to speak of, and are not blown up.
+_FAINT = 0.01
+
+
+class Rule:
+    """What every kind of map says of itself."""
+
+    kind: ClassVar[str]
+    name = ""
+    """Which function made the vector, where one did."""
+    random: ClassVar[bool] = False
+    """Whether its features are drawn, so that they cost more than they bring where people are few."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether numbers go into it as they are, whatever the task."""
+        return True
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Raise `Misdeclared` unless the map can take these columns; any will do where nothing else is said."""
+
+    def attributes(self, columns: int) -> int:
+        """How many attributes the block counts as unless declared: as many as there are columns."""
+        return columns
+
+    def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """A name for every feature."""
+        raise NotImplementedError
+
+    def apply(self, inputs: Array, columns: int) -> Array:
+        """Features of encoded rows of so many columns; a row is a column of the array."""
+        raise NotImplementedError
+
+    def to_data(self) -> dict[str, object]:
+        raise NotImplementedError
+
+
+@lru_cache(maxsize=16)
+def public_normals(rows: int, columns: int, *, key: str) -> Array:
+    """A matrix that the key stands for, with independent entries of mean 0 and variance 1 that are nearly normal.
+
+    An entry is (k − 32)/4 for k set bits among 64: a binomial law, exact in floating point, so that no library's
+    logarithm or cosine decides its last bit.
+    """
+    stream = KeyedRandomness(hashlib.sha256(f"colonnade public map: {key}".encode()).digest())
+    set_bits = np.bitwise_count(stream.words(rows * columns)).astype(np.float64)
+    made = np.asarray((set_bits - _BITS / 2) / math.sqrt(_BITS / 4)).reshape(rows, columns)
+    made.flags.writeable = False
+    return made
+
+
+def within_unit_ball(features: Array) -> Array:
+    """Vectors (columns) longer than 1 shortened to 1, in place."""
+    norms = np.sqrt(np.einsum("ij,ij->j", features, features))
+    features /= np.maximum(norms, 1.0)
+    return features
+
+
+class _Random(Rule):
+    """Features drawn from a public seed."""
+
+    features: int
+    seed: int
+    origin: Origin
+    random = True
+
+    @property
+    def linear(self) -> bool:
+        return self.origin == "low"
+
+    def _check(self, *, least: int) -> None:
+        if self.origin not in ("middle", "low"):
+            raise Misdeclared(("map", "origin"), f"map: origin = {self.origin!r} is not one of middle, low.")
+        check_whole(("map", "features"), "map: features", self.features, low=least, high=MOST_FEATURES)
+        check_whole(("map", "seed"), "map: seed", self.seed, low=0, high=MOST_SEED)
+
+    def _placed(self, inputs: Array, columns: int) -> Array:
+        if self.origin == "middle":
+            return np.asarray(inputs * (1.0 / math.sqrt(columns)))
+        raised = (inputs + 1.0) / 2.0
+        norms = np.sqrt(np.einsum("ij,ij->j", raised, raised))
+        return np.asarray(raised / np.where(norms > 0, norms, 1.0))
+
+
+@dataclass(frozen=True)
+class RandomRelu(_Random):
+    """Random rectified features: max(0, w·x), the first layer of a network whose weights are drawn, not learnt.
+
+    x is the encoded row of the mapped columns on the unit sphere, lifted there by one more coordinate where it is
+    shorter. Each feature is max(0, w·x) − 1/√(2π) for w with independent entries of variance 1: the mean over w, which
+    is the same at every x, is taken off, since a constant would use up norm. With the factor √(2π/(π − 1)/D) for D
+    features the squared length is 1 on average over w; what is longer is shortened to 1.
+
+    `origin = "low"` is for pixels, spectra and counts, most of which are at their lower bound: numbers run from 0 there
+    to 1, and a row is brought to length 1, so that what all rows have in common does not drown what they differ in.
+    """
+
+    features: int
+    seed: int
+    origin: Origin = "middle"
+    kind = "random-relu"
+
+    def __post_init__(self) -> None:
+        self._check(least=1)
+
+    def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"relu:{number}" for number in range(self.features))
+
+    def apply(self, inputs: Array, columns: int) -> Array:
+        lifted = np.empty((len(inputs) + 1, inputs.shape[1]))
+        lifted[:-1] = self._placed(inputs, columns)
+        short = 1.0 - np.einsum("ij,ij->j", lifted[:-1], lifted[:-1])
+        np.sqrt(np.maximum(short, 0.0), out=lifted[-1])
+        features = np.asarray(public_normals(self.features, len(lifted), key=f"relu {self.seed}") @ lifted)
+        np.maximum(features, 0.0, out=features)
+        features -= 1.0 / math.sqrt(2.0 * math.pi)
+        features *= math.sqrt(2.0 * math.pi / (math.pi - 1.0) / self.features)
+        return within_unit_ball(features)
+
+    def to_data(self) -> dict[str, object]:
+        return {"kind": self.kind, "features": self.features, "seed": self.seed, "origin": self.origin}
+
+
+@dataclass(frozen=True)
+class RandomFourier(_Random):
+    """Random Fourier features: a linear rule on them is nearly one of a Gaussian kernel (Rahimi and Recht 2007).
+
+    Pairs (cos w·x/ℓ, sin w·x/ℓ) over √(D/2) for D features, of norm exactly 1; x is the encoded row of the mapped
+    columns, of norm at most 1, and ℓ the `scale`: rows much closer than ℓ look alike. `origin` is that of `RandomRelu`.
+    """
+
+    features: int
+    seed: int
+    scale: float = 1.0
+    origin: Origin = "middle"
+    kind = "random-fourier"
+
+    def __post_init__(self) -> None:
+        self._check(least=2)
+        if self.features % 2:
+            raise Misdeclared(
+                ("map", "features"),
+                f"map: features = {self.features}, but Fourier features come in pairs. Use an even number.",
+            )
+        check_positive(("map", "scale"), "map: scale", self.scale)
+        object.__setattr__(self, "scale", float(self.scale))
+
+    def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """A name for every feature: all cosines, then all sines."""
+        half = range(self.features // 2)
+        return (*(f"fourier:cos{number}" for number in half), *(f"fourier:sin{number}" for number in half))
+
+    def apply(self, inputs: Array, columns: int) -> Array:
+        half = self.features // 2
+        weights = public_normals(half, len(inputs), key=f"fourier {self.seed}")
+        angles = weights @ (self._placed(inputs, columns) / self.scale)
+        features = np.concatenate([np.cos(angles), np.sin(angles)])
+        features /= math.sqrt(half)
+        return within_unit_ball(features)
+
+    def to_data(self) -> dict[str, object]:
+        plain = {"kind": self.kind, "features": self.features, "seed": self.seed}
+        return {**plain, "scale": self.scale, "origin": self.origin}
+
+
+@dataclass(frozen=True)
+class GradientHistogram(Rule):
+    """How strongly an image changes in each direction, cell by cell (after Dalal and Triggs 2005).
+
+    The mapped columns are the pixels, row by row. The gradient at a pixel is the difference of its neighbours, the
+    edge repeated beyond the edge. Its length goes to the two nearest of `orientations` directions around the circle,
+    and to the nearest of `cells` × `cells` cells, in proportion to closeness. Square roots of these sums are counted
+    from their own mean and brought to norm 1, so that brightness and contrast drop out. An image without gradients
+    is 0.
+    """
+
+    rows: int
+    cols: int
+    cells: int = 4
+    orientations: int = 8
+    kind = "gradient-histogram"
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "cols"):
+            check_whole(("map", name), f"map: {name}", getattr(self, name), low=2, high=MOST_FEATURES)
+        check_whole(("map", "cells"), "map: cells", self.cells, low=1, high=min(self.rows, self.cols))
+        turns = self.orientations
+        check_whole(("map", "orientations"), "map: orientations", turns, low=2, high=MOST_ORIENTATIONS)
+        if self._width > MOST_FEATURES:
+            raise Misdeclared(
+                ("map", "cells"),
+                f"map: {self.cells} × {self.cells} cells of {turns} orientations make {self._width} features; "
+                f"{MOST_FEATURES} is the most. Use fewer cells.",
+            )
+
+    @property
+    def _width(self) -> int:
+        return self.cells**2 * self.orientations
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        if len(columns) != self.rows * self.cols:
+            raise Misdeclared(
+                ("map", "rows"),
+                f"map: an image of {self.rows} × {self.cols} has {self.rows * self.cols} pixels, but {len(columns)} "
+                "columns go through it. Declare one numeric column for each pixel, row by row.",
+            )
+        _check_numeric(self.kind, columns)
+
+    def attributes(self, columns: int) -> int:
+        """How many attributes the block counts as unless declared: as many as there are cells."""
+        return self.cells**2
+
+    def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """A name for every feature: cell, and direction in degrees."""
+        return tuple(
+            f"gradient:r{row}c{col}:{360 * turn / self.orientations:g}"
+            for row in range(self.cells)
+            for col in range(self.cells)
+            for turn in range(self.orientations)
+        )
+
+    def apply(self, inputs: Array, columns: int) -> Array:
+        people = inputs.shape[1]
+        image = inputs.reshape(self.rows, self.cols, people)
+        across, down = _slope(image, axis=1), _slope(image, axis=0)
+        length = np.hypot(across, down)
+        turn = np.arctan2(down, across) * (self.orientations / (2.0 * math.pi))
+        turn %= self.orientations
+        tall, wide = _closeness(self.rows, self.cells), _closeness(self.cols, self.cells)
+        histogram = np.empty((self.cells, self.cells, self.orientations, people))
+        for place in range(self.orientations):
+            apart = np.abs(turn - place)
+            share = np.maximum(1.0 - np.minimum(apart, self.orientations - apart), 0.0) * length
+            by_row = np.tensordot(tall, share, axes=(0, 0))
+            histogram[:, :, place] = np.tensordot(by_row, wide, axes=(1, 0)).transpose(0, 2, 1)
+        features = np.sqrt(histogram.reshape(self._width, people))
+        features -= features.mean(axis=0)
+        features /= np.maximum(np.sqrt(np.einsum("ij,ij->j", features, features)), _FAINT)
+        return features
+
+    def to_data(self) -> dict[str, object]:
+        shape = {"rows": self.rows, "cols": self.cols, "cells": self.cells, "orientations": self.orientations}
+        return {"kind": self.kind, **shape}
+
+
+@dataclass(frozen=True)
+class Ball(Rule):
+    """The mapped columns as one vector of norm at most `bound`, in their own units; longer ones are shortened.
+
+    For vectors whose norm is known better than their entries are, such as embeddings. Every column declares the
+    bounds −bound and bound. `name` and `sha256` say which function of other columns made the vector, where one did
+    (`colonnade.data.own_maps`).
+    """
+
+    bound: float
+    name: str = ""
+    sha256: str = ""
+    kind = "ball"
+
+    def __post_init__(self) -> None:
+        check_positive(("map", "bound"), "map: bound", self.bound)
+        object.__setattr__(self, "bound", float(self.bound))
+        if self.sha256 and (len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef")):
+            raise Misdeclared(("map", "sha256"), "map: sha256 is not 64 hexadecimal digits.")
+        if bool(self.name) != bool(self.sha256):
+            raise Misdeclared(
+                ("map", "name"), "map: a function has a name and a sha256. Write both, or neither."
+            )
+
+    def check(self, columns: tuple[Column, ...]) -> None:
+        """Numbers from −bound to bound: no entry of the vector can be larger than the vector."""
+        _check_numeric(self.kind, columns)
+        for column in columns:
+            if not isinstance(column, NumericColumn) or column.transform != "none":
+                raise Misdeclared(
+                    ("columns", column.name, "transform"),
+                    f"map: column {column.name!r} has a transform, and a ball has a norm in the columns' own units. "
+                    "Leave the transform out.",
+                )
+            if (column.low, column.high) != (-self.bound, self.bound):
+                raise Misdeclared(
+                    ("columns", column.name, "low"),
+                    f"map: column {column.name!r} runs from {column.low:g} to {column.high:g}. In a ball of bound "
+                    f"{self.bound:g} declare low = {-self.bound:g} and high = {self.bound:g}.",
+                )
+
+    def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return columns
+
+    def apply(self, inputs: Array, columns: int) -> Array:
+        return within_unit_ball(np.array(inputs))
+
+    def to_data(self) -> dict[str, object]:
+        named = {"name": self.name, "sha256": self.sha256} if self.name else {}
+        return {"kind": self.kind, "bound": self.bound, **named}
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A rule, the columns that go through it (none named: all), and their share of a row's norm.
+
+    The block that comes out counts as `weight` attributes: in a row of m attributes its squared norm is at most
+    weight/m. Columns that are not mapped are encoded as usual.
+    """
+
+    rule: Rule
+    columns: tuple[str, ...] = ()
+    weight: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight is not None:
+            check_whole(("map", "weight"), "map: weight", self.weight, low=1, high=MOST_FEATURES)
+        if len(set(self.columns)) != len(self.columns):
+            raise Misdeclared(("map", "columns"), "map: a column is named twice.")
+
+    @property
+    def name(self) -> str:
+        return self.rule.name or self.rule.kind
+
+    def check(self, declared: tuple[Column, ...]) -> None:
+        """Raise `Misdeclared` unless the rule can take these columns."""
+        names = [column.name for column in declared]
+        for name in self.columns:
+            if name not in names:
+                raise Misdeclared(
+                    ("map", "columns"), f"map: column {name!r} is not declared." + nearest(name, names)
+                )
+        mapped = self.split(declared)[1]
+        if not mapped:
+            raise Misdeclared(("map",), "map: no columns are declared that could go through it.")
+        self.rule.check(mapped)
+
+    def split(self, declared: tuple[Column, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+        """The columns that are encoded as usual, and those that go through the map, both in declared order."""
+        if not self.columns:
+            return (), declared
+        chosen = set(self.columns)
+        return (
+            tuple(column for column in declared if column.name not in chosen),
+            tuple(column for column in declared if column.name in chosen),
+        )
+
+    def attributes(self, columns: int) -> int:
+        """How many attributes the mapped block counts as."""
+        return self.weight if self.weight is not None else self.rule.attributes(columns)
+
+    def to_data(self) -> dict[str, object]:
+        columns = {"columns": list(self.columns)} if self.columns else {}
+        weight = {} if self.weight is None else {"weight": self.weight}
+        return {**self.rule.to_data(), **columns, **weight}
+
+
+def _check_numeric(kind: str, columns: tuple[Column, ...]) -> None:
+    """Raise unless every column is a number, and one number a person: not in pieces, and not missing."""
+    for column in columns:
+        if not isinstance(column, NumericColumn):
+            raise Misdeclared(
+                ("columns", column.name),
+                f"map: {kind} needs numbers, and column {column.name!r} is declared otherwise. Declare it numeric, or "
+                "name the columns that go through the map (columns = [...]).",
+            )
+        if column.encoding or column.missing == "category":
+            key = "encoding" if column.encoding else "missing"
+            raise Misdeclared(
+                ("columns", column.name, key),
+                f"map: {kind} takes column {column.name!r} as the number it is. Leave {key} out, or name the columns "
+                "that go through the map (columns = [...]).",
+            )
+
+
+def _slope(image: Array, *, axis: int) -> Array:
+    """What comes after each pixel less what comes before it, the edge repeated."""
+    size = image.shape[axis]
+    after = np.take(image, np.minimum(np.arange(size) + 1, size - 1), axis=axis)
+    return np.asarray(after - np.take(image, np.maximum(np.arange(size) - 1, 0), axis=axis))
+
+
+def _closeness(pixels: int, cells: int) -> Array:
+    place = (np.arange(pixels) + 0.5) * cells / pixels - 0.5
+    return np.maximum(1.0 - np.abs(place[:, None] - np.arange(cells)), 0.0)
+
+
+class _MapForm(Form):
+    columns: list[str] = Field(default_factory=list)
+    weight: int | None = None
+
+    def mapped(self, rule: Rule) -> FeatureMap:
+        columns = tuple(name for one in self.columns for name in expand_name(one, ("map", "columns")))
+        return FeatureMap(rule, columns, self.weight)
+
+
+class _ReluForm(_MapForm):
+    kind: Literal["random-relu"]
+    features: int
+    seed: int
+    origin: Origin = "middle"
+
+    def feature_map(self) -> FeatureMap:
+        return self.mapped(RandomRelu(self.features, self.seed, self.origin))
+
+
+class _FourierForm(_MapForm):
+    kind: Literal["random-fourier"]
+    features: int
+    seed: int
+    scale: float = 1.0
+    origin: Origin = "middle"
+
+    def feature_map(self) -> FeatureMap:
+        return self.mapped(RandomFourier(self.features, self.seed, self.scale, self.origin))
+
+
+class _HistogramForm(_MapForm):
+    kind: Literal["gradient-histogram"]
+    rows: int
+    cols: int
+    cells: int = 4
+    orientations: int = 8
+
+    def feature_map(self) -> FeatureMap:
+        return self.mapped(GradientHistogram(self.rows, self.cols, self.cells, self.orientations))
+
+
+class _BallForm(_MapForm):
+    kind: Literal["ball"]
+    bound: float
+    name: str = ""
+    sha256: str = ""
+
+    def feature_map(self) -> FeatureMap:
+        return self.mapped(Ball(self.bound, self.name, self.sha256))
+
+
+MapForm = Annotated[_ReluForm | _FourierForm | _HistogramForm | _BallForm, Field(discriminator="kind")]
+
+
+class _OneMap(Form):
+    map: MapForm
+
+
+def map_from_data(data: object) -> FeatureMap:
+    """The map that its `to_data` described."""
+    if data is None:
+        raise SchemaError("a map description is empty.")
+    return check(_OneMap, {"map": data}, name="map").map.feature_map()
