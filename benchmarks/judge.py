@@ -30,14 +30,14 @@ from public_data import PublicSet, adult, credit, give_credit
 
 from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.targets import ClassLabel, RealLabel
+from colonnade.evaluation.classes_judged import ClassesJudged, judge_class_rows
+from colonnade.evaluation.evaluate import Judged, judge_jointly, limits_of
+from colonnade.evaluation.figures import ScoreLaw, losses, recalibration
+from colonnade.evaluation.judgement import Judgement, judge_rows
+from colonnade.evaluation.numbers_judged import NumbersJudged, judge_numbers
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
 from colonnade.protocols.plans import Task
-from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
-from colonnade.scoring.evaluating import Judged, judge_jointly, limits_of
-from colonnade.scoring.figures import ScoreLaw, losses, recalibration
-from colonnade.scoring.judgement import Judgement, judge_rows
-from colonnade.scoring.numbers_judged import NumbersJudged, judge_numbers
 
 Rows = np.ndarray[Any, Any]
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from benchmarks.public_data import PublicSet
 from colonnade.errors import ColonnadeError
+from colonnade.evaluation.evaluate import judge_jointly, limits_of
+from colonnade.evaluation.judgement import Judgement, judge_rows
 from colonnade.federation.federation import Federation
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
-from colonnade.scoring.evaluating import judge_jointly, limits_of
-from colonnade.scoring.judgement import Judgement, judge_rows
 from reproduction.one_place import DELTA
 from reproduction.sections import Pieces, Section, Table, timed
 

@@ -13,11 +13,11 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
 from colonnade.cli.app import run
+from colonnade.evaluation import evaluate as network_judged
+from colonnade.evaluation.predict import Scores, network_scores
 from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.model_card import model_card
-from colonnade.scoring import network_judged
-from colonnade.scoring.score import Scores, network_scores
 
 PEOPLE = 2400
 JOB = """name = "who buys"

@@ -15,8 +15,8 @@ from cli_project import Project, one_object, train
 import colonnade.cli.train
 from colonnade.cli.app import run
 from colonnade.cli.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
+from colonnade.evaluation.predict import Stored
 from colonnade.models.release import MomentRelease
-from colonnade.scoring.score import Stored
 
 INPUT, INTERRUPTED = 3, 130
 WHOLE = {"release.npz", "model.json", "facts.json", "report.html"}

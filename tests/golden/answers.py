@@ -38,6 +38,8 @@ from colonnade.cli.app import run as invoke
 from colonnade.data.quantizer import Quantizer
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.errors import ColonnadeError
+from colonnade.evaluation.evaluate import check_held_out
+from colonnade.evaluation.held_out import judge_trained
 from colonnade.federation.job import Job
 from colonnade.federation.train import check_people, model_for, protocol_of, result_for
 from colonnade.forecast.default import trained_on
@@ -49,8 +51,6 @@ from colonnade.ledger.release import CoalitionBound
 from colonnade.models.files.onnx import onnx_model
 from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
-from colonnade.scoring.evaluating import check_held_out
-from colonnade.scoring.judged_training import judge_trained
 
 WORDS: dict[str, str] = {}
 CANARY = "7731"

@@ -22,8 +22,8 @@ from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.privacy.observers import parse_observer
+from colonnade.protocols.evaluation_plan import JudgeRequest
 from colonnade.protocols.joint_scores import ScoresRequest
-from colonnade.protocols.judging_plan import JudgeRequest
 from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
 

@@ -14,8 +14,8 @@ from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import batch_order
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.protocols.judging import own_phases
-from colonnade.protocols.judging_plan import JudgePlan
+from colonnade.protocols.evaluation import own_phases
+from colonnade.protocols.evaluation_plan import JudgePlan
 
 
 def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDArray[np.object_]:

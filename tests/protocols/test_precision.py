@@ -27,7 +27,7 @@ from colonnade.methods.slr.plan import GradientPlan
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated, Gaussian
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.judging_plan import JudgeRequest
+from colonnade.protocols.evaluation_plan import JudgeRequest
 from colonnade.protocols.plans import Plan
 from colonnade.protocols.precision import near_enough
 from colonnade.runtime.group import Group

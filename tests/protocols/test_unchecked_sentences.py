@@ -18,7 +18,7 @@ from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
 from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.privacy.observers import Colluding
-from colonnade.protocols.judging_plan import JudgeRequest
+from colonnade.protocols.evaluation_plan import JudgeRequest
 from colonnade.runtime.group import Group
 
 NAMES = ("bank", "shop", "clinic", "tax", "school")

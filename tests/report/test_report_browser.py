@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 
 from tables_people import people, release_with
 
+from colonnade.evaluation.judgement import judge_rows
 from colonnade.report.beside import section_of
 from colonnade.report.comparison import comparison_page
 from colonnade.report.describing import description_facts, description_page
+from colonnade.report.evaluation import judgement_facts
 from colonnade.report.facts import Facts
 from colonnade.report.html import run_page
-from colonnade.report.judged import judgement_facts
 from colonnade.report.party import party_pages
-from colonnade.scoring.judgement import judge_rows
 
 WIDTHS = (390, 800, 1280)
 LONG = "a-name-of-a-column-that-somebody-generated-and-nobody-ever-typed-in-full"

@@ -12,11 +12,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learn"))
 
 from tables_people import people, release_with
 
+from colonnade.evaluation.judgement import judge_rows
 from colonnade.report.describing import description_facts, description_text
-from colonnade.report.judged import judgement_facts
+from colonnade.report.evaluation import judgement_facts
 from colonnade.report.plain import table_lines
 from colonnade.report.text import judged_lines
-from colonnade.scoring.judgement import judge_rows
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

@@ -13,6 +13,7 @@ from colonnade.board.forecasts import Forecast
 from colonnade.board.place import Place
 from colonnade.cli.plan.text import method_rows, notes
 from colonnade.errors import ColonnadeError, FileMissing
+from colonnade.evaluation.held_out import judging_text
 from colonnade.forecast.default import trained_on
 from colonnade.forecast.plan_job import (
     ask_budgets,
@@ -28,7 +29,6 @@ from colonnade.privacy.words import about_text, observer_text, unit_text
 from colonnade.protocols.plans import Plan, Task
 from colonnade.report.facts import guarantee_facts
 from colonnade.report.text import declared_text
-from colonnade.scoring.judged_training import judging_text
 
 Facts = dict[str, Any]
 KEPT = 50

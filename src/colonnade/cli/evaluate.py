@@ -71,7 +71,7 @@ def evaluate(
     as_json: bool = AS_JSON,
 ) -> None:
     """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
-    from colonnade.scoring.score import Stored, models_by_label
+    from colonnade.evaluation.predict import Stored, models_by_label
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
@@ -91,7 +91,7 @@ def evaluate(
     if as_json:
         say_json(facts)
         return
-    from colonnade.report.judged import judged_note
+    from colonnade.report.evaluation import judged_note
     from colonnade.report.plain import wrapped
     from colonnade.report.text import judged_lines
 
@@ -111,8 +111,8 @@ def _of_rows(
     stored: Any, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
 ) -> dict[str, Any]:
     from colonnade.cli.predict import check_columns
-    from colonnade.report.judged import judgement_facts
-    from colonnade.scoring.evaluating_rows import judge_file
+    from colonnade.evaluation.evaluate import judge_file
+    from colonnade.report.evaluation import judgement_facts
 
     if stored.whole is None:
         raise InputError(
@@ -136,7 +136,7 @@ def _check_label(rows: Path, label: str, columns: tuple[str, ...]) -> None:
 
 
 def _at(judgement: Any, rule: str) -> Any:
-    from colonnade.scoring.judgement import Judgement
+    from colonnade.evaluation.judgement import Judgement
 
     if not isinstance(judgement, Judgement):
         raise LabelMismatch(NOT_OF_TWO)
@@ -155,12 +155,12 @@ def _of_job(
 ) -> dict[str, Any]:
     from dataclasses import replace
 
+    from colonnade.evaluation.evaluate import check_model, judge_jointly
+    from colonnade.evaluation.figures import check_rule
     from colonnade.federation.records import json_text
     from colonnade.federation.whole_files import write_whole
     from colonnade.methods.network.network_file import NetworkFile
-    from colonnade.report.judged import judged_facts
-    from colonnade.scoring.evaluating import check_model, judge_jointly
-    from colonnade.scoring.figures import check_rule
+    from colonnade.report.evaluation import judged_facts
 
     if all(isinstance(part, NetworkFile) for part in stored.parts.values()) and stored.whole is None:
         return _of_network(stored, model, job, given, epsilon, threshold, quiet=quiet)
@@ -222,11 +222,11 @@ def _of_network(
     *,
     quiet: bool,
 ) -> dict[str, Any]:
+    from colonnade.evaluation.evaluate import evaluate_network
+    from colonnade.evaluation.figures import check_rule
     from colonnade.federation.records import json_text
     from colonnade.federation.whole_files import write_whole
-    from colonnade.report.judged import network_judged_facts
-    from colonnade.scoring.figures import check_rule
-    from colonnade.scoring.network_judged import evaluate_network
+    from colonnade.report.evaluation import network_judged_facts
 
     label = next(iter(stored.parts.values())).frame.label
     if threshold is not None:

@@ -86,10 +86,10 @@ def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[s
 
     Of a run with several labels that of one, with what is known of it.
     """
+    from colonnade.evaluation.predict import Stored
     from colonnade.models.files.exporting import SPLIT, exportable
     from colonnade.models.files.linear_file import ModelFile
     from colonnade.report.labels import facts_of_label
-    from colonnade.scoring.score import Stored
 
     stored = Stored.load(path, label)
     if stored.whole is None:

@@ -75,6 +75,7 @@ train.__doc__ = f"{train.__doc__}\n{EXAMPLE}"
 
 def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
+    from colonnade.evaluation.held_out import judge_trained, worth_training
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, result_for
@@ -84,7 +85,6 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.forecast.work import Work
     from colonnade.models.uncertainty import Watch
     from colonnade.report.run_folder import write_run
-    from colonnade.scoring.judged_training import judge_trained, worth_training
 
     job = Job.load(job_path)
     files = party_files(job, given)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.evaluation.held_out import AnyJudged, judge_at_site
 from colonnade.federation.cleaning import clean
 from colonnade.federation.federation import Run, Site
 from colonnade.federation.job import Job
@@ -26,7 +27,6 @@ from colonnade.federation.own_files import JOURNAL, LOG, OUTCOME, STANDING, Stan
 from colonnade.federation.records import sealed_text
 from colonnade.federation.score_jobs import ScoreJob
 from colonnade.federation.site_inputs import SiteInputs, inputs_of
-from colonnade.federation.site_judging import judge_at_site
 from colonnade.federation.site_scoring import scoring_of
 from colonnade.federation.train import keep_opened, protocol_of, result_at
 from colonnade.federation.whole_files import make_folder, open_own, write_whole
@@ -39,7 +39,6 @@ from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
-from colonnade.scoring.judged_training import AnyJudged
 
 RESERVE = "reserve"
 # Room for an outcome, which on a full disk could not be written otherwise.

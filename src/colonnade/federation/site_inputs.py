@@ -8,6 +8,8 @@ from typing import Any
 
 from colonnade.data.table import Table
 from colonnade.errors import JobError
+from colonnade.evaluation.evaluate import worth_judging
+from colonnade.evaluation.held_out import check_readers, worth_training
 from colonnade.federation.approval import Asking
 from colonnade.federation.cuts import part_asked
 from colonnade.federation.federation import Site, remembering
@@ -17,7 +19,6 @@ from colonnade.federation.policy import PolicedLedger, Policy
 from colonnade.federation.preflight import ledger_state, release_before
 from colonnade.federation.proposal import not_signed, note_submission
 from colonnade.federation.score_jobs import ScoreJob
-from colonnade.federation.site_judging import check_readers
 from colonnade.federation.train import protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
@@ -26,8 +27,6 @@ from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.journal import ResumedLedger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.party import Accountant
-from colonnade.scoring.evaluating import worth_judging
-from colonnade.scoring.judged_training import worth_training
 
 PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
 """Which of a kit's files names the people of a job."""

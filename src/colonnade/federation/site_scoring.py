@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, PlanError
+from colonnade.evaluation.predict import SPLIT, Stored, network_scores, read_scores, scores_csv
+from colonnade.evaluation.scores import linear_bound, linear_terms
 from colonnade.federation.own_files import own_file
 from colonnade.federation.records import check_format
 from colonnade.federation.score_jobs import ScoreJob
@@ -25,8 +27,6 @@ from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import Lists, TrainingMembership
 from colonnade.protocols.joint_scores import Scored, ScoresRequest, Terms, Weights, scores_session
 from colonnade.runtime.party import Party
-from colonnade.scoring.linear import linear_bound, linear_terms
-from colonnade.scoring.score import SPLIT, Stored, network_scores, read_scores, scores_csv
 
 Array = NDArray[np.float64]
 FACTS, SCORES = "facts.json", "scores.csv"

@@ -20,7 +20,7 @@ from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import begin, fitted, linear_of
 from colonnade.models.parameters import at_least
-from colonnade.scoring.reading import Reading
+from colonnade.models.reading import Reading
 
 Array = NDArray[np.float64]
 

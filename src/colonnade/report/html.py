@@ -13,8 +13,8 @@ from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
 from colonnade.report.accounts import merged
 from colonnade.report.audits import audit_section
+from colonnade.report.evaluation import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.report.facts import Facts
-from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.report.labels import brought_text, label_rows
 from colonnade.report.numbers import budget_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.pictures import (

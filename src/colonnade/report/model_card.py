@@ -24,7 +24,7 @@ from colonnade.data.columns import (
 from colonnade.models.files.exporting import exportable
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.compared import measured_rows
-from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
+from colonnade.report.evaluation import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.runtime.channel import readable
 
 TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")

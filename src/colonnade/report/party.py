@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.evaluation.evaluate import Judged, NetworkJudged
+from colonnade.evaluation.held_out import AnyJudged, judged_alone
+from colonnade.evaluation.numbers_judged import NumbersJudged
 from colonnade.federation.federation import Federation, Run, Site
 from colonnade.report.accounts import merged
+from colonnade.report.evaluation import beside_text, figure_rows, judgement_facts
 from colonnade.report.facts import Facts, ledger_facts
 from colonnade.report.html import render
-from colonnade.report.judged import beside_text, figure_rows, judgement_facts
-from colonnade.scoring.evaluating import Judged
-from colonnade.scoring.judged_alone import judged_alone
-from colonnade.scoring.judged_training import AnyJudged
-from colonnade.scoring.network_judged import NetworkJudged
-from colonnade.scoring.numbers_judged import NumbersJudged
 
 
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:

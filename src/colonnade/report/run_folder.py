@@ -13,6 +13,8 @@ from typing import Any
 from jinja2 import UndefinedError
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.evaluation.evaluate import Judged, NetworkJudged
+from colonnade.evaluation.held_out import AnyJudged, decided
 from colonnade.federation.federation import Federation, Run, Site
 from colonnade.federation.job import Job
 from colonnade.federation.own_files import LOG, OUTCOME, PAID, keep_people, outcome_note, own_file
@@ -34,17 +36,14 @@ from colonnade.models.files.document import MODEL, MORE_MODELS
 from colonnade.models.files.linear_file import Model, model_file
 from colonnade.models.release import MomentRelease
 from colonnade.models.uncertainty import Watch
+from colonnade.report.evaluation import judged_facts
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
-from colonnade.report.judged import judged_facts
 from colonnade.report.learning import learning_facts
 from colonnade.report.party import party_pages
 from colonnade.report.plain import now
 from colonnade.runtime.group import Group
-from colonnade.scoring.evaluating import Judged
-from colonnade.scoring.judged_training import AnyJudged, decided
-from colonnade.scoring.network_judged import NetworkJudged
 
 FACTS, REPORT = "facts.json", "report.html"
 RECOVERED = (

@@ -89,7 +89,7 @@ def read_or_damaged(place: Path) -> RunFolder:
 def run_line(run: RunFolder) -> dict[str, Any]:
     """One run as a line of a list: what was asked, how good it is, when it was and how it ended."""
     facts = run.facts
-    from colonnade.report.judged import score_text
+    from colonnade.report.evaluation import score_text
 
     plan = facts.get("plan")
     epsilon = plan.get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")

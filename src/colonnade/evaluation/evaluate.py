@@ -1,41 +1,105 @@
-"""Judge a released model on private people, by the protocol and charged."""
+"""Evaluate a model: on rows that may be looked at, or on private people, by a protocol and charged."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
 from colonnade.data.encoding import Encoder, codes_of
 from colonnade.data.number_codes import code_of_number
+from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeople, TrainedOn
+from colonnade.errors import (
+    ColumnMissing,
+    LabelMismatch,
+    ModelError,
+    NoNoiseFits,
+    OnlyForPublicData,
+    PlanError,
+    TooFewPeople,
+    TrainedOn,
+)
+from colonnade.evaluation.classes_judged import ClassesJudged, contrasts, judge_class_rows, judge_classes
+from colonnade.evaluation.judgement import Judgement, judge_opened, judge_rows
+from colonnade.evaluation.number_laws import judge_numbers_opened
+from colonnade.evaluation.numbers_judged import NumbersJudged, judge_numbers
+from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, network_scores
+from colonnade.evaluation.scores import linear_terms
 from colonnade.federation.federation import Federation, Run
+from colonnade.methods.network.design import Design
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.joint_scores import Terms
-from colonnade.protocols.judging import Opened, judge_session
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest, Limit
+from colonnade.protocols.evaluation import Opened, judge_session
+from colonnade.protocols.evaluation_plan import JudgePlan, JudgeRequest, Limit
+from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
 from colonnade.protocols.plans import Plan, PlanT, Request
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program
-from colonnade.scoring.classes_judged import ClassesJudged, contrasts, judge_classes
-from colonnade.scoring.evaluating_rows import threshold_of_model
-from colonnade.scoring.judgement import Judgement, judge_opened
-from colonnade.scoring.linear import linear_terms
-from colonnade.scoring.number_laws import judge_numbers_opened
-from colonnade.scoring.numbers_judged import NumbersJudged
-from colonnade.scoring.score import Saved
+
+if TYPE_CHECKING:
+    from colonnade.methods.network.network import Network
+
+
+def judge_file(
+    model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str
+) -> Judgement | ClassesJudged | NumbersJudged:
+    """The judgement of a model on the rows of one file, which has every column of the model and the label."""
+    declared = model.frame.label.label
+    if declared is None:
+        raise PlanError("the model predicts nothing: principal components have no label to be judged by.")
+    columns = [
+        replace(column, name=name)
+        for name, column in zip(
+            model.frame.column_names,
+            (column for _, encoder in model.frame.encoders for column in encoder.columns),
+            strict=True,
+        )
+    ]
+    table = Table("rows", path, Schema(id_columns, tuple(columns), label=replace(declared, column=label)))
+    table.check()
+    scores, truth = [], []
+    for block in table.blocks():
+        features = features_of(block, model.frame)
+        if isinstance(model, ModelFile):
+            scores.append(model.scores(features @ model.weights.T))
+        else:
+            scores.append(model.network().scores(features))
+        truth.append(np.asarray(block.label))
+    given, labels = np.concatenate(scores), np.concatenate(truth)
+    if not isinstance(declared, ClassLabel):
+        said = model.reading.values(given) if isinstance(model, ModelFile) else given
+        return judge_numbers(said[:, 0], labels.astype(np.float64), label=label)
+    classes = labels.astype(np.int64)
+    if given.shape[1] > 1:
+        chances = model.reading.answer == "probabilities"
+        return judge_class_rows(given, classes, names=tuple(declared.classes), chances=chances)
+    return judge_rows(
+        given[:, 0],
+        classes,
+        names=(declared.classes[0], declared.classes[1]),
+        threshold=threshold_of_model(model),
+        chances=model.reading.answer == "probabilities",
+    )
+
+
+def threshold_of_model(model: Saved) -> float:
+    """The score above which a model of two classes says the second."""
+    return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
+
 
 Array = NDArray[np.float64]
 AUC_ERROR = 0.05
@@ -349,3 +413,155 @@ def refuse_trained(
             f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. Leave "
             "them out, or train with held_out."
         )
+
+
+STEPS = 60
+"""So often ε is lowered by a twentieth until no line of the scores is above its limit."""
+LEAST = 1e-9
+"""What is expected under noise is no certainty: a probability is read as no nearer to 0 or 1 than this."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkJudged:
+    """The run that scored people for a judgement, and what the label holder read of it, where the label holder is.
+
+    `told` is why there are no figures, at the label holder.
+    """
+
+    run: Run[ScoresPlan]
+    judgement: AnyJudgement | None = None
+    told: str = ""
+
+    @property
+    def note(self) -> str:
+        plan = self.run.plan
+        return (
+            f"The network was judged on {plan.rows} people, by scores with noise that {plan.receiver} alone sees. The "
+            f"figures are {plan.receiver}'s own: they stand on its own page and in nothing that is shared."
+        )
+
+
+def scores_asked(
+    design: Design, *, epsilon: float, delta: float | None, accepted_delta: float | None, alignment: Alignment
+) -> ScoresRequest:
+    """Scores with noise by a network, for its label holder."""
+    return ScoresRequest(
+        receiver=design.receiver,
+        width=design.embedding,
+        bound=float(design.bound),
+        weights="private" if design.regime == "private-local" else "public",
+        epsilon=shortened(epsilon),
+        delta=delta,
+        accepted_delta=accepted_delta,
+        alignment=alignment,
+    )
+
+
+def scores_within(design: Design, training: Plan, *, alignment: Alignment) -> ScoresRequest:
+    """Scores of those held out by which no total grows: none of their lines is above that of training.
+
+    All members come to the same, because they have the same plan.
+    """
+    limits = {(observer, unit): most for observer, unit, most in limits_of(training)}
+    holder = f"party:{design.receiver}"
+    epsilon = min((most for (observer, _), most in limits.items() if observer == holder), default=0.0)
+    for _ in range(STEPS):
+        if not 0.0 < epsilon < np.inf:
+            break
+        asked = scores_asked(
+            design, epsilon=epsilon, delta=training.delta, accepted_delta=training.delta, alignment=alignment
+        )
+        plan = asked.plan(training.group, training.schemas, training.rows)
+        lines = [line for owner in plan.group.owners for line in plan.lines_for(owner)]
+        if all(
+            account(line.event, plan.delta).epsilon <= limits.get((line.observer, line.unit), 0.0)
+            for line in lines
+        ):
+            return asked
+        epsilon *= 0.95
+    raise NoNoiseFits(
+        f"training has no account of what {design.receiver} learns within which people could be scored."
+    )
+
+
+def judge_network(
+    federation: Federation, network: Network, model: NetworkFile | None, request: ScoresRequest
+) -> NetworkJudged:
+    """Score the people of a federation, those held out if it holds some out, and hold them to their labels."""
+    terms = network.terms()
+
+    async def session(party: Party, table: Table | None, asked: ScoresRequest) -> Scored:
+        return await scores_session(party, table, asked, terms.get(party.name))
+
+    run = run_held_out(federation, session, request, network.frame)
+    return judged_scores(run, run.result(request.receiver), network, model)
+
+
+def evaluate_network(
+    stored: Stored,
+    federation: Federation,
+    *,
+    epsilon: float,
+    delta: float | None,
+    accepted_delta: float | None,
+) -> NetworkJudged:
+    """Judge a network whose parts lie here on the people of a federation, charged; those trained on are refused."""
+    first = next(part for part in stored.parts.values() if isinstance(part, NetworkFile))
+    network = network_of(stored, first)
+    design = network.design
+    if network.fusion is None:
+        raise ModelError(
+            f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
+            "Nothing was charged. Give the folder of a run in one process, which has all parts."
+        )
+    if design.regime == "paper" and not federation.public:
+        raise OnlyForPublicData(
+            "this network was trained in the paper's regime: its scores would disclose the people it was trained on. "
+            "Train it with 'frozen' or 'private-local' to judge it on people who are not public."
+        )
+    read = [party for party, _ in network.frame.encoders]
+    missing = [party for party in dict.fromkeys((*read, design.receiver)) if party not in federation.tables]
+    if missing:
+        raise ColumnMissing(
+            f"the network has a part of {', '.join(missing)}, which takes no part in this job."
+        )
+    if federation.tables[design.receiver].schema.label is None:
+        raise LabelMismatch(
+            f"{design.receiver} has the last layer of this network and declares no label to judge it by. Declare the "
+            "label in its schema."
+        )
+    for party, encoder in network.frame.encoders:
+        check_columns(party, encoder, federation.tables[party], network.frame)
+        refuse_trained(party, federation.tables[party], stored.people.get(party), federation)
+    request = scores_asked(
+        design, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta, alignment=federation.alignment
+    )
+    return judge_network(federation, network, first, request)
+
+
+def judged_scores(
+    run: Run[ScoresPlan], scored: Scored, network: Network, model: NetworkFile | None
+) -> NetworkJudged:
+    """What was scored, held to the labels where the label holder is: `model` is how it reads scores."""
+    if model is None or scored.sums is None or scored.aligned is None:
+        return NetworkJudged(run)
+    ids = tuple(str(person) for person in scored.aligned.table.ids())
+    values = network_scores(model, scored.sums, ids, run.plan, network=network).values
+    try:
+        return NetworkJudged(run, _held_to(values, scored.aligned))
+    except ModelError as error:
+        return NetworkJudged(run, told=str(error))
+
+
+def _held_to(values: Array, aligned: AlignedTable) -> AnyJudgement:
+    label = aligned.schema.label
+    truth = np.concatenate([block.label for block in aligned.blocks() if block.label is not None])
+    if not isinstance(label, ClassLabel):
+        column = "label" if label is None else label.column
+        return judge_numbers(values[:, 0], np.asarray(truth, dtype=np.float64), label=column)
+    classes = np.asarray(truth, dtype=np.int64)
+    logs = np.log(np.clip(values, LEAST, 1.0))
+    if len(label.classes) > 2:
+        return judge_class_rows(logs, classes, names=tuple(label.classes), chances=True)
+    names = (label.classes[0], label.classes[1])
+    return judge_rows(logs[:, 1] - logs[:, 0], classes, names=names, threshold=0.0, chances=True)

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.evaluation.judgement import DRAWS, Figure
+from colonnade.evaluation.score_laws import greatest_entropy
 from colonnade.models.discriminant import probabilities
-from colonnade.protocols.judging import Opened
-from colonnade.protocols.judging_plan import JudgePlan
+from colonnade.protocols.evaluation import Opened
+from colonnade.protocols.evaluation_plan import JudgePlan
 from colonnade.randomness import KeyedRandomness
-from colonnade.scoring.judgement import DRAWS, Figure
-from colonnade.scoring.score_laws import greatest_entropy
 
 Array = NDArray[np.float64]
 CLASSES = 3

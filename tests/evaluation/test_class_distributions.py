@@ -7,12 +7,12 @@ import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
 
 from colonnade.data.schema import Schema
-from colonnade.protocols.judging import Opened, own_phases
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.evaluation.class_laws import ClassLaws, laws_of, opened_of
+from colonnade.evaluation.classes_judged import contrasts, judge_class_rows, judge_classes
+from colonnade.evaluation.evaluate import people_for
+from colonnade.protocols.evaluation import Opened, own_phases
+from colonnade.protocols.evaluation_plan import JudgePlan, JudgeRequest
 from colonnade.runtime.group import Group
-from colonnade.scoring.class_laws import ClassLaws, laws_of, opened_of
-from colonnade.scoring.classes_judged import contrasts, judge_class_rows, judge_classes
-from colonnade.scoring.evaluating import people_for
 
 PEOPLE = 3000
 NAMES = ("low", "mid", "high", "top")
@@ -71,7 +71,7 @@ def test_rows_of_several_classes_have_the_figures_of_scikit_learn() -> None:
 
 
 def test_three_classes_on_private_people_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colonnade.scoring.class_laws.DRAWS", 8)
+    monkeypatch.setattr("colonnade.evaluation.class_laws.DRAWS", 8)
     scores, codes = people()
     asked = plan()
     truth = judge_class_rows(scores, codes, names=NAMES[:3], chances=True)

@@ -12,10 +12,7 @@ from sklearn.metrics import average_precision_score, brier_score_loss, log_loss,
 
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError, ModelError
-from colonnade.protocols.judging import Opened
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
-from colonnade.runtime.group import Group
-from colonnade.scoring.figures import (
+from colonnade.evaluation.figures import (
     ScoreLaw,
     calibration_curve,
     commonest,
@@ -23,8 +20,11 @@ from colonnade.scoring.figures import (
     recalibration,
     threshold_of,
 )
-from colonnade.scoring.judgement import Figure, Judgement, judge_opened, judge_rows
-from colonnade.scoring.score_laws import Phi
+from colonnade.evaluation.judgement import Figure, Judgement, judge_opened, judge_rows
+from colonnade.evaluation.score_laws import Phi
+from colonnade.protocols.evaluation import Opened
+from colonnade.protocols.evaluation_plan import JudgePlan, JudgeRequest
+from colonnade.runtime.group import Group
 
 PEOPLE = 4000
 

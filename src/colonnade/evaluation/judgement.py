@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from colonnade.errors import ModelError
-from colonnade.protocols.judging import Opened
-from colonnade.randomness import KeyedRandomness, Randomness
-from colonnade.scoring.figures import (
+from colonnade.evaluation.figures import (
     ScoreLaw,
     auc,
     average_precision,
@@ -29,7 +27,9 @@ from colonnade.scoring.figures import (
     recalibration,
     threshold_of,
 )
-from colonnade.scoring.score_laws import Phi
+from colonnade.evaluation.score_laws import Phi
+from colonnade.protocols.evaluation import Opened
+from colonnade.randomness import KeyedRandomness, Randomness
 
 Array = NDArray[np.float64]
 DRAWS = 24

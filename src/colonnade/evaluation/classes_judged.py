@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.protocols.judging import Opened
-from colonnade.scoring.class_laws import CLASSES, class_losses, commonest_class, judge_together
-from colonnade.scoring.figures import ScoreLaw, curves, recalibration
-from colonnade.scoring.judgement import Figure, Judgement, judge_opened, judge_rows, two_names
+from colonnade.evaluation.class_laws import CLASSES, class_losses, commonest_class, judge_together
+from colonnade.evaluation.figures import ScoreLaw, curves, recalibration
+from colonnade.evaluation.judgement import Figure, Judgement, judge_opened, judge_rows, two_names
+from colonnade.protocols.evaluation import Opened
 
 Array = NDArray[np.float64]
 AVERAGED = {

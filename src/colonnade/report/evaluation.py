@@ -11,13 +11,13 @@ from colonnade.federation.records import plain
 from colonnade.report.charts import Axes, Chart, Series, Style, svg
 
 if TYPE_CHECKING:
-    # With all that training takes.
+    from colonnade.evaluation.classes_judged import ClassesJudged
+    from colonnade.evaluation.evaluate import Judged
+    from colonnade.evaluation.judgement import Judgement
+    from colonnade.evaluation.numbers_judged import NumbersJudged
     from colonnade.federation.federation import Run
     from colonnade.protocols.joint_scores import ScoresPlan
-    from colonnade.scoring.classes_judged import ClassesJudged
-    from colonnade.scoring.evaluating import Judged
-    from colonnade.scoring.judgement import Judgement
-    from colonnade.scoring.numbers_judged import NumbersJudged
+
 
 Facts = dict[str, Any]
 _CHANCE = Style("#999999", (3, 3))
@@ -66,8 +66,8 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
 
     Of several classes first all of them on average, then each.
     """
-    from colonnade.scoring.figures import figure_text
-    from colonnade.scoring.judgement import Figure
+    from colonnade.evaluation.figures import figure_text
+    from colonnade.evaluation.judgement import Figure
 
     named = dict(judged["figures"])
     for one, figures in judged.get("each", {}).items():
@@ -87,7 +87,7 @@ def confusion_rows(judged: Facts) -> list[tuple[str, ...]]:
     """People by what they are and what is said of them, as far as noise lets one say; nothing of numbers."""
     if "confusion" not in judged:
         return []
-    from colonnade.scoring.figures import figure_text
+    from colonnade.evaluation.figures import figure_text
 
     classes = judged["classes"]
     # Who is taken wrongly is all counts but one of a row, each of which noise moves by about this.
@@ -178,7 +178,7 @@ def score_text(facts: Facts) -> str | None:
     """The score of a run in a word: its AUC, or R², or RMSE, where it was judged; None where it was not."""
     judged = facts.get("judged")
     figures = judged.get("figures", {}) if isinstance(judged, dict) else {}
-    from colonnade.scoring.judgement import Figure
+    from colonnade.evaluation.judgement import Figure
 
     return next(
         (f"{name} {Figure(**figures[name])}" for name in ("AUC", "R²", "RMSE") if name in figures), None

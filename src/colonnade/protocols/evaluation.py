@@ -22,9 +22,8 @@ from colonnade.data.table import Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.charging import charge_first
+from colonnade.protocols.evaluation_plan import Head, JudgePlan, JudgeRequest
 from colonnade.protocols.joint_scores import Terms
-from colonnade.protocols.judging_heads import Head
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import open_to, share, share_noise

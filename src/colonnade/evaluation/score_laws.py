@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelError
-from colonnade.protocols.judging_heads import Head
-from colonnade.protocols.judging_plan import JudgePlan
-from colonnade.scoring.figures import ScoreLaw, losses
+from colonnade.evaluation.figures import ScoreLaw, losses
+from colonnade.protocols.evaluation_plan import Head, JudgePlan
 
 Array = NDArray[np.float64]
 POINTS = 401

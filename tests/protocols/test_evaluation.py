@@ -19,8 +19,8 @@ from colonnade.federation.federation import Federation
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import DealtNoise
-from colonnade.protocols.judging import Opened, judge_session
-from colonnade.protocols.judging_plan import LAW, JudgePlan, JudgeRequest
+from colonnade.protocols.evaluation import Opened, judge_session
+from colonnade.protocols.evaluation_plan import LAW, JudgePlan, JudgeRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party

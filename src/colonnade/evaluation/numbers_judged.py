@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelError
-from colonnade.scoring.judgement import Figure
+from colonnade.evaluation.judgement import Figure
 
 Array = NDArray[np.float64]
 BINS = 20

@@ -19,6 +19,15 @@ from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table
 from colonnade.data.usable import Wrong, usable_blocks
 from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
+from colonnade.evaluation.scores import (
+    expected,
+    is_remembered,
+    linear_bound,
+    linear_terms,
+    noise_text,
+    noisy_text,
+    score_jointly,
+)
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.network_file import KINDS as NETWORKS
 from colonnade.methods.network.network_file import WHOLE, NetworkFile
@@ -29,12 +38,10 @@ from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
-from colonnade.scoring.linear import is_remembered, linear_bound, linear_terms, score_jointly
-from colonnade.scoring.noisy_scores import expected, noise_text, noisy_text
 
 if TYPE_CHECKING:
-    # With all that torch takes.
     from colonnade.methods.network.network import Network
+
 
 Saved = ModelFile | NetworkFile
 Array = NDArray[np.float64]

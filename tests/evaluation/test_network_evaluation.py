@@ -10,13 +10,13 @@ import pytest
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
+from colonnade.evaluation import evaluate as network_judged
+from colonnade.evaluation.evaluate import NetworkJudged
+from colonnade.evaluation.held_out import judge_trained, worth_training
+from colonnade.evaluation.predict import Scores, network_scores
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.federation.train import result_for
-from colonnade.scoring import network_judged
-from colonnade.scoring.judged_training import judge_trained, worth_training
-from colonnade.scoring.network_judged import NetworkJudged
-from colonnade.scoring.score import Scores, network_scores
 
 pytest.importorskip("torch")
 

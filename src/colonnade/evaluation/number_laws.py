@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelError
-from colonnade.protocols.judging import Opened
-from colonnade.protocols.judging_heads import Head
-from colonnade.protocols.judging_plan import JudgePlan
+from colonnade.evaluation.judgement import DRAWS, Figure
+from colonnade.evaluation.numbers_judged import NumbersJudged
+from colonnade.evaluation.score_laws import greatest_entropy
+from colonnade.protocols.evaluation import Opened
+from colonnade.protocols.evaluation_plan import Head, JudgePlan
 from colonnade.randomness import KeyedRandomness
-from colonnade.scoring.judgement import DRAWS, Figure
-from colonnade.scoring.numbers_judged import NumbersJudged
-from colonnade.scoring.score_laws import greatest_entropy
 
 Array = NDArray[np.float64]
 RESIDUAL, LABEL, SCORE = range(3)

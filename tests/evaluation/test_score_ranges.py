@@ -12,8 +12,8 @@ from typed import untyped
 from colonnade.data.columns import BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
 from colonnade.data.encoding import MODES, Encoder, Mode
 from colonnade.data.label import LabelBlock
+from colonnade.evaluation.evaluate import score_ranges
 from colonnade.models.input_spec import InputSpec
-from colonnade.scoring.evaluating import score_ranges
 
 KINDS: dict[str, tuple[Column, list[object]]] = {
     "ordered bins": (BinnedColumn("x", (1, 2, 3, 4), ordered=True), [0, 1, 2, 3, 4]),

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from typed import untyped
 
 from colonnade.data.schema import Schema
-from colonnade.protocols.judging import Opened, own_phases
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.evaluation.number_laws import RESIDUAL, judge_numbers_opened, law_of
+from colonnade.evaluation.numbers_judged import NumbersJudged, judge_numbers
+from colonnade.protocols.evaluation import Opened, own_phases
+from colonnade.protocols.evaluation_plan import JudgePlan, JudgeRequest
 from colonnade.runtime.group import Group
-from colonnade.scoring.number_laws import RESIDUAL, judge_numbers_opened, law_of
-from colonnade.scoring.numbers_judged import NumbersJudged, judge_numbers
 
 PEOPLE = 4000
 CENTRE = 10.5
