@@ -22,7 +22,7 @@ from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.privacy.observers import parse_observer
-from colonnade.protocols.evaluation_plan import JudgeRequest
+from colonnade.protocols.evaluation_plan import EvaluationRequest
 from colonnade.protocols.joint_scores import ScoresRequest
 from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
@@ -157,7 +157,7 @@ def test_every_observer_of_scores_and_judgements_comes_back_from_its_name(owners
     made = tables(OWNERS[:owners], LABELS["two classes"])
     group, schemas = Group.of(OWNERS[:owners], active="bank"), tuple(table.public() for table in made)
     requests: tuple[Request[Any], ...] = (
-        JudgeRequest("5f0c", ((1.0,) * owners,), epsilon=1.0),
+        EvaluationRequest("5f0c", ((1.0,) * owners,), epsilon=1.0),
         ScoresRequest(receiver="bank", width=1, bound=4.0, weights="released", epsilon=1.0),
     )
     for request in requests:

@@ -27,7 +27,7 @@ from colonnade.methods.slr.plan import GradientPlan
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated, Gaussian
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.evaluation_plan import JudgeRequest
+from colonnade.protocols.evaluation_plan import EvaluationRequest
 from colonnade.protocols.plans import Plan
 from colonnade.protocols.precision import near_enough
 from colonnade.runtime.group import Group
@@ -43,7 +43,7 @@ def functional(group: Group, epsilon: float) -> Any:
 
 def judged(group: Group, epsilon: float) -> Any:
     reaches = ((1.0,) * len(group.owners),)
-    return JudgeRequest("5f0c", reaches, epsilon=epsilon, delta=1e-5).plan(
+    return EvaluationRequest("5f0c", reaches, epsilon=epsilon, delta=1e-5).plan(
         group, schemas(group.owners), 10_000
     )
 

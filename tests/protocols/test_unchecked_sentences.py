@@ -18,7 +18,7 @@ from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
 from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.privacy.observers import Colluding
-from colonnade.protocols.evaluation_plan import JudgeRequest
+from colonnade.protocols.evaluation_plan import EvaluationRequest
 from colonnade.runtime.group import Group
 
 NAMES = ("bank", "shop", "clinic", "tax", "school")
@@ -65,7 +65,7 @@ def test_where_nothing_is_checked_every_sentence_assumes_that_everybody_runs_the
 @pytest.mark.parametrize("committee", COMMITTEES)
 def test_the_default_of_margin_and_a_judgement_of_it_say_so(committee: str) -> None:
     group = COMMITTEES[committee]
-    judging = JudgeRequest("5f0c", ((1.0,) * len(group.owners),), epsilon=1.0, delta=1e-5)
+    judging = EvaluationRequest("5f0c", ((1.0,) * len(group.owners),), epsilon=1.0, delta=1e-5)
     for request in (MarginRequest(epsilon=1.0, delta=1e-5), judging):
         assert all(CLAUSE in str(one) for one in sentences(request, group))
 

@@ -20,7 +20,7 @@ from colonnade.errors import CannotWrite, FileMissing, InputError
 from colonnade.federation.whole_files import make_folder
 from colonnade.privacy.words import observer_text
 from colonnade.report.beside import section_of
-from colonnade.report.html import charts, judged_section
+from colonnade.report.html import charts, evaluation_section
 from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.verdict import verdict
 
@@ -156,7 +156,7 @@ def _row(run: RunFolder) -> tuple[str, ...]:
 
 
 def _side(run: RunFolder) -> Facts:
-    judged = judged_section(run.facts.get("judged"))
+    judged = evaluation_section(run.facts.get("judged"))
     drawn = [{**chart, "bars": chart["bars"][:SHOWN_BARS]} for chart in charts(run.facts["learnt"])]
     return {
         "row": _row(run),

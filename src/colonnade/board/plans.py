@@ -13,7 +13,7 @@ from colonnade.board.forecasts import Forecast
 from colonnade.board.place import Place
 from colonnade.cli.plan.text import method_rows, notes
 from colonnade.errors import ColonnadeError, FileMissing
-from colonnade.evaluation.held_out import judging_text
+from colonnade.evaluation.held_out import holdout_text
 from colonnade.forecast.default import trained_on
 from colonnade.forecast.plan_job import (
     ask_budgets,
@@ -139,7 +139,7 @@ def promised(draft: Draft) -> Facts:
         "features": features,
         "method": job.method,
         "because": job.because,
-        "judging": judging_text(job),
+        "judging": holdout_text(job),
         "guarantees": _guarantees(plan),
         "answers": ask_budgets(plan, files, held_out=job.held_out),
         "costs": [_costs(party, draft, plan) for party in files],

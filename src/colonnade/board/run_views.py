@@ -20,7 +20,7 @@ from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.words import about_text
 from colonnade.report.accounts import merged
 from colonnade.report.facts import entry_text
-from colonnade.report.html import judged_section
+from colonnade.report.html import evaluation_section
 from colonnade.report.verdict import verdict
 
 Facts = dict[str, Any]
@@ -70,7 +70,7 @@ def run(place: Place, name: str, expected: Expected | None = None) -> Facts:
             {**item, "about": about_text(item["observer"], item["unit"], owners)}
             for item in folder.facts["guarantees"]
         ],
-        "judged": judged_section(folder.facts.get("judged")),
+        "judged": evaluation_section(folder.facts.get("judged")),
         "notes": folder.facts["notes"],
         "unsealed": folder.unsealed,
         "downloads": [file for file in DOWNLOADS if (folder.path / file).is_file()],

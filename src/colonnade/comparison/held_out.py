@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from colonnade.data.label import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
-from colonnade.evaluation.figures import ScoreLaw, auc
+from colonnade.evaluation.figures import ScoreDistribution, auc
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.method import TrainedModel, frame_of
 from colonnade.models.discriminant import class_codes
@@ -116,7 +116,7 @@ class HeldOut:
         present = [number for number in classes if 0 < np.mean(self.labels == number) < 1]
         areas = [
             auc(
-                ScoreLaw.of(
+                ScoreDistribution.of(
                     scores[:, min(number, scores.shape[1] - 1)], (self.labels == number).astype(np.int64)
                 )
             )

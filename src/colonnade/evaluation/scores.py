@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
-from colonnade.evaluation.figures import error_text, figure_text
+from colonnade.evaluation.figures import figure_text
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
@@ -156,7 +156,3 @@ def noisy_text(value: float, noise: float, *, probability: bool) -> str:
         least = 10.0 ** math.floor(math.log10(noise))
         value = min(max(value, least), 1.0 - least) if least < 0.5 else 0.5
     return figure_text(value, noise)
-
-
-def noise_text(noise: float) -> str:
-    return error_text(noise)

@@ -1,8 +1,9 @@
-"""A judgement as facts, as lines of text, and as pictures."""
+"""An evaluation as facts, as lines of text, and as pictures."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -11,67 +12,55 @@ from colonnade.federation.records import plain
 from colonnade.report.charts import Axes, Chart, Series, Style, svg
 
 if TYPE_CHECKING:
-    from colonnade.evaluation.classes_judged import ClassesJudged
-    from colonnade.evaluation.evaluate import Judged
-    from colonnade.evaluation.judgement import Judgement
-    from colonnade.evaluation.numbers_judged import NumbersJudged
-    from colonnade.federation.federation import Run
-    from colonnade.protocols.joint_scores import ScoresPlan
-
+    # With all that training takes.
+    from colonnade.evaluation.estimates import Estimate
+    from colonnade.evaluation.evaluate import Evaluation
 
 Facts = dict[str, Any]
-_CHANCE = Style("#999999", (3, 3))
 PRIVATE = (
     "Measured on {people} people whom it was not trained on and whom nobody has looked at. ± is a standard deviation, "
     "of noise and of chance together."
 )
 NOISY = (
-    "Measured by {holder} on {people} people, by scores with noise of a standard deviation of up to {noise:.2g} on "
-    "each sum of embeddings. They are exact figures of {holder}'s own labels and for {holder} alone. ± is a standard "
-    "deviation, of chance alone."
+    "Measured by {receiver} on {people} people, by scores with noise of a standard deviation of up to {deviation:.2g} "
+    "on each sum of embeddings. They are exact figures of {receiver}'s own labels and for {receiver} alone. ± is a "
+    "standard deviation, of chance alone."
 )
 EXACT = "Measured exactly on {people} rows that may be looked at. ± is a standard deviation, of chance alone."
+_OWN, _DASHED = Style("#000000"), Style("#999999", (3, 3))
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
+_CHANCE = Series("chance", (0.0, 1.0), (0.0, 1.0), style=_DASHED)
 
 
-def judged_facts(judged: Judged) -> Facts:
-    """What everybody may read of a judgement on private people, and what it was to each observer."""
-    return {
-        **judgement_facts(judged.judgement),
-        "run": judged.run.name,
-        "guarantees": [str(item) for item in judged.run.plan.guarantees],
-        "private": not judged.run.reproducible,
-    }
-
-
-def network_judged_facts(run: Run[ScoresPlan], judgement: Judgement | ClassesJudged | NumbersJudged) -> Facts:
-    """What the label holder alone may read of a judgement of a network by scores with noise."""
-    plan = run.plan
-    return {
-        **judgement_facts(judgement),
+def evaluation_facts(evaluation: Evaluation) -> Facts:
+    """What may be read of an evaluation on private people, and what it was to each observer; by whom, if by one."""
+    run = evaluation.run
+    facts = {} if evaluation.estimate is None else estimate_facts(evaluation.estimate)
+    facts |= {
         "run": run.name,
-        "guarantees": [str(item) for item in plan.guarantees],
+        "guarantees": [str(item) for item in run.plan.guarantees],
         "private": not run.reproducible,
-        "receiver": plan.receiver,
-        "deviation": plan.deviation,
     }
-
-
-def judgement_facts(judgement: Judgement | ClassesJudged | NumbersJudged) -> Facts:
-    facts: Facts = plain(judgement.to_data())
+    if evaluation.receiver is not None:
+        facts |= {"receiver": evaluation.receiver, "deviation": run.plan.deviation}
     return facts
 
 
-def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
+def estimate_facts(estimate: Estimate) -> Facts:
+    facts: Facts = plain(estimate.to_data())
+    return facts
+
+
+def figure_rows(facts: Facts) -> list[tuple[str, str, str]]:
     """What, how much, and what always answering with the commonest class, or with the mean, would have.
 
     Of several classes first all of them on average, then each.
     """
-    from colonnade.evaluation.figures import figure_text
-    from colonnade.evaluation.judgement import Figure
+    from colonnade.evaluation.figures import Figure, figure_text
 
-    named = dict(judged["figures"])
-    for one, figures in judged.get("each", {}).items():
-        named |= {f"{one}: {name}": figure for name, figure in figures["figures"].items()}
+    named = dict(facts["figures"])
+    for one, own in facts.get("each", {}).items():
+        named |= {f"{one}: {name}": figure for name, figure in own["figures"].items()}
     figures = [(name, Figure(**figure)) for name, figure in named.items()]
     return [
         (name, str(figure), f"{float(figure_text(figure.beside, figure.error)):g}")
@@ -79,107 +68,96 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     ]
 
 
-def beside_text(judged: Facts) -> str:
-    return "always the mean" if "pairs" in judged else "the commonest class alone"
+def beside_text(facts: Facts) -> str:
+    return "always the mean" if "pairs" in facts else "the commonest class alone"
 
 
-def confusion_rows(judged: Facts) -> list[tuple[str, ...]]:
+def confusion_rows(facts: Facts) -> list[tuple[str, ...]]:
     """People by what they are and what is said of them, as far as noise lets one say; nothing of numbers."""
-    if "confusion" not in judged:
+    if "confusion" not in facts:
         return []
     from colonnade.evaluation.figures import figure_text
 
-    classes = judged["classes"]
+    classes = facts["classes"]
     # Who is taken wrongly is all counts but one of a row, each of which noise moves by about this.
     wrong = len(classes) * (len(classes) - 1)
-    noise = max(1.0, judged["figures"]["accuracy"]["noise"] * judged["people"] / math.sqrt(wrong))
-    cut = "by the largest score"
-    if "threshold" in judged:
+    noise = max(1.0, facts["figures"]["accuracy"]["noise"] * facts["people"] / math.sqrt(wrong))
+    by = "by the largest score"
+    if "threshold" in facts:
         # One that was asked for is as it was asked for, one by a rule as sure as the rule.
-        error = judged.get("threshold_error", 0.0)
-        cut = f"above {figure_text(judged['threshold'], error) if error else format(judged['threshold'], '.3g')}"
+        error = facts.get("threshold_error", 0.0)
+        by = f"above {figure_text(facts['threshold'], error) if error else format(facts['threshold'], '.3g')}"
     return [
-        (cut, *(f"said {name}" for name in classes)),
+        (by, *(f"said {name}" for name in classes)),
         *(
             (f"is {name}", *(figure_text(max(count, 0.0), noise) for count in row))
-            for name, row in zip(classes, judged["confusion"], strict=True)
+            for name, row in zip(classes, facts["confusion"], strict=True)
         ),
     ]
 
 
-def judged_note(judged: Facts) -> str:
-    if "receiver" in judged:
-        return NOISY.format(people=judged["people"], holder=judged["receiver"], noise=judged["deviation"])
-    return (EXACT if judged["exact"] else PRIVATE).format(people=judged["people"])
+def evaluation_note(facts: Facts) -> str:
+    note = NOISY if "receiver" in facts else EXACT if facts["exact"] else PRIVATE
+    return note.format(**facts)
 
 
-def judged_pictures(judged: Facts) -> list[Markup]:
+def evaluation_pictures(facts: Facts) -> list[Markup]:
     """ROC, precision and recall, calibration and lift, as drawings; of numbers, predicted against true."""
-    if "pairs" in judged:
-        return [_numbers_picture(judged)] if judged["pairs"] else []
-    if "each" in judged:
-        return _class_pictures(judged)
-    curves, said = judged["curves"], judged["calibration"]
-    positives = judged["counts"][1] / sum(judged["counts"])
-    diagonal = Series("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
-
-    def drawn(title: str, across: str, up: str, pairs: list[list[float]], beside: Series) -> Markup:
-        line = Series(
-            "this model", tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=_OWN
-        )
-        return Markup(svg(Chart(title, Axes(across, up), (line, beside)), narrow=True))
-
-    share = Series("chance", (0.0, 1.0), (positives, positives), style=_CHANCE)
-    perfect = Series("as it should be", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
-    calibration = [[item["said"], item["so"]] for item in said]
+    if "pairs" in facts:
+        return [_numbers_picture(facts)] if facts["pairs"] else []
+    roc = Axes("false alarms among the rest", "found")
+    precision = Axes("recall", "precision")
+    if "each" in facts:
+        both = (("ROC", "roc", roc, (_CHANCE,)), ("Precision and recall", "precision-recall", precision, ()))
+        return [
+            Markup(svg(Chart(title, axes, (*_class_lines(facts, key), *more))))
+            for title, key, axes, more in both
+        ]
+    curves, share = facts["curves"], facts["counts"][1] / sum(facts["counts"])
+    said = [(item["said"], item["so"]) for item in facts["calibration"]]
+    often = Series("chance", (0.0, 1.0), (share, share), style=_DASHED)
+    perfect = Series("as it should be", (0.0, 1.0), (0.0, 1.0), style=_DASHED)
+    lift = Axes("share of people, highest scores first", "found")
+    drawn = (
+        ("ROC", roc, curves["roc"], _CHANCE),
+        ("Precision and recall", precision, curves["precision-recall"], often),
+        ("Calibration", Axes("said probability", "share that was so"), said, perfect),
+        ("Lift", lift, curves["lift"], _CHANCE),
+    )
     return [
-        drawn("ROC", "false alarms among the rest", "found", curves["roc"], diagonal),
-        drawn("Precision and recall", "recall", "precision", curves["precision-recall"], share),
-        drawn("Calibration", "said probability", "share that was so", calibration, perfect),
-        drawn("Lift", "share of people, highest scores first", "found", curves["lift"], diagonal),
+        Markup(svg(Chart(title, axes, (_line("this model", pairs, _OWN), beside)), narrow=True))
+        for title, axes, pairs, beside in drawn
     ]
 
 
-def _numbers_picture(judged: Facts) -> Markup:
-    said, so = zip(*judged["pairs"], strict=True)
-    ends = (min(*said, *so), max(*said, *so))
-    lines = (Series("this model", said, so, style=_OWN), Series("as it should be", ends, ends, style=_CHANCE))
-    axes = Axes(f"predicted {judged['label']}", f"mean of the true {judged['label']}", from_zero=False)
+def _line(name: str, pairs: Sequence[Sequence[float]], style: Style) -> Series:
+    return Series(name, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=style)
+
+
+def _class_lines(facts: Facts, key: str) -> list[Series]:
+    return [
+        _line(name, one["curves"][key], Style(_COLOURS[place % len(_COLOURS)]))
+        for place, (name, one) in enumerate(facts["each"].items())
+    ]
+
+
+def _numbers_picture(facts: Facts) -> Markup:
+    values = [value for pair in facts["pairs"] for value in pair]
+    ends = (min(values), max(values))
+    lines = (
+        _line("this model", facts["pairs"], _OWN),
+        Series("as it should be", ends, ends, style=_DASHED),
+    )
+    axes = Axes(f"predicted {facts['label']}", f"mean of the true {facts['label']}", from_zero=False)
     return Markup(svg(Chart("Predicted against true", axes, lines)))
 
 
-def _class_pictures(judged: Facts) -> list[Markup]:
-    diagonal = Series("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
-    pictures = []
-    for title, key, across, up in (
-        ("ROC", "roc", "false alarms among the rest", "found"),
-        ("Precision and recall", "precision-recall", "recall", "precision"),
-    ):
-        lines = [
-            Series(
-                name,
-                tuple(pair[0] for pair in one["curves"][key]),
-                tuple(pair[1] for pair in one["curves"][key]),
-                style=Style(_COLOURS[place % len(_COLOURS)]),
-            )
-            for place, (name, one) in enumerate(judged["each"].items())
-        ]
-        pictures.append(
-            Markup(svg(Chart(title, Axes(across, up), (*lines, *([diagonal] if key == "roc" else ())))))
-        )
-    return pictures
-
-
-_OWN = Style("#000000")
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
-
-
 def score_text(facts: Facts) -> str | None:
-    """The score of a run in a word: its AUC, or R², or RMSE, where it was judged; None where it was not."""
-    judged = facts.get("judged")
-    figures = judged.get("figures", {}) if isinstance(judged, dict) else {}
-    from colonnade.evaluation.judgement import Figure
+    """The score of a run in a word: its AUC, or R², or RMSE, where it was evaluated; None where it was not."""
+    from colonnade.evaluation.figures import Figure
 
+    found = facts.get("judged")
+    figures = found.get("figures", {}) if isinstance(found, dict) else {}
     return next(
         (f"{name} {Figure(**figures[name])}" for name in ("AUC", "R²", "RMSE") if name in figures), None
     )
