@@ -63,6 +63,22 @@ def test_the_error_of_sampling_is_how_far_figures_of_other_people_lie() -> None:
     assert 0.5 < np.mean([figure.sampling for figure in figures]) / spread < 2.0
 
 
+def test_the_error_of_sampling_does_not_follow_the_last_digits_of_floats() -> None:
+    scores, classes = people()
+    asked = plan()
+    made = Opened(asked, "run", False, None, noisy(asked, opened(asked, scores, classes), 1))
+    pairs = [
+        (exact(scores, classes), exact(scores * (1 + 1e-13), classes)),
+        (
+            estimate_opened_score(made, centre=0.2, threshold=0.0, chances=True),
+            estimate_opened_score(made, centre=0.2 + 1e-13, threshold=0.0, chances=True),
+        ),
+    ]
+    for one, other in pairs:
+        for name, figure in one.figures.items():
+            assert other.figures[name].error == pytest.approx(figure.error, rel=1e-6), name
+
+
 def test_rules_find_the_threshold_that_they_name() -> None:
     scores, classes = people()
     law = ScoreDistribution.of(scores, classes)

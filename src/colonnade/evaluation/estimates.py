@@ -79,7 +79,7 @@ class TwoClassEstimate:
     ) -> TwoClassEstimate:
         """Figures of these values, with what chance does to people like these; `noise` is None of exact ones."""
         beside = commonest(scored.counts)
-        randomness = keyed(f"sampling {people} {dict(values)}")
+        randomness = keyed(f"sampling {people}")
         drawn = [scored.resampled(randomness).figures(threshold) for _ in range(DRAWS)]
         figures = {
             name: Figure(
