@@ -91,12 +91,7 @@ def test_three_classes_on_private_people_are_read_as_they_are(monkeypatch: pytes
 def test_laws_are_read_back_from_what_they_would_open() -> None:
     scores, codes = people()
     asked = plan()
-    groups = [scores[codes == code] for code in range(3)]
-    made = PlaneDistribution(
-        tuple(groups),
-        tuple(np.ones(len(group)) for group in groups),
-        tuple(np.eye(3)[group.argmax(axis=1)] for group in groups),
-    )
+    made = PlaneDistribution(scores, np.ones(PEOPLE), codes, np.eye(3)[scores.argmax(axis=1)])
     clean = made.opened_of(asked, CENTRES[:3])
     assert clean == pytest.approx(
         opened(asked, scores, codes, None).coefficients, abs=2 * PEOPLE * asked.gamma

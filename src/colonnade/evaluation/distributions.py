@@ -285,7 +285,7 @@ def estimate_opened_classes(opened: Opened, centres: Array, *, chances: bool) ->
         PlaneDistribution.of(coefficients, plan, centres).means()
         for coefficients in redrawn(opened, clean, f"judgement of all classes {opened.run}")
     ]
-    beside = commonest(found.counts)
+    beside = commonest(found.by_class.sum(axis=1))
     together = {}
     for name, (value, deviation) in found.means().items():
         drawn = np.array([one[name][0] for one in again])
@@ -297,16 +297,17 @@ def estimate_opened_classes(opened: Opened, centres: Array, *, chances: bool) ->
 
 @dataclass(frozen=True, eq=False)
 class PlaneDistribution:
-    """For each of three classes, points of three scores, how many of its people are at each, and what is said of them.
+    """Of three classes, points of three scores: how many people are at each, of which class, and what is said of them.
 
     How far each of three scores is above their mean is a point of a plane, and an evaluation opens, for the people of
     every class, the characteristic function along three directions of it. `said` are shares of the people at a point by
     the score that is largest: a point stands for a cell of the plane.
     """
 
-    points: tuple[Array, ...]
-    people: tuple[Array, ...]
-    said: tuple[Array, ...]
+    points: Array
+    people: Array
+    classes: NDArray[np.int64]
+    said: Array
 
     @classmethod
     def of(cls, coefficients: NDArray[Any], plan: EvaluationPlan, centres: Array) -> PlaneDistribution:
@@ -315,51 +316,45 @@ class PlaneDistribution:
         # Every head counts the people of every class anew, and how many people there are is known.
         counts = np.mean([count for count, _ in heads], axis=0)
         counts = np.maximum(counts + (plan.rows - counts.sum()) / PLANE_CLASSES, 1.0)
-        sums = np.stack([sums for _, sums in heads], axis=1)
+        shares = np.stack([sums for _, sums in heads], axis=1) / counts[:, None, None]
         sizes = np.stack([plan.sizes(place) for place in range(PLANE_CLASSES)])
-        points, people, said = [], [], []
-        for share, count in zip(sums / counts[:, None, None], counts, strict=True):
-            where, base, largest = _cells(plan, share, centres)
+        found = []
+        for code, (share, count) in enumerate(zip(shares, counts, strict=True)):
+            points, base, said = _cells(plan, share, centres)
             variances = (plan.deviation / sizes / count) ** 2
-            points.append(where)
-            people.append(count * fitted(share, variances, count, _plane_waves(plan, where - centres), base))
-            said.append(largest)
-        return cls(tuple(points), tuple(people), tuple(said))
+            people = count * fitted(share, variances, count, _plane_waves(plan, points - centres), base)
+            found.append((points, people, np.full(len(points), code), said))
+        return cls(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
     @property
-    def counts(self) -> Array:
-        return np.array([people.sum() for people in self.people])
+    def by_class(self) -> Array:
+        """People of each class at every point."""
+        return np.where(self.classes == np.arange(PLANE_CLASSES)[:, None], self.people, 0.0)
 
     @property
     def confusion(self) -> Array:
-        return np.stack([people @ said for people, said in zip(self.people, self.said, strict=True)])
+        return np.asarray(self.by_class @ self.said)
 
     def means(self) -> dict[str, tuple[float, float]]:
         """Mean of accuracy and Brier score over people, and deviation from person to person.
 
         Not of log-loss: most of it can be of a few people so far out that nothing that was opened has them.
         """
-        everybody = float(self.counts.sum())
-        right = float(np.trace(self.confusion)) / everybody
-        first = second = 0.0
-        for code, (points, people) in enumerate(zip(self.points, self.people, strict=True)):
-            loss = class_losses(points, np.full(len(points), code))["Brier score"]
-            first, second = first + float(people @ loss), second + float(people @ loss**2)
-        first, second = first / everybody, second / everybody
+        shares = self.people / self.people.sum()
+        right = float(np.trace(self.confusion) / self.people.sum())
+        loss = class_losses(self.points, self.classes)["Brier score"]
+        mean, square = float(shares @ loss), float(shares @ loss**2)
         return {
             "accuracy": (right, math.sqrt(max(right * (1.0 - right), 0.0))),
-            "Brier score": (first, math.sqrt(max(second - first**2, 0.0))),
+            "Brier score": (mean, math.sqrt(max(square - mean**2, 0.0))),
         }
 
     def opened_of(self, plan: EvaluationPlan, centres: Array) -> Array:
         """What would be opened, without noise, of people with these scores: `of` reads it back."""
-        opened = np.zeros(plan.coefficients)
+        opened, people = np.zeros(plan.coefficients), self.by_class
         for place, head in enumerate(plan.heads):
-            sums = [
-                people @ head.waves((points - centres)[:, place])
-                for points, people in zip(self.points, self.people, strict=True)
-            ]
-            plan.write_head(place, opened, self.counts, np.stack(sums))
+            waves = head.waves((self.points - centres)[:, place])
+            plan.write_head(place, opened, people.sum(axis=1), people @ waves)
         return opened
 
 
