@@ -30,14 +30,20 @@ from public_data import PublicSet, adult, credit, give_credit
 
 from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.labels import ClassLabel, RealLabel
+from colonnade.evaluation.estimates import (
+    ClassEstimate,
+    NumberEstimate,
+    TwoClassEstimate,
+    estimate_classes,
+    estimate_numbers,
+    estimate_two_classes,
+)
+from colonnade.evaluation.evaluate import Evaluation, Price, evaluate_jointly
+from colonnade.evaluation.figures import ScoreDistribution, losses, recalibration
+from colonnade.evaluation.predict import Stored
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
 from colonnade.protocols.specs import Task
-from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
-from colonnade.scoring.evaluating import Judged, judge_jointly, limits_of
-from colonnade.scoring.figures import ScoreLaw, losses, recalibration
-from colonnade.scoring.judgement import Judgement, judge_rows
-from colonnade.scoring.numbers_judged import NumbersJudged, judge_numbers
 
 Rows = np.ndarray[Any, Any]
 
@@ -82,18 +88,12 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     release = federation.moments(task=task, epsilon=epsilon, delta=DELTA)
     model = (LinearRegression() if numbers else LogisticRegression()).fit(release)
     before = totals(federation)
-    limits = limits_of(federation.runs[-1].plan)
-    judged = judge_jointly(
-        federation,
-        model_file(model, method="moments", run=release.run),
-        epsilon=min(epsilon for _, unit, epsilon in limits if unit == "record"),
-        delta=DELTA,
-        limits=limits,
-    )
+    stored = Stored(model_file(model, method="moments", run=release.run), {}, {})
+    judged = evaluate_jointly(federation, stored, Price.of_training(federation.runs[-1].plan, epsilon))
     after = totals(federation)
     rows, labels = joined_rows(judged.run.aligned, model.frame_)
-    if isinstance(judged.judgement, ClassesJudged):
-        found = off_several(judged.judgement, model, rows, labels)
+    if isinstance(judged.estimate, ClassEstimate):
+        found = off_several(judged.estimate, model, rows, labels)
     else:
         found = (off_numbers if numbers else off_classes)(judged, model, rows, labels)
     found["extra"] = max(
@@ -103,12 +103,12 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     return found
 
 
-def off_numbers(judged: Judged, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+def off_numbers(judged: Evaluation, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
     """How far RMSE, MAE and R² are off, the first two as shares of the exact ones."""
-    judgement = judged.judgement
-    if not isinstance(judgement, NumbersJudged):
+    judgement = judged.estimate
+    if not isinstance(judgement, NumberEstimate):
         raise TypeError("this set has a number to predict")
-    exact = judge_numbers(rows @ model.coef_ + model.intercept_, labels, label="hours").figures
+    exact = estimate_numbers(rows @ model.coef_ + model.intercept_, labels, label="hours").figures
     off = {name: abs(judgement.figures[name].value - exact[name].value) for name in exact}
     return {
         "rmse_error": off["RMSE"] / exact["RMSE"].value,
@@ -119,11 +119,11 @@ def off_numbers(judged: Judged, model: Any, rows: Rows, labels: Rows) -> dict[st
     }
 
 
-def off_several(judgement: ClassesJudged, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+def off_several(judgement: ClassEstimate, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
     """How far figures of several classes are off, and how far accuracy is said to be."""
     names = tuple(str(name) for name in model.classes_)
     codes = np.array([names.index(str(label)) for label in labels])
-    exact = judge_class_rows(model.decision_function(rows), codes, names=names, chances=True).figures
+    exact = estimate_classes(model.decision_function(rows), codes, names=names, chances=True).figures
     off = {name: abs(figure.value - exact[name].value) for name, figure in judgement.figures.items()}
     return {
         "auc_error": off["AUC"],
@@ -135,20 +135,20 @@ def off_several(judgement: ClassesJudged, model: Any, rows: Rows, labels: Rows) 
     }
 
 
-def off_classes(judged: Judged, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+def off_classes(judged: Evaluation, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
     """How far figures of two classes are off, and what recalibration is worth."""
-    judgement = judged.judgement
-    if not isinstance(judgement, Judgement):
+    judgement = judged.estimate
+    if not isinstance(judgement, TwoClassEstimate):
         raise TypeError("these sets have two classes")
     scores = model.decision_function(rows)
     classes = (labels == model.classes_[1]).astype(np.int64)
     names = (str(model.classes_[0]), str(model.classes_[1]))
-    exact = judge_rows(scores, classes, names=names, threshold=0.0, chances=True)
+    exact = estimate_two_classes(scores, classes, names=names, threshold=0.0, chances=True)
     found = {
         f"{short}_error": abs(judgement.figures[name].value - exact.figures[name].value)
         for name, short in FIGURES.items()
     }
-    best = recalibration(ScoreLaw.of(scores, classes))
+    best = recalibration(ScoreDistribution.of(scores, classes))
     found["recalibrated"] = log_loss(scores, classes, judgement.recalibration) / log_loss(
         scores, classes, best
     )

@@ -10,12 +10,13 @@ import numpy as np
 
 from benchmarks.public_data import PublicSet
 from colonnade.errors import ColonnadeError
+from colonnade.evaluation.estimates import TwoClassEstimate, estimate_two_classes
+from colonnade.evaluation.evaluate import Price, evaluate_jointly
+from colonnade.evaluation.predict import Stored
 from colonnade.federation.federation import Federation
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
-from colonnade.scoring.evaluating import judge_jointly, limits_of
-from colonnade.scoring.judgement import Judgement, judge_rows
 from reproduction.one_place import DELTA
 from reproduction.sections import Pieces, Section, Table, timed
 
@@ -62,25 +63,20 @@ def _draw(people: Callable[[], PublicSet], epsilon: float) -> dict[str, float]:
     )
     release = federation.moments(task="classification", epsilon=epsilon, delta=DELTA, accepted_delta=DELTA)
     model = LogisticRegression().fit(release)
-    limits = limits_of(federation.runs[-1].plan)
+    stored = Stored(model_file(model, method="moments", run=release.run), {}, {})
     try:
-        judged = judge_jointly(
-            federation,
-            model_file(model, method="moments", run=release.run),
-            epsilon=min(limit for _, unit, limit in limits if unit == "record"),
-            delta=DELTA,
-            accepted_delta=DELTA,
-            limits=limits,
-        )
+        judged = evaluate_jointly(federation, stored, Price.of_training(federation.runs[-1].plan, epsilon))
     except ColonnadeError:
         return {}
-    judgement = judged.judgement
-    if not isinstance(judgement, Judgement):
+    judgement = judged.estimate
+    if not isinstance(judgement, TwoClassEstimate):
         raise TypeError("these sets have two classes")
     rows, labels = joined_rows(judged.run.aligned, model.frame_)
     classes = (labels == model.classes_[1]).astype(np.int64)
     names = (str(model.classes_[0]), str(model.classes_[1]))
-    exact = judge_rows(model.decision_function(rows), classes, names=names, threshold=0.0, chances=True)
+    exact = estimate_two_classes(
+        model.decision_function(rows), classes, names=names, threshold=0.0, chances=True
+    )
     return {
         name: round(abs(judgement.figures[name].value - exact.figures[name].value), 5)
         for name in ("AUC", "accuracy")

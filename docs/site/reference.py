@@ -13,7 +13,7 @@ from reading import ROOT
 PACKAGE = ROOT / "src" / "colonnade"
 # From what a user meets first to what lies deepest.
 ROOMS = (
-    "federation", "models", "scoring", "forecast", "comparison", "methods", "data", "ledger", "privacy", "noise",
+    "federation", "models", "evaluation", "forecast", "comparison", "methods", "data", "ledger", "privacy", "noise",
     "protocols", "crypto", "runtime", "attacks", "audits", "conformance", "report", "numbers", "cli",
 )  # fmt: skip
 NAMES = {

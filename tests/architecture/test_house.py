@@ -82,7 +82,7 @@ def test_no_two_plans_requests_sessions_or_commands_of_privacy_share_six_lines()
     others = (
         "methods/moments/conditional.py",
         "protocols/*plan*.py",
-        "protocols/judging.py",
+        "protocols/evaluation.py",
         "protocols/session.py",
     )
     paths = [path for pattern in (*patterns, *others) for path in (house.SOURCE / "colonnade").glob(pattern)]

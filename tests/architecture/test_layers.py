@@ -36,7 +36,7 @@ BETWEEN_PARTIES = {
 }
 # Rooms of one level that know each other: a federation trains models, a model is fitted by a federation, a forecast
 # runs methods, and methods say what a pilot of theirs is. No module of them may be in a circle.
-WITH_LEARN = {"models", "federation", "scoring", "forecast", "comparison"}
+WITH_LEARN = {"models", "federation", "evaluation", "forecast", "comparison"}
 METHOD_FOLDERS = sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
 SHARED_BY_METHODS = {"glm"}
 

@@ -13,11 +13,11 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
 from colonnade.cli.app import run
+from colonnade.evaluation import evaluate
+from colonnade.evaluation.predict import Scores, read_scores
 from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.model_card import model_card
-from colonnade.scoring import network_judged
-from colonnade.scoring.score import Scores, network_scores
 
 PEOPLE = 2400
 JOB = """name = "who buys"
@@ -122,10 +122,10 @@ def test_a_network_is_judged_by_scores_with_noise_for_its_label_holder_alone_and
     seen: list[Scores] = []
 
     def kept(*arguments: Any, **named: Any) -> Scores:
-        seen.append(network_scores(*arguments, **named))
+        seen.append(read_scores(*arguments, **named))
         return seen[-1]
 
-    monkeypatch.setattr(network_judged, "network_scores", kept)
+    monkeypatch.setattr(evaluate, "read_scores", kept)
     text = f'{JOB}method = "network"\nheld_out = 0.3\n[options]\nepochs = 1\nembedding = 2\n'
     job = write(tmp_path, first=0, people=200, job=text, ledgers=tmp_path)
     answers = {line["id"]: line["buys"] for line in csv.DictReader((tmp_path / "rows.csv").open())}

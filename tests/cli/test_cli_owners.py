@@ -14,10 +14,10 @@ import pytest
 from cli_project import one_object
 
 from colonnade.cli.app import run
+from colonnade.evaluation.predict import load_model
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.models.release import MomentRelease
-from colonnade.scoring.score import load_model
 
 OWNERS = ("bank", "shop", "clinic", "school", "port")
 PEOPLE = 60

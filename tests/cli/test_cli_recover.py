@@ -14,9 +14,9 @@ from cli_project import Project, one_object, train
 
 import colonnade.cli.train
 from colonnade.cli.app import run
+from colonnade.evaluation.predict import Stored
 from colonnade.models.release import MomentRelease
 from colonnade.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
-from colonnade.scoring.score import Stored
 
 INPUT, INTERRUPTED = 3, 130
 WHOLE = {"release.npz", "model.json", "facts.json", "report.html"}

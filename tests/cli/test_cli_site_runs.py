@@ -13,10 +13,10 @@ from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, job_text, split, write_party
 
 from colonnade.cli.app import run
+from colonnade.evaluation.predict import Stored
 from colonnade.federation.records import FORMAT, sealed_text
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.kit import Kit
-from colonnade.scoring.score import Stored
 
 KEPT = Path(__file__).parent / "kept" / "0.1.0"
 KINDS = ("moments", "pca", "intermediate", "one-shot", "network", "slr")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from colonnade.data.spreadsheets import csv_text
-from colonnade.scoring.score import Scores, scores_csv
+from colonnade.evaluation.predict import Scores, scores_csv
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)", "\t=1", "\r=1"])

@@ -38,6 +38,7 @@ from colonnade.cli.app import run as invoke
 from colonnade.data.quantizer import Quantizer
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.errors import ColonnadeError
+from colonnade.evaluation.held_out import check_held_out, evaluate_trained
 from colonnade.federation.job import Job
 from colonnade.federation.train import check_people, model_for, protocol_of, result_for
 from colonnade.forecast.default import trained_on
@@ -49,8 +50,6 @@ from colonnade.ledger.release import CoalitionBound
 from colonnade.models.files.onnx import onnx_model
 from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
-from colonnade.scoring.evaluating import check_held_out
-from colonnade.scoring.judged_training import judge_trained
 
 WORDS: dict[str, str] = {}
 CANARY = "7731"
@@ -254,11 +253,11 @@ def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str
     except Exception as error:
         said["model"] = {"error": _number(error)}
     if job.held_out is not None:
-        judged: Any = judge_trained(job, federation, result, done)
+        judged: Any = evaluate_trained(job, federation, result, done)
         said["judged"] = (
             "not judged"
             if isinstance(judged, str)
-            else {name: [f.value, f.error] for name, f in sorted(judged.judgement.figures.items())}
+            else {name: [f.value, f.error] for name, f in sorted(judged.estimate.figures.items())}
         )
         said["totals after"] = _totals(federation)
     return said

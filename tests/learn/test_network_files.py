@@ -18,13 +18,13 @@ from torch import nn
 from typed import untyped
 
 from colonnade.errors import DataMissing, InputError, ModelDamaged, ModelError, ModelNewer
+from colonnade.evaluation.predict import Stored
 from colonnade.methods.network.design import Design
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.network import Network
 from colonnade.methods.network.network_file import NetworkFile, weights_path
 from colonnade.models.files.document import read_document, write_document
 from colonnade.models.files.membership import TrainingMembership
-from colonnade.scoring.score import Stored
 
 PLAIN: dict[str, Any] = {
     "regime": "paper",

@@ -14,6 +14,7 @@ from colonnade.data.labels import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, LabelMismatch, PlanError
+from colonnade.federation.approval import Request
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.federation.train import result_for
@@ -22,10 +23,9 @@ from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.privacy.observers import parse_observer
+from colonnade.protocols.evaluation_plan import EvaluationSpec
 from colonnade.protocols.joint_scores import ScoresSpec
-from colonnade.protocols.judging_plan import JudgeRequest
 from colonnade.protocols.plans import Plan
-from colonnade.protocols.specs import Spec
 from colonnade.runtime.group import Group
 
 OWNERS = ("bank", "shop", "clinic", "school", "port")
@@ -157,8 +157,8 @@ def test_every_observer_that_a_plan_states_comes_back_from_its_name(method: str,
 def test_every_observer_of_scores_and_judgements_comes_back_from_its_name(owners: int) -> None:
     made = tables(OWNERS[:owners], LABELS["two classes"])
     group, schemas = Group.of(OWNERS[:owners], active="bank"), tuple(table.public() for table in made)
-    requests: tuple[Spec, ...] = (
-        JudgeRequest("5f0c", ((1.0,) * owners,), epsilon=1.0),
+    requests: tuple[Request[Any], ...] = (
+        EvaluationSpec("5f0c", ((1.0,) * owners,), epsilon=1.0),
         ScoresSpec(receiver="bank", width=1, bound=4.0, weights="released", epsilon=1.0),
     )
     for request in requests:

@@ -14,8 +14,8 @@ from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import batch_order
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.protocols.judging import own_phases
-from colonnade.protocols.judging_plan import JudgePlan
+from colonnade.protocols.evaluation import own_phases
+from colonnade.protocols.evaluation_plan import EvaluationPlan
 
 
 def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDArray[np.object_]:
@@ -91,8 +91,10 @@ def ideal_descent(
     return weights
 
 
-def ideal_judgement(
-    terms: Mapping[str, NDArray[np.float64]], labels: NDArray[np.float64] | NDArray[np.int64], plan: JudgePlan
+def ideal_evaluation(
+    terms: Mapping[str, NDArray[np.float64]],
+    labels: NDArray[np.float64] | NDArray[np.int64],
+    plan: EvaluationPlan,
 ) -> NDArray[np.object_]:
     """Counts and sums of phases, head by head, person by person in Python integers, without noise."""
     half = 1 + plan.harmonics

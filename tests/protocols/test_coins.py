@@ -41,9 +41,9 @@ from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_se
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.slr.session import gradient_session
 from colonnade.numbers.field import FIELD63
+from colonnade.protocols.evaluation import evaluation_session
+from colonnade.protocols.evaluation_plan import EvaluationSpec
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
-from colonnade.protocols.judging import judge_session
-from colonnade.protocols.judging_plan import JudgeRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.wire import decode
 
@@ -162,8 +162,8 @@ CASES: dict[str, Case] = {
     ),
     "judgement": (
         2,
-        of_model(judge_session, 1),
-        JudgeRequest("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
+        of_model(evaluation_session, 1),
+        EvaluationSpec("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
         MEETING
         | {
             "crypto/committee.py:Committee.deal": "phases",

@@ -14,6 +14,7 @@ from colonnade.data.labels import LabelBlock
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError
+from colonnade.evaluation.scores import linear_bound, linear_terms, score_jointly, trained_people
 from colonnade.federation.federation import Federation
 from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.events import Repeated
@@ -21,7 +22,6 @@ from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_here
-from colonnade.scoring.linear import linear_bound, linear_terms, score_jointly, trained_people
 
 EXACT = ScoresSpec(receiver="h", width=2, bound=3.0, weights="released")
 

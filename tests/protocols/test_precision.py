@@ -28,7 +28,7 @@ from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.leaves import Gaussian
-from colonnade.protocols.judging_plan import JudgeRequest
+from colonnade.protocols.evaluation_plan import EvaluationSpec
 from colonnade.protocols.plans import Plan
 from colonnade.protocols.precision import near_enough
 from colonnade.runtime.group import Group
@@ -44,7 +44,7 @@ def functional(group: Group, epsilon: float) -> Any:
 
 def judged(group: Group, epsilon: float) -> Any:
     reaches = ((1.0,) * len(group.owners),)
-    return JudgeRequest("5f0c", reaches, epsilon=epsilon, delta=1e-5).plan(
+    return EvaluationSpec("5f0c", reaches, epsilon=epsilon, delta=1e-5).plan(
         group, schemas(group.owners), 10_000
     )
 

@@ -18,7 +18,7 @@ from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.privacy.observers import Colluding
-from colonnade.protocols.judging_plan import JudgeRequest
+from colonnade.protocols.evaluation_plan import EvaluationSpec
 from colonnade.runtime.group import Group
 
 NAMES = ("bank", "shop", "clinic", "tax", "school")
@@ -67,7 +67,7 @@ def test_where_nothing_is_checked_every_sentence_assumes_that_everybody_runs_the
 @pytest.mark.parametrize("committee", COMMITTEES)
 def test_the_default_of_margin_and_a_judgement_of_it_say_so(committee: str) -> None:
     group = COMMITTEES[committee]
-    judging = JudgeRequest("5f0c", ((1.0,) * len(group.owners),), epsilon=1.0, delta=1e-5)
+    judging = EvaluationSpec("5f0c", ((1.0,) * len(group.owners),), epsilon=1.0, delta=1e-5)
     for request in (asked(MarginOptions, epsilon=1.0, delta=1e-5), judging):
         assert all(CLAUSE in str(one) for one in sentences(request, group))
 

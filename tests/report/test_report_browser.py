@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 
 from tables_people import people, release_with
 
+from colonnade.evaluation.estimates import estimate_two_classes
 from colonnade.report.beside import section_of
 from colonnade.report.comparison import comparison_page
 from colonnade.report.describing import description_facts, description_page
+from colonnade.report.evaluation import estimate_facts
 from colonnade.report.facts import Facts
 from colonnade.report.html import run_page
-from colonnade.report.judged import judgement_facts
 from colonnade.report.party import party_pages
-from colonnade.scoring.judgement import judge_rows
 
 WIDTHS = (390, 800, 1280)
 LONG = "a-name-of-a-column-that-somebody-generated-and-nobody-ever-typed-in-full"
@@ -37,7 +37,7 @@ def full_facts() -> Facts:
     facts, _ = private_run()
     rng = np.random.default_rng(3)
     classes = (rng.uniform(size=400) < 0.3).astype(np.int64)
-    judgement = judge_rows(
+    judgement = estimate_two_classes(
         rng.normal(size=400) + classes, classes, names=("low", "high"), threshold=0.0, chances=True
     )
     finding = {
@@ -48,7 +48,7 @@ def full_facts() -> Facts:
         **facts,
         "time": "2026-05-06T07:08:09+00:00",
         "measured": {"accuracy on the training rows": 0.8},
-        "judged": {**judgement_facts(judgement), "guarantees": [], "run": "8c", "private": True},
+        "judged": {**estimate_facts(judgement), "guarantees": [], "run": "8c", "private": True},
         "audit": {
             "name": "Risk", "method": "moments", "people": "300 invented people", "sessions": 200,
             "seconds": 9.0, "findings": [finding, {**finding, "observer": "party:shop"}], "notes": [],

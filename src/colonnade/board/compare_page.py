@@ -12,7 +12,7 @@ from colonnade.board.pages import Board, download
 from colonnade.data.spreadsheets import csv_text
 from colonnade.errors import FileMissing, InputError
 from colonnade.privacy.words import observer_text
-from colonnade.report.html import charts, judged_section
+from colonnade.report.html import charts, evaluation_section
 from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.verdict import verdict
 from colonnade.runs.run_folders import RunFolder, readable, run_line, with_facts
@@ -67,7 +67,7 @@ def _side(run: RunFolder) -> dict[str, Any]:
     return {
         "row": _row(run),
         "name": run.path.name,
-        "judged": judged_section(run.facts.get("judged")),
+        "judged": evaluation_section(run.facts.get("judged")),
         "charts": [{**chart, "bars": chart["bars"][:SHOWN_BARS]} for chart in charts(run.facts["learnt"])],
     }
 

@@ -16,7 +16,7 @@ from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.words import about_text
 from colonnade.report.accounts import merged
 from colonnade.report.facts import entry_text
-from colonnade.report.html import judged_section
+from colonnade.report.html import evaluation_section
 from colonnade.report.verdict import verdict
 from colonnade.runs.failures import charged_text, where_text
 from colonnade.runs.index import RUNNING, WAITS, Listed, Progress
@@ -69,7 +69,7 @@ def _done(folder: RunFolder) -> Facts:
             {**item, "about": about_text(item["observer"], item["unit"], owners)}
             for item in folder.facts["guarantees"]
         ],
-        "judged": judged_section(folder.facts.get("judged")),
+        "judged": evaluation_section(folder.facts.get("judged")),
         "notes": folder.facts["notes"],
         "unsealed": folder.unsealed,
         "downloads": [file for file in DOWNLOADS if (folder.path / file).is_file()],

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,8 @@ from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
 
 if TYPE_CHECKING:
-    from colonnade.federation.federation import Federation
+    from colonnade.evaluation.evaluate import Evaluation
+    from colonnade.evaluation.predict import Stored
 
 EVALUATION = "evaluation-{number}.json"
 NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
@@ -71,7 +71,7 @@ def evaluate(
     as_json: bool = AS_JSON,
 ) -> None:
     """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
-    from colonnade.scoring.score import Stored, models_by_label
+    from colonnade.evaluation.predict import Stored, models_by_label
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
@@ -91,14 +91,13 @@ def evaluate(
     if as_json:
         say_json(facts)
         return
-    from colonnade.report.judged import judged_note
+    from colonnade.report.evaluation import evaluation_note
     from colonnade.report.plain import wrapped
-    from colonnade.report.text import judged_lines
+    from colonnade.report.text import evaluation_lines
 
-    for line in judged_lines(facts, width()):
+    for line in evaluation_lines(facts, width()):
         say(line)
-    told = [judged_note(facts), *facts.get("guarantees", [])]
-    for line in wrapped(["", *told], width()):
+    for line in wrapped(["", evaluation_note(facts), *facts.get("guarantees", [])], width()):
         say(line)
     if "kept" in facts:
         say(f"\nKept: {facts['kept']}")
@@ -108,11 +107,13 @@ evaluate.__doc__ = f"{evaluate.__doc__}\n{EXAMPLE}"
 
 
 def _of_rows(
-    stored: Any, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
+    stored: Stored, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
 ) -> dict[str, Any]:
     from colonnade.cli.predict import check_columns
-    from colonnade.report.judged import judgement_facts
-    from colonnade.scoring.evaluating_rows import judge_file
+    from colonnade.data.declaring import nearest
+    from colonnade.data.files import open_file
+    from colonnade.evaluation.evaluate import evaluate_file
+    from colonnade.report.evaluation import estimate_facts
 
     if stored.whole is None:
         raise InputError(
@@ -120,31 +121,24 @@ def _of_rows(
         )
     columns = stored.whole.frame.column_names
     check_columns(rows, id_columns, columns)
-    _check_label(rows, label, (*id_columns, *columns))
-    judgement = judge_file(stored.whole, rows, id_columns=tuple(id_columns), label=label)
-    return judgement_facts(judgement if threshold is None else _at(judgement, threshold))
-
-
-def _check_label(rows: Path, label: str, columns: tuple[str, ...]) -> None:
-    from colonnade.data.declaring import nearest
-    from colonnade.data.files import open_file
-
-    fields = open_file(rows, party="", wanted=(*columns, label)).fields
+    fields = open_file(rows, party="", wanted=(*id_columns, *columns, label)).fields
     if label not in fields:
         advice = nearest(label, fields) or " Name the column that says what is to be predicted."
         raise ColumnMissing(f"--label: {rows} has no column {label!r}.{advice}")
+    estimate = evaluate_file(stored.whole, rows, id_columns=tuple(id_columns), label=label)
+    return estimate_facts(estimate if threshold is None else _at(estimate, threshold))
 
 
-def _at(judgement: Any, rule: str) -> Any:
-    from colonnade.scoring.judgement import Judgement
+def _at(estimate: Any, rule: str) -> Any:
+    from colonnade.evaluation.estimates import TwoClassEstimate
 
-    if not isinstance(judgement, Judgement):
+    if not isinstance(estimate, TwoClassEstimate):
         raise LabelMismatch(NOT_OF_TWO)
-    return judgement.at(rule)
+    return estimate.at(rule)
 
 
 def _of_job(
-    stored: Any,
+    stored: Stored,
     model: Path,
     job: Path,
     given: list[Path],
@@ -157,88 +151,60 @@ def _of_job(
 
     from colonnade.federation.records import json_text
     from colonnade.federation.whole_files import write_whole
-    from colonnade.methods.network.network_file import NetworkFile
-    from colonnade.report.judged import judged_facts
-    from colonnade.scoring.evaluating import check_model, judge_jointly
-    from colonnade.scoring.figures import check_rule
+    from colonnade.report.evaluation import evaluation_facts
 
-    if all(isinstance(part, NetworkFile) for part in stored.parts.values()) and stored.whole is None:
-        return _of_network(stored, model, job, given, epsilon, threshold, quiet=quiet)
-    if stored.whole is None:
+    _check_model(stored, model, threshold)
+    evaluation = _evaluated(stored, job, given, epsilon, quiet=quiet)
+    if evaluation.estimate is None:
+        raise ModelError(f"people were scored, which was charged, and not judged: {evaluation.reason}")
+    if threshold is not None:
+        evaluation = replace(evaluation, estimate=_at(evaluation.estimate, threshold))
+    facts = evaluation_facts(evaluation)
+    # It was paid for, so it is kept.
+    place = _free(model if model.is_dir() else model.parent, evaluation.receiver)
+    write_whole(place, json_text(facts), own=evaluation.receiver is not None)
+    return {**facts, "kept": str(place)}
+
+
+def _check_model(stored: Stored, model: Path, threshold: str | None) -> None:
+    """Refuse a model that is not evaluated on private people, or a threshold that it cannot have."""
+    from colonnade.evaluation.evaluate import check_model
+    from colonnade.evaluation.figures import check_rule
+    from colonnade.methods.network.network_file import NetworkFile
+
+    if stored.whole is not None:
+        label = check_model(stored.whole).frame.label
+    elif all(isinstance(part, NetworkFile) for part in stored.parts.values()):
+        label = next(iter(stored.parts.values())).frame.label
+    else:
         raise InputError(
             f"{model}: the weights of this model stay with their parties, and no guarantee covers scores by them, so "
             "that it cannot be judged on private people."
         )
-    whole = check_model(stored.whole)
     if threshold is not None:
         check_rule(threshold)
-        if len(whole.weights) > 1 or not whole.reading.classifies:
+        if len(label.classes) != 2:
             raise LabelMismatch(NOT_OF_TWO)
-    with _federation(job, given, epsilon, quiet=quiet) as (federation, price):
-        judged = judge_jointly(federation, stored.whole, **price, trained_on=stored.people)
-    if threshold is not None:
-        judged = replace(judged, judgement=_at(judged.judgement, threshold))
-    facts = judged_facts(judged)
-    # It was paid for, so it is kept.
-    place = _free(model if model.is_dir() else model.parent)
-    write_whole(place, json_text(facts))
-    return {**facts, "kept": str(place)}
 
 
-@contextlib.contextmanager
-def _federation(
-    job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
-) -> Iterator[tuple[Federation, dict[str, Any]]]:
+def _evaluated(
+    stored: Stored, job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
+) -> Evaluation:
+    from colonnade.evaluation.evaluate import Price, evaluate_jointly
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
 
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, given))
-    price = {"delta": agreed.delta, "accepted_delta": agreed.accepted_delta}
+    most = agreed.epsilon if epsilon is None else epsilon
     with progress(not quiet) as advance:
         federation.progress = advance
-        yield federation, {"epsilon": agreed.epsilon if epsilon is None else epsilon, **price}
+        return evaluate_jointly(federation, stored, Price(most, agreed.delta, agreed.accepted_delta))
 
 
-def _free(folder: Path, party: str = "") -> Path:
+def _free(folder: Path, party: str | None) -> Path:
     from colonnade.federation.own_files import own_file
 
-    number = 1
-    while True:
-        name = EVALUATION.format(number=number)
-        place = own_file(folder, party, name) if party else folder / name
-        if not place.exists():
-            return place
-        number += 1
-
-
-def _of_network(
-    stored: Any,
-    model: Path,
-    job: Path,
-    given: list[Path],
-    epsilon: float | None,
-    threshold: str | None,
-    *,
-    quiet: bool,
-) -> dict[str, Any]:
-    from colonnade.federation.records import json_text
-    from colonnade.federation.whole_files import write_whole
-    from colonnade.report.judged import network_judged_facts
-    from colonnade.scoring.figures import check_rule
-    from colonnade.scoring.network_judged import evaluate_network
-
-    label = next(iter(stored.parts.values())).frame.label
-    if threshold is not None:
-        check_rule(threshold)
-        if len(label.classes) != 2:
-            raise LabelMismatch(NOT_OF_TWO)
-    with _federation(job, given, epsilon, quiet=quiet) as (federation, price):
-        judged = evaluate_network(stored, federation, **price)
-    if judged.judgement is None:
-        raise ModelError(f"people were scored, which was charged, and not judged: {judged.told}")
-    judgement = judged.judgement if threshold is None else _at(judged.judgement, threshold)
-    facts = network_judged_facts(judged.run, judgement)
-    place = _free(model, judged.run.plan.receiver)
-    write_whole(place, json_text(facts), own=True)
-    return {**facts, "kept": str(place)}
+    names = (EVALUATION.format(number=number) for number in count(1))
+    places = (own_file(folder, party, name) if party else folder / name for name in names)
+    return next(place for place in places if not place.exists())

@@ -13,7 +13,7 @@ from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
 if TYPE_CHECKING:
-    from colonnade.scoring.score import Scores
+    from colonnade.evaluation.predict import Scores
 
 SHOWN = 10
 
@@ -68,7 +68,7 @@ def predict(
 
       colonnade predict demo-run/run demo-run/visits/job.toml
     """
-    from colonnade.scoring.score import Stored, score_file
+    from colonnade.evaluation.predict import Stored, score_file
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE, and not both.")
@@ -121,9 +121,9 @@ def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) 
 def _between_parties(
     stored: Any, job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
 ) -> Scores:
+    from colonnade.evaluation.predict import score_job
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
-    from colonnade.scoring.score import score_job
 
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, given))
@@ -135,8 +135,8 @@ def _between_parties(
 
 
 def _write(path: Path, scores: Scores) -> None:
+    from colonnade.evaluation.predict import scores_csv
     from colonnade.federation.whole_files import write_whole
-    from colonnade.scoring.score import scores_csv
 
     try:
         write_whole(path, scores_csv(scores), own=True)
@@ -145,7 +145,7 @@ def _write(path: Path, scores: Scores) -> None:
 
 
 def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
-    from colonnade.scoring.score import score_rows
+    from colonnade.evaluation.predict import score_rows
 
     facts: dict[str, Any] = {
         "people": len(scores.ids),
@@ -163,8 +163,8 @@ def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
 
 
 def _say(scores: Scores, output: Path | None, *, training: bool) -> None:
+    from colonnade.evaluation.predict import score_rows
     from colonnade.report.plain import table_lines, wrapped
-    from colonnade.scoring.score import score_rows
 
     for line in table_lines(score_rows(scores)[: SHOWN + 1], width()):
         say(line)

@@ -72,6 +72,7 @@ def train(
 
 def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
+    from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, result_for
@@ -81,7 +82,6 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.forecast.work import Work
     from colonnade.models.uncertainty import Watch
     from colonnade.report.run_folder import write_run
-    from colonnade.scoring.judged_training import judge_trained, worth_training
 
     job = Job.load(job_path)
     files = party_files(job, given)
@@ -102,14 +102,14 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             with progress(not quiet) as advance, Clock() as clock:
                 federation.progress, federation.logged = advance, True
                 if not federation.public:
-                    federation.asks = worth_training(job)
+                    federation.asks = refuse_before_training(job)
                 federation.opened = partial(_keep_paid, folder, job, federation)
                 federation.begins = partial(note_begun, folder, job, federation)
                 result = result_for(job, federation)
             run = federation.runs[-1]
             with progress(not quiet) as advance:
                 federation.progress = advance
-                judged = judge_trained(job, federation, result, run)
+                evaluation = evaluate_trained(job, federation, result, run)
         except BaseException as error:
             stopped = federation.stopped
             begun = "" if stopped is None else stopped.run
@@ -127,7 +127,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                     made=made,
                     seconds=clock.seconds,
                     watch=Watch(advance, interrupted),
-                    judged=judged,
+                    evaluation=evaluation,
                 )
             except (OSError, ColonnadeError) as error:
                 _fail(folder, job, federation, error, run=run.name)

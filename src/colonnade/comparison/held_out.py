@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from colonnade.data.labels import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
+from colonnade.evaluation.figures import ScoreDistribution, auc
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.method import TrainedModel, frame_of
 from colonnade.models.discriminant import class_codes
@@ -23,7 +24,6 @@ from colonnade.models.release import MomentRelease
 from colonnade.models.rules import solve
 from colonnade.protocols.specs import Task
 from colonnade.randomness import public_permutation
-from colonnade.scoring.figures import ScoreLaw, auc
 
 Array = NDArray[np.float64]
 DEFAULT_COMPONENTS = 2
@@ -116,7 +116,7 @@ class HeldOut:
         present = [number for number in classes if 0 < np.mean(self.labels == number) < 1]
         areas = [
             auc(
-                ScoreLaw.of(
+                ScoreDistribution.of(
                     scores[:, min(number, scores.shape[1] - 1)], (self.labels == number).astype(np.int64)
                 )
             )

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.evaluation.held_out import HeldOut, evaluate_at_site
 from colonnade.federation.cleaning import clean
 from colonnade.federation.federation import Run, Site
 from colonnade.federation.job import Job
@@ -26,7 +27,6 @@ from colonnade.federation.own_files import JOURNAL, LOG, OUTCOME, STANDING, Stan
 from colonnade.federation.records import sealed_text
 from colonnade.federation.score_jobs import ScoreJob
 from colonnade.federation.site_inputs import SiteInputs, inputs_of
-from colonnade.federation.site_judging import judge_at_site
 from colonnade.federation.site_scoring import scoring_of
 from colonnade.federation.train import keep_opened, protocol_of, result_at
 from colonnade.federation.whole_files import make_folder, open_own, write_whole
@@ -39,7 +39,6 @@ from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
-from colonnade.scoring.judged_training import AnyJudged
 
 RESERVE = "reserve"
 # Room for an outcome, which on a full disk could not be written otherwise.
@@ -62,7 +61,7 @@ class Keep(Protocol):
         place: Site,
         result: TrainingResult | ColonnadeError | None,
         *,
-        judged: AnyJudged = None,
+        evaluation: HeldOut = None,
     ) -> tuple[dict[str, Any], ColonnadeError | None]:
         """Write it, and return the facts and why there is no model."""
         ...
@@ -222,28 +221,28 @@ async def _run(
     if recorded is not None and not work.resumable:
         party.aligned = _from_there(party, recorded)
 
-    async def trained_and_judged(
+    async def trained_and_evaluated(
         party: Party, table: Table | None, request: Any
-    ) -> tuple[Run[Any], AnyJudged]:
+    ) -> tuple[Run[Any], HeldOut]:
         result = await work.program(party, table, request)
         ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
-        if inputs.judges is None or not isinstance(job, Job):
+        if inputs.evaluates is None or not isinstance(job, Job):
             return ended, None
         work.paid(folder, ended)
-        part, asks = inputs.judges()
-        return ended, await judge_at_site(
+        part, asks = inputs.evaluates()
+        return ended, await evaluate_at_site(
             party, table, job, ended, part=part, accountant=inputs.accountant, asks=asks
         )
 
     ended: Run[Any]
-    judged: AnyJudged
+    evaluation: HeldOut
     try:
-        ended, judged = await run_as(party, trained_and_judged, inputs.table, work.request)
+        ended, evaluation = await run_as(party, trained_and_evaluated, inputs.table, work.request)
     except BaseException:
         if journal is not None:
             journal.close()
         raise
-    facts = ended.noted(member) | _kept(work, folder, ended, inputs.site(member), judged)
+    facts = ended.noted(member) | _kept(work, folder, ended, inputs.site(member), evaluation)
     if journal is not None:
         journal.forget()
     return facts
@@ -256,7 +255,7 @@ class _Work:
     request: Any
     program: Program
     resumable: bool
-    keep: Callable[[Path, Run[Any], Site, AnyJudged], dict[str, Any]]
+    keep: Callable[[Path, Run[Any], Site, HeldOut], dict[str, Any]]
     paid: Callable[[Path, Run[Any]], None] = lambda _folder, _run: None
 
 
@@ -268,13 +267,13 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, inputs: SiteIn
             scoring.request,
             scoring.session,
             resumable=False,
-            keep=lambda folder, run, _site, _judged: scoring.keep(folder, member, run.result()),
+            keep=lambda folder, run, _site, _evaluation: scoring.keep(folder, member, run.result()),
         )
     method = protocol_of(job)
     method.needs()
 
-    def keep_run(folder: Path, run: Run[Any], site: Site, judged: AnyJudged) -> dict[str, Any]:
-        return outcome_note(*keep(folder, job, run, site, result_at(job, run), judged=judged))
+    def keep_run(folder: Path, run: Run[Any], site: Site, evaluation: HeldOut) -> dict[str, Any]:
+        return outcome_note(*keep(folder, job, run, site, result_at(job, run), evaluation=evaluation))
 
     def keep_paid(folder: Path, run: Run[Any]) -> None:
         result = result_at(job, run)
@@ -287,10 +286,10 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, inputs: SiteIn
     return _Work(job.spec, method.session(job.spec), method.resumable, keep_run, keep_paid)
 
 
-def _kept(work: _Work, folder: Path, run: Run[Any], site: Site, judged: AnyJudged) -> dict[str, Any]:
+def _kept(work: _Work, folder: Path, run: Run[Any], site: Site, evaluation: HeldOut) -> dict[str, Any]:
     """What a member notes of a run, once everything is written."""
     try:
-        return work.keep(folder, run, site, judged)
+        return work.keep(folder, run, site, evaluation)
     except OSError as error:
         raise CannotWrite(
             f"{folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."

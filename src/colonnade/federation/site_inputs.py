@@ -8,6 +8,8 @@ from typing import Any
 
 from colonnade.data.table import Table
 from colonnade.errors import JobError
+from colonnade.evaluation.evaluate import refuse_uninformative
+from colonnade.evaluation.held_out import check_readers, refuse_before_training
 from colonnade.federation.approval import Asking
 from colonnade.federation.cuts import part_asked
 from colonnade.federation.federation import Site, remembering
@@ -17,7 +19,6 @@ from colonnade.federation.policy import PolicedLedger, Policy
 from colonnade.federation.preflight import ledger_state, release_before
 from colonnade.federation.proposal import not_signed, note_submission
 from colonnade.federation.score_jobs import ScoreJob
-from colonnade.federation.site_judging import check_readers
 from colonnade.federation.train import protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
@@ -26,8 +27,6 @@ from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.journal import ResumedLedger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.party import Accountant
-from colonnade.scoring.evaluating import worth_judging
-from colonnade.scoring.judged_training import worth_training
 
 PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
 """Which of a kit's files names the people of a job."""
@@ -37,7 +36,7 @@ PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
 class SiteInputs:
     """What this member brings: its accountant, and, if it owns columns, its table and what it asks of a plan first.
 
-    `judges` says the same of a judgement of what was trained, once that is done.
+    `evaluates` says the same of an evaluation of what was trained, once that is done.
     """
 
     accountant: Accountant
@@ -51,7 +50,7 @@ class SiteInputs:
     ledger: Ledger | None = None
     part: PartSpec | None = None
     approves: Asking | None = None
-    judges: Callable[[], tuple[PartSpec, Callable[[Any, bool], None] | None]] | None = None
+    evaluates: Callable[[], tuple[PartSpec, Callable[[Any, bool], None] | None]] | None = None
 
     def lists(self) -> tuple[TrainingMembership, ...]:
         """Whom this party's data has been trained on, under the names by which people are to be scored."""
@@ -91,7 +90,7 @@ def inputs_of(
         if share is None:
             return SiteInputs(accountant)
         held_out = PartSpec(share, "held-out")
-        return SiteInputs(accountant, part=PartSpec(share, "training"), judges=lambda: (held_out, None))
+        return SiteInputs(accountant, part=PartSpec(share, "training"), evaluates=lambda: (held_out, None))
     site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
@@ -160,14 +159,14 @@ def inputs_of(
 
         return ask
 
-    def judges() -> tuple[PartSpec, Callable[[Any, bool], None]]:
+    def evaluates() -> tuple[PartSpec, Callable[[Any, bool], None]]:
         share = job.held_out if isinstance(job, Job) else None
         held_out = part_asked(
             share or 0.0, "held-out", ledger=ledger, dataset=file.dataset, schema=table.schema
         )
-        return held_out, asks(held_out, worth_judging)
+        return held_out, asks(held_out, refuse_uninformative)
 
-    worth = worth_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
+    worth = refuse_before_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
     return SiteInputs(
         ResumedLedger(policed) if may_be_charged else policed,
         table,
@@ -180,5 +179,5 @@ def inputs_of(
         ledger,
         part,
         approves,
-        judges if part is not None else None,
+        evaluates if part is not None else None,
     )

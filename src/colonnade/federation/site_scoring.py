@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, PlanError
+from colonnade.evaluation.predict import SPLIT, Stored, read_scores, scores_csv
+from colonnade.evaluation.scores import linear_bound, linear_terms
 from colonnade.federation.own_files import own_file
 from colonnade.federation.records import check_format
 from colonnade.federation.score_jobs import ScoreJob
@@ -25,8 +26,6 @@ from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import Lists, TrainingMembership
 from colonnade.protocols.joint_scores import Scored, ScoresSpec, Terms, Weights, scores_session
 from colonnade.runtime.party import Party
-from colonnade.scoring.linear import linear_bound, linear_terms
-from colonnade.scoring.score import SPLIT, Stored, network_scores, read_scores, scores_csv
 
 Array = NDArray[np.float64]
 FACTS, SCORES = "facts.json", "scores.csv"
@@ -87,8 +86,7 @@ class Scoring:
         if result.sums is None or result.aligned is None or self.saved is None:
             return note
         ids = tuple(str(person) for person in result.aligned.table.ids())
-        read: Callable[..., Any] = network_scores if isinstance(self.saved, NetworkFile) else read_scores
-        scores = read(self.saved, result.sums, ids, result.plan)
+        scores = read_scores(self.saved, result.sums, ids, result.plan)
         make_folder(folder / PARTIES)
         write_whole(own_file(folder, member, SCORES), scores_csv(scores), own=True)
         return note

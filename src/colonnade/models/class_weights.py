@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.errors import InputError, LabelMismatch, OutOfRange, PlanError
-from colonnade.scoring.figures import RULES, check_rule
+from colonnade.evaluation.figures import RULES, check_rule
 
 Array = NDArray[np.float64]
 ClassWeight = Literal["balanced"] | Mapping[str, float] | None

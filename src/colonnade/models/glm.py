@@ -21,8 +21,8 @@ from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import begin, fitted, linear_of
 from colonnade.models.parameters import at_least
+from colonnade.models.reading import Reading
 from colonnade.protocols.specs import TrainingSpec
-from colonnade.scoring.reading import Reading
 
 Array = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from colonnade.models.files.content import Saved
 from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.models.least_squares import least_squares
 from colonnade.models.parameters import at_least
+from colonnade.models.reading import Reading
 from colonnade.models.release import MomentRelease
-from colonnade.scoring.reading import Reading
 
 Array = NDArray[np.float64]
 

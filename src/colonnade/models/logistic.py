@@ -21,9 +21,9 @@ from colonnade.models.estimator import Classifier
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import ReleaseSource, begin, declared_labels, fitted, obtain
 from colonnade.models.parameters import at_least
+from colonnade.models.reading import Reading
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import MULTICLASS, RULES, solve
-from colonnade.scoring.reading import Reading
 
 Array = NDArray[np.float64]
 

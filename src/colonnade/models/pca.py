@@ -19,8 +19,8 @@ from colonnade.models.files.content import Saved
 from colonnade.models.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.models.moments import Scatter
 from colonnade.models.principal import principal_directions
+from colonnade.models.reading import Reading
 from colonnade.models.release import MomentRelease
-from colonnade.scoring.reading import Reading
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: float | None = None) -> str:
     """A figure of that name, with its spread over the splits if there are several."""
-    from colonnade.scoring.figures import error_text, figure_text  # facts of ledgers have no figures
+    from colonnade.evaluation.figures import error_text, figure_text  # facts of ledgers have no figures
 
     text = figure_text(value, max(spread or 0.0, chance_of(value, facts, name)))
     return text if spread is None else f"{text} ± {error_text(spread)}"

@@ -13,8 +13,8 @@ from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
 from colonnade.report.accounts import merged
 from colonnade.report.audits import audit_section
+from colonnade.report.evaluation import beside_text, evaluation_note, evaluation_pictures, figure_rows
 from colonnade.report.facts import Facts
-from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.report.labels import brought_text, label_rows
 from colonnade.report.numbers import budget_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.pictures import (
@@ -82,21 +82,21 @@ def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
         ),
         none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
         would_hold=WOULD_HOLD,
-        judged=judged_section(facts.get("judged")),
+        judged=evaluation_section(facts.get("judged")),
         labels=label_rows(facts),
     )
 
 
-def judged_section(judged: Facts | None) -> dict[str, Any] | None:
+def evaluation_section(found: Facts | None) -> dict[str, Any] | None:
     """How good a model is on people it was not trained on: figures, a table, pictures; None where nobody knows."""
-    if not judged:
+    if not found:
         return None
     return {
-        "rows": figure_rows(judged),
-        "beside": beside_text(judged),
-        "note": judged_note(judged),
-        "pictures": judged_pictures(judged),
-        "guarantees": judged.get("guarantees", []),
+        "rows": figure_rows(found),
+        "beside": beside_text(found),
+        "note": evaluation_note(found),
+        "pictures": evaluation_pictures(found),
+        "guarantees": found.get("guarantees", []),
     }
 
 

@@ -16,7 +16,7 @@ from colonnade import __version__
 from colonnade.models.files.exporting import exportable
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.compared import measured_rows
-from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
+from colonnade.report.evaluation import beside_text, evaluation_note, evaluation_pictures, figure_rows
 from colonnade.runtime.channel import readable
 
 TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")
@@ -173,7 +173,7 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
     if judged:
         rows = [f"| {_cell(what)} | {value} | {beside} |" for what, value, beside in figure_rows(judged)]
         return (
-            f"## Evaluation\n\n{_prose(judged_note(judged))}\n\n| figure | value | {beside_text(judged)} |\n"
+            f"## Evaluation\n\n{_prose(evaluation_note(judged))}\n\n| figure | value | {beside_text(judged)} |\n"
             "|---|---|---|\n" + "\n".join(rows) + f"\n\n{_pictures(judged)}\n"
         )
     measured = measured_rows(facts)
@@ -191,7 +191,7 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
 
 def _pictures(judged: Mapping[str, Any]) -> str:
     pictures = []
-    for picture in judged_pictures(dict(judged)):
+    for picture in evaluation_pictures(dict(judged)):
         drawn = base64.b64encode(str(picture).encode()).decode()
         pictures.append(f"![A curve of this judgement](data:image/svg+xml;base64,{drawn})")
     return "\n\n".join(pictures)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.evaluation.estimates import NumberEstimate
+from colonnade.evaluation.evaluate import Evaluation
+from colonnade.evaluation.held_out import HeldOut, estimate_alone
 from colonnade.federation.federation import Federation, Run, Site
 from colonnade.report.accounts import merged
+from colonnade.report.evaluation import beside_text, estimate_facts, figure_rows
 from colonnade.report.facts import Facts, ledger_facts
 from colonnade.report.html import render
-from colonnade.report.judged import beside_text, figure_rows, judgement_facts
-from colonnade.scoring.evaluating import Judged
-from colonnade.scoring.judged_alone import judged_alone
-from colonnade.scoring.judged_training import AnyJudged
-from colonnade.scoring.network_judged import NetworkJudged
-from colonnade.scoring.numbers_judged import NumbersJudged
 
 
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
@@ -45,29 +43,31 @@ def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, nam
     }
 
 
-def alone_facts(run: Run[Any], judged: AnyJudged) -> dict[str, Facts]:
-    """For the label holder, if it is here, what its own columns alone would have on the people judged."""
-    if not isinstance(judged, Judged | NetworkJudged):
+def alone_facts(run: Run[Any], evaluation: HeldOut) -> dict[str, Facts]:
+    """For the label holder, if it is here, what its own columns alone would have on the people evaluated on."""
+    if not isinstance(evaluation, Evaluation):
         return {}
-    alone = judged_alone(run, judged)
+    alone = estimate_alone(run, evaluation)
     holder = run.plan.group.active
     if alone is None or holder is None:
         return {}
-    facts = judgement_facts(alone)
-    model = "linear regression" if isinstance(alone, NumbersJudged) else "logistic regression"
+    facts = estimate_facts(alone)
+    model = "linear regression" if isinstance(alone, NumberEstimate) else "logistic regression"
     return {holder: {"rows": figure_rows(facts), "beside": beside_text(facts), "model": model}}
 
 
-def network_facts(judged: AnyJudged) -> dict[str, Facts]:
+def network_facts(evaluation: HeldOut) -> dict[str, Facts]:
     """For the label holder, if it is here, how good a network is by the scores with noise that it alone has."""
-    if not isinstance(judged, NetworkJudged) or (judged.judgement is None and not judged.told):
+    if not isinstance(evaluation, Evaluation) or evaluation.receiver is None:
         return {}
-    plan = judged.run.plan
-    said: Facts = {"people": plan.rows, "deviation": plan.deviation, "told": judged.told}
-    if judged.judgement is not None:
-        facts = judgement_facts(judged.judgement)
+    if evaluation.estimate is None and not evaluation.reason:
+        return {}
+    plan = evaluation.run.plan
+    said: Facts = {"people": plan.rows, "deviation": plan.deviation, "told": evaluation.reason}
+    if evaluation.estimate is not None:
+        facts = estimate_facts(evaluation.estimate)
         said |= {"rows": figure_rows(facts), "beside": beside_text(facts)}
-    return {plan.receiver: said}
+    return {evaluation.receiver: said}
 
 
 def party_page(facts: Facts) -> str:
@@ -76,10 +76,10 @@ def party_page(facts: Facts) -> str:
 
 
 def party_pages(
-    run: Run[Any], federation: Federation | Site, *, name: str, judged: AnyJudged = None
+    run: Run[Any], federation: Federation | Site, *, name: str, evaluation: HeldOut = None
 ) -> dict[str, str]:
     """A page for every owner of columns who is here; only whoever simulates all parties can make them all."""
-    alone, network = alone_facts(run, judged), network_facts(judged)
+    alone, network = alone_facts(run, evaluation), network_facts(evaluation)
     return {
         owner: party_page(
             {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from colonnade.evaluation.figures import figure_text
 from colonnade.privacy.words import joined
 from colonnade.report.compared import chance_of
 from colonnade.report.facts import Facts
-from colonnade.scoring.figures import figure_text
 
 
 def recommendation(facts: Facts) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 from jinja2 import UndefinedError
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.evaluation.evaluate import Evaluation
+from colonnade.evaluation.held_out import HeldOut, decided
 from colonnade.federation.federation import Federation, Run, Site
 from colonnade.federation.job import Job
 from colonnade.federation.own_files import LOG, OUTCOME, PAID, keep_people, outcome_note, own_file
@@ -34,17 +36,14 @@ from colonnade.models.files.document import MODEL, MORE_MODELS
 from colonnade.models.files.linear_file import Model, model_file
 from colonnade.models.release import MomentRelease
 from colonnade.models.uncertainty import Watch
+from colonnade.report.evaluation import evaluation_facts
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
-from colonnade.report.judged import judged_facts
 from colonnade.report.learning import learning_facts
 from colonnade.report.party import party_pages
 from colonnade.report.plain import now
 from colonnade.runtime.group import Group
-from colonnade.scoring.evaluating import Judged
-from colonnade.scoring.judged_training import AnyJudged, decided
-from colonnade.scoring.network_judged import NetworkJudged
 
 FACTS, REPORT = "facts.json", "report.html"
 RECOVERED = (
@@ -64,18 +63,18 @@ def write_run(
     made: Forecast | None = None,
     seconds: float | None = None,
     watch: Watch | None = None,
-    judged: AnyJudged = None,
+    evaluation: HeldOut = None,
 ) -> tuple[Facts, ColonnadeError | None]:
     """Everything that a run leaves with those who are here, and why there is no model if noise left none.
 
     `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
-    `watch` may skip the estimate of what noise did to the model. `judged` is how good it is on the people held out, or
-    why that is not known.
+    `watch` may skip the estimate of what noise did to the model. `evaluation` is how good it is on the people held out,
+    or why that is not known.
     """
     if result is not None and not isinstance(result, ColonnadeError):
         keep_paid(folder, job, run, place, result)
     trained = train_on(result, job, run, public=place.public)
-    judged, told = decided(job, trained, judged)
+    evaluation, told = decided(job, trained, evaluation)
     failure = trained.failure
     if result is not None and not isinstance(result, ColonnadeError):
         keep_result(folder, job, run, result, trained.model)
@@ -88,8 +87,8 @@ def write_run(
         notes=(
             *trained.notes,
             *([f"No model was learnt: {failure}"] if failure else []),
-            *([judged] if isinstance(judged, str) else []),
-            *([judged.note] if isinstance(judged, NetworkJudged) else []),
+            *([evaluation] if isinstance(evaluation, str) else []),
+            *([evaluation.note] if isinstance(evaluation, Evaluation) and evaluation.note else []),
             *([told] if told else []),
         ),
         watch=watch,
@@ -98,14 +97,14 @@ def write_run(
     if isinstance(result, MomentRelease):
         models = [trained, *train_more(result, run, public=place.public)]
         facts |= _labels(folder, job.method, run.name, result, models, watch)
-    if isinstance(judged, Judged):
-        facts["judged"] = judged_facts(judged)
+    if isinstance(evaluation, Evaluation) and evaluation.receiver is None:
+        facts["judged"] = evaluation_facts(evaluation)
     if made is not None and seconds is not None:
         facts["forecast"] = forecast_facts(made, run, seconds=seconds, measured=trained.measured)
     facts["asked"] = asked_facts(job, run.plan.group)
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.
-    for party, page in party_pages(run, place, name=job.name, judged=judged).items():
+    for party, page in party_pages(run, place, name=job.name, evaluation=evaluation).items():
         write_whole(own_file(folder, party, PAGE), page, own=True)
     _keep_notes(folder, job, run, facts, failure)
     write_report(folder, facts)

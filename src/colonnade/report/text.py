@@ -8,8 +8,8 @@ from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
 from colonnade.report.accounts import merged
 from colonnade.report.compared import measured_rows
+from colonnade.report.evaluation import beside_text, confusion_rows, evaluation_note, figure_rows
 from colonnade.report.facts import Facts
-from colonnade.report.judged import beside_text, confusion_rows, figure_rows, judged_note
 from colonnade.report.labels import brought_text, label_rows
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.plain import lines_text, one_line, table_lines, wrapped
@@ -44,8 +44,8 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
     if labels := label_rows(facts):
         lines += ["", "A model of each label, at no further cost", *table_lines(labels, width)]
     if facts.get("judged"):
-        lines += ["", "How good it is", *judged_lines(facts["judged"], width)]
-        lines += wrapped([judged_note(facts["judged"])], width)
+        lines += ["", "How good it is", *evaluation_lines(facts["judged"], width)]
+        lines += wrapped([evaluation_note(facts["judged"])], width)
     if facts["notes"]:
         lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
     lines += learnt_lines(facts, width, verbose=verbose)
@@ -87,12 +87,12 @@ def guarantee_lines(
     return lines + (wrapped((item["sentence"] for item in guarantees), width, bullet="- ") if verbose else [])
 
 
-def judged_lines(judged: Facts, width: int | None = None) -> list[str]:
-    """Figures of a judgement beside what the commonest class alone would have, and who was taken for what."""
-    heads = ("", "", beside_text(judged))
-    confused = confusion_rows(judged)
+def evaluation_lines(found: Facts, width: int | None = None) -> list[str]:
+    """Figures of an evaluation beside what the commonest class alone would have, and who was taken for what."""
+    heads = ("", "", beside_text(found))
+    confused = confusion_rows(found)
     return [
-        *table_lines([heads, *figure_rows(judged)], width),
+        *table_lines([heads, *figure_rows(found)], width),
         *(["", *table_lines(confused, width)] if confused else []),
     ]
 

@@ -8,7 +8,7 @@ from typing import Any
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, unit_text
 from colonnade.report.compared import measured_text
-from colonnade.report.judged import beside_text, figure_rows
+from colonnade.report.evaluation import beside_text, figure_rows
 from colonnade.report.numbers import budget_text, left_text, spent_text
 
 Facts = dict[str, Any]

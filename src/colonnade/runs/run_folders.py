@@ -240,7 +240,7 @@ def read_or_damaged(place: Path) -> RunFolder:
 
 def run_line(run: RunFolder) -> dict[str, Any]:
     """One run as a line of a list: what was asked, how good it is, when it was and how it ended."""
-    from colonnade.report.judged import score_text
+    from colonnade.report.evaluation import score_text
 
     facts = run.facts
     plan = facts.get("plan")
@@ -294,10 +294,10 @@ def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[s
 
     Of a run with several labels that of one, with what is known of it.
     """
+    from colonnade.evaluation.predict import Stored
     from colonnade.models.files.exporting import SPLIT, exportable
     from colonnade.models.files.linear_file import ModelFile
     from colonnade.report.labels import facts_of_label
-    from colonnade.scoring.score import Stored
 
     stored = Stored.load(path, label)
     if stored.whole is None:

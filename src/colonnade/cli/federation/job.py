@@ -216,9 +216,9 @@ def stop(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None
 
 def _checked(job: Path) -> str:
     """The text of a job file that is in order."""
+    from colonnade.evaluation.held_out import check_readers
     from colonnade.federation.job import Job
     from colonnade.federation.score_jobs import load_job
-    from colonnade.federation.site_judging import check_readers
     from colonnade.federation.train import spec_of
 
     asked = load_job(job)

@@ -8,6 +8,7 @@ from typing import Any
 
 from colonnade.crypto.cores import usable_cores
 from colonnade.data.schema import PublicSchema
+from colonnade.evaluation.held_out import holdout_text
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.train import told_of
@@ -40,7 +41,6 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import default_method
 from colonnade.protocols.plans import Plan
 from colonnade.report.facts import guarantee_facts
-from colonnade.scoring.judged_training import judging_text
 
 HERE = NetworkLink(math.inf, 0.0)
 
@@ -173,7 +173,7 @@ def _facts(
         "rows": plan.rows,
         "common": common,
         "held_out": job.held_out,
-        "judging": judging_text(job),
+        "judging": holdout_text(job),
         "alignment": job.alignment,
         "people": dict(people),
         "matching": matching,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import InputError, ModelError, PlanError
+from colonnade.evaluation.scores import JointScores, trained_people
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.federation.own_files import keep_parts, keep_people
 from colonnade.methods.method import TrainedModel
@@ -24,7 +25,6 @@ from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.parameters import at_least
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.specs import Task, TrainingSpec
-from colonnade.scoring.linear import JointScores, trained_people
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation

@@ -16,6 +16,7 @@ from torch import nn
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable
 from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
+from colonnade.evaluation.scores import JointScores, score_jointly
 from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.fusion import FusionModel
 from colonnade.methods.network.modules import from_seed, local_network
@@ -23,7 +24,6 @@ from colonnade.methods.network.parts import LocalNetwork, Weights
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.input_spec import InputSpec
 from colonnade.protocols.joint_scores import ScoresSpec, Terms
-from colonnade.scoring.linear import JointScores, score_jointly
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation

@@ -29,7 +29,7 @@ from colonnade.models.files.document import (
 )
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
-from colonnade.scoring.reading import Reading
+from colonnade.models.reading import Reading
 
 if TYPE_CHECKING:
     from colonnade.methods.network.network import Network, Tensors

@@ -17,7 +17,7 @@ from colonnade.models.input_spec import InputSpec
 from colonnade.models.linear import LinearRegression
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
-from colonnade.scoring.reading import Reading
+from colonnade.models.reading import Reading
 
 Model = (
     LogisticRegression

@@ -5,31 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
+from typed import there
 
 from colonnade.data.schema import Schema
-from colonnade.protocols.judging import Opened, own_phases
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.evaluation.distributions import PlaneDistribution, estimate_opened_classes
+from colonnade.evaluation.estimates import contrasts, estimate_classes
+from colonnade.evaluation.evaluate import people_for
+from colonnade.protocols.evaluation import Opened, own_phases
+from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec
 from colonnade.runtime.group import Group
-from colonnade.scoring.class_laws import ClassLaws, laws_of, opened_of
-from colonnade.scoring.classes_judged import contrasts, judge_class_rows, judge_classes
-from colonnade.scoring.evaluating import people_for
 
 PEOPLE = 3000
 NAMES = ("low", "mid", "high", "top")
 CENTRES = np.array([0.5, -0.2, -0.3, 0.0])
 
 
-def plan(classes: int = 3, *, rows: int = PEOPLE) -> JudgePlan:
+def plan(classes: int = 3, *, rows: int = PEOPLE) -> EvaluationPlan:
     text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
     label = f'[label]\ncolumn = "risk"\nkind = "classes"\nclasses = {list(NAMES[:classes])}\n'.replace(
         "'", '"'
     )
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    made: JudgePlan = JudgeRequest("5f0c", ((3.0, 3.0),) * classes, 1.0, delta=1e-5).plan(
-        group, schemas, rows
-    )
-    return made
+    return EvaluationSpec("5f0c", ((3.0, 3.0),) * classes, 1.0, delta=1e-5).plan(group, schemas, rows)
 
 
 def people(classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +40,7 @@ def people(classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return contrasts(scores) + CENTRES[:classes] - CENTRES[:classes].mean(), codes
 
 
-def sums(asked: JudgePlan, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def sums(asked: EvaluationPlan, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """What one person each adds, without noise: half of every score with each owner."""
     half = (scores - CENTRES[: asked.scores]) / 2
     shape, heads = (2, 1 + asked.harmonics), asked.scores
@@ -52,7 +50,7 @@ def sums(asked: JudgePlan, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return np.concatenate([product.real, product.imag[..., 1:]], axis=-1).reshape(len(codes), -1)
 
 
-def opened(asked: JudgePlan, scores: np.ndarray, codes: np.ndarray, seed: int | None) -> Opened:
+def opened(asked: EvaluationPlan, scores: np.ndarray, codes: np.ndarray, seed: int | None) -> Opened:
     found = sums(asked, scores, codes).sum(axis=0)
     if seed is not None:
         sigma = asked.deviation * asked.scale
@@ -62,57 +60,53 @@ def opened(asked: JudgePlan, scores: np.ndarray, codes: np.ndarray, seed: int | 
 
 def test_rows_of_several_classes_have_the_figures_of_scikit_learn() -> None:
     scores, codes = people(4)
-    judged = judge_class_rows(scores, codes, names=NAMES, chances=True)
+    judged = estimate_classes(scores, codes, names=NAMES, chances=True)
     chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     said = scores.argmax(axis=1)
     assert judged.figures["accuracy"].value == pytest.approx(accuracy_score(codes, said))
     assert judged.figures["log-loss"].value == pytest.approx(log_loss(codes, chances))
     squares = ((chances - np.eye(4)[codes]) ** 2).sum(axis=1).mean()
     assert judged.figures["Brier score"].value == pytest.approx(squares)
-    assert np.array_equal(judged.confusion, confusion_matrix(codes, said))
-    assert "log-loss" not in judge_class_rows(scores, codes, names=NAMES, chances=False).figures
+    assert np.array_equal(there(judged.confusion), confusion_matrix(codes, said))
+    assert "log-loss" not in estimate_classes(scores, codes, names=NAMES, chances=False).figures
 
 
 def test_three_classes_on_private_people_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colonnade.scoring.class_laws.DRAWS", 8)
+    monkeypatch.setattr("colonnade.evaluation.distributions.DRAWS", 8)
     scores, codes = people()
     asked = plan()
-    truth = judge_class_rows(scores, codes, names=NAMES[:3], chances=True)
-    clean = laws_of(asked, opened(asked, scores, codes, None).coefficients.astype(float), CENTRES[:3])
+    truth = estimate_classes(scores, codes, names=NAMES[:3], chances=True)
+    clean = PlaneDistribution.of(opened(asked, scores, codes, None).coefficients, asked, CENTRES[:3])
     # Of each class the people taken for what they are, and for each of the others.
-    assert clean.confusion == pytest.approx(np.array(truth.confusion), abs=0.01 * PEOPLE)
-    judged = judge_classes(opened(asked, scores, codes, 1), CENTRES[:3], chances=True)
+    assert clean.confusion == pytest.approx(there(truth.confusion), abs=0.01 * PEOPLE)
+    judged = estimate_opened_classes(opened(asked, scores, codes, 1), CENTRES[:3], chances=True)
     assert set(judged.together) == {"accuracy", "Brier score"}
     for name, figure in judged.figures.items():
         off = abs(figure.value - truth.figures[name].value)
         assert off < 3.5 * figure.noise < 0.2, (name, off)
-    assert np.array(judged.confusion) == pytest.approx(np.array(truth.confusion), abs=0.04 * PEOPLE)
-    assert np.sum(judged.confusion) == pytest.approx(PEOPLE)
+    assert there(judged.confusion) == pytest.approx(there(truth.confusion), abs=0.04 * PEOPLE)
+    assert there(judged.confusion).sum() == pytest.approx(PEOPLE)
 
 
 def test_laws_are_read_back_from_what_they_would_open() -> None:
     scores, codes = people()
     asked = plan()
-    groups = [scores[codes == code] for code in range(3)]
-    laws = ClassLaws(
-        tuple(groups),
-        tuple(np.ones(len(group)) for group in groups),
-        tuple(np.eye(3)[group.argmax(axis=1)] for group in groups),
-    )
-    clean = opened_of(asked, laws, CENTRES[:3])
+    made = PlaneDistribution(scores, np.ones(PEOPLE), codes, np.eye(3)[scores.argmax(axis=1)])
+    clean = made.opened_of(asked, CENTRES[:3])
     assert clean == pytest.approx(
         opened(asked, scores, codes, None).coefficients, abs=2 * PEOPLE * asked.gamma
     )
-    again = laws_of(asked, opened_of(asked, laws_of(asked, clean, CENTRES[:3]), CENTRES[:3]), CENTRES[:3])
-    assert again.means()["accuracy"][0] == pytest.approx(laws.means()["accuracy"][0], abs=0.015)
+    read = PlaneDistribution.of(clean, asked, CENTRES[:3])
+    again = PlaneDistribution.of(read.opened_of(asked, CENTRES[:3]), asked, CENTRES[:3])
+    assert again.means()["accuracy"][0] == pytest.approx(made.means()["accuracy"][0], abs=0.015)
 
 
 def test_more_classes_have_each_against_the_rest_and_nothing_that_was_not_opened() -> None:
     scores, codes = people(4)
     asked = plan(4)
-    rows = judge_class_rows(scores, codes, names=NAMES, chances=True)
-    judged = judge_classes(opened(asked, scores, codes, 3), CENTRES, chances=True)
-    assert not judged.together and not judged.confusion and "confusion" not in judged.to_data()
+    rows = estimate_classes(scores, codes, names=NAMES, chances=True)
+    judged = estimate_opened_classes(opened(asked, scores, codes, 3), CENTRES, chances=True)
+    assert not judged.together and judged.confusion is None and "confusion" not in judged.to_data()
     pairs = [(judged.figures, rows.figures)]
     pairs += [(one.figures, exact.figures) for one, exact in zip(judged.each, rows.each, strict=True)]
     for found, exact in pairs:

@@ -10,13 +10,13 @@ import pytest
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
+from colonnade.evaluation import evaluate
+from colonnade.evaluation.evaluate import Evaluation
+from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
+from colonnade.evaluation.predict import Scores, read_scores
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.federation.train import result_for
-from colonnade.scoring import network_judged
-from colonnade.scoring.judged_training import judge_trained, worth_training
-from colonnade.scoring.network_judged import NetworkJudged
-from colonnade.scoring.score import Scores, network_scores
 
 pytest.importorskip("torch")
 
@@ -68,10 +68,10 @@ def test_no_total_grows_and_figures_are_those_of_the_scores(
     seen: list[Scores] = []
 
     def kept(*arguments: Any, **named: Any) -> Scores:
-        seen.append(network_scores(*arguments, **named))
+        seen.append(read_scores(*arguments, **named))
         return seen[-1]
 
-    monkeypatch.setattr(network_judged, "network_scores", kept)
+    monkeypatch.setattr(evaluate, "read_scores", kept)
     made, answers = federation(owners, label)
     asked = job(owners, label, options)
 
@@ -84,24 +84,24 @@ def test_no_total_grows_and_figures_are_those_of_the_scores(
 
     found = result_for(asked, made)
     before = totals()
-    judged = judge_trained(asked, made, found, made.runs[-1])
-    assert isinstance(judged, NetworkJudged) and judged.judgement is not None, judged
+    judged = evaluate_trained(asked, made, found, made.runs[-1])
+    assert isinstance(judged, Evaluation) and judged.estimate is not None, judged
     assert totals() == pytest.approx(before) and before
     truth = [answers[person] for person in seen[0].ids]
-    figures = judged.judgement.figures
+    figures = judged.estimate.figures
     if label == "number":
         assert figures["RMSE"].value == pytest.approx(np.sqrt(np.mean((seen[0].values[:, 0] - truth) ** 2)))
     else:
         said = [NAMES[label][code] for code in seen[0].values.argmax(axis=1)]
         right = float(np.mean([one == other for one, other in zip(said, truth, strict=True)]))
-        found_right = {**getattr(judged.judgement, "together", {}), **figures}["accuracy"].value
+        found_right = {**getattr(judged.estimate, "together", {}), **figures}["accuracy"].value
         assert found_right == pytest.approx(right)
 
 
 def test_coalitions_for_which_no_score_is_stated_are_refused_before_anything_is_charged() -> None:
     made, _ = federation("abc", "two")
     asked = job("abc", "two", f'{SMALL}coalitions = [["a", "b"]]\n')
-    made.asks = worth_training(asked)
+    made.asks = refuse_before_training(asked)
     with pytest.raises(PlanError, match=r"no statement covers .* coalitions .* Nothing was charged"):
         result_for(asked, made)
     assert not any(ledger.totals() for ledger in made.ledgers.values())

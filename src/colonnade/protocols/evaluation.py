@@ -1,6 +1,6 @@
-"""A judgement: each owner turns its part of every score into phases, nobody sees them, the server opens their sums.
+"""An evaluation: each owner turns its part of every score into phases, nobody sees them, the server opens their sums.
 
-1. every owner charges its ledger for the whole judgement and tells its peers the ledger's head;
+1. every owner charges its ledger for the whole evaluation and tells its peers the ledger's head;
 2. block by block, the label holder deals phases of every sum and the other owners their own, at degree t;
 3. of more than one other owner, keepers multiply their phases in a tree, each product brought down to degree t;
 4. each keeper multiplies its own shares: degree 2t, nothing is sent;
@@ -21,9 +21,8 @@ from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.numbers.arrays import FieldArray
 from colonnade.protocols.charging import charge_first
+from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec, Head
 from colonnade.protocols.joint_scores import Terms
-from colonnade.protocols.judging_heads import Head
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import open_to, share, share_noise
@@ -35,33 +34,33 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Opened(SessionResult[JudgePlan]):
+class Opened(SessionResult[EvaluationPlan]):
     """What was opened, with everything that says what it is; nothing at a mere keeper."""
 
     coefficients: Integers = field(repr=False)
 
 
-async def judge_session(
-    party: Party, table: Table | None, request: JudgeRequest, terms: Terms | None
+async def evaluation_session(
+    party: Party, table: Table | None, request: EvaluationSpec, terms: Terms | None
 ) -> Opened:
     """Prepare, open once, publish. `terms` gives this owner's part of every score, from the middle of its range.
 
     One column for each score, or one number for each person where there is one score.
     """
-    aligned, plan = await prepare(party, table, request, JudgePlan)
+    aligned, plan = await prepare(party, table, request, EvaluationPlan)
     mine = None
     if aligned is not None:
         if terms is None:
             raise LocalProtocolError(f"{party.name} owns columns but has no part of the model")
         mine = checked_terms(terms(aligned), party.name, plan)
-    opened = await judged(party, aligned, mine, plan)
+    opened = await open_sums(party, aligned, mine, plan)
     shape, largest = (plan.coefficients,), plan.field.capacity
     read = await publish_integers(party, opened, name="coefficients", shape=shape, largest=largest)
     return Opened(plan, party.run, party.seeded, aligned, read)
 
 
-async def judged(
-    party: Party, aligned: AlignedTable | None, terms: Array | None, plan: JudgePlan
+async def open_sums(
+    party: Party, aligned: AlignedTable | None, terms: Array | None, plan: EvaluationPlan
 ) -> Integers | None:
     """The noisy sums at the server, None elsewhere."""
     group, t = party.group, party.group.threshold
@@ -80,19 +79,20 @@ async def judged(
         )
         sums.add(phases[plan.holder], others)
         party.progress("phases", min((number + 1) * plan.block, plan.rows), plan.rows)
+    part = plan.noise.part(group.whole)
     noise = await share_noise(
-        party, lambda: noise_part(party, plan), plan.coefficients, scheme=plan.scheme, step="noise"
+        party,
+        lambda: part.draw((1, plan.coefficients), party.randomness),
+        plan.coefficients,
+        scheme=plan.scheme,
+        step="noise",
     )
     noisy = sums.value(2 * t) + noise
     opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="judgement")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 
 
-def noise_part(party: Party, plan: JudgePlan) -> Integers:
-    return plan.noise.part(plan.group.whole).draw((1, plan.coefficients), party.randomness)
-
-
-def checked_terms(terms: Array, owner: str, plan: JudgePlan) -> Array:
+def checked_terms(terms: Array, owner: str, plan: EvaluationPlan) -> Array:
     """An owner's part of every score, none of them past its bound: privacy rests on that."""
     values = np.asarray(terms, dtype=np.float64)
     values = values[:, None] if values.ndim == 1 else values
@@ -104,43 +104,41 @@ def checked_terms(terms: Array, owner: str, plan: JudgePlan) -> Array:
     return np.clip(values, -reaches, reaches)
 
 
-def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: JudgePlan) -> Integers:
+def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: EvaluationPlan) -> Integers:
     """What one owner deals of some people, head by head: real parts, then imaginary parts, frequency 0 first.
 
     The label holder deals them for every sum of a head, weighed: of classes, by whether somebody is of each; of a
     number, by how near to the low and to the high end of its range it is.
     """
-    if owner == plan.holder and labels is None:
-        raise LocalProtocolError(f"{owner} should bring a label, brought none")
     mine = labels if owner == plan.holder else None
-    return np.concatenate(
-        [part for head in plan.heads for part in _of_head(terms[:, head.column], mine, plan, head)], axis=1
-    )
+    if owner == plan.holder and mine is None:
+        raise LocalProtocolError(f"{owner} should bring a label, brought none")
+    dealt = []
+    for head in plan.heads:
+        angles = head.score * terms[:, head.column]
+        if mine is not None and head.label:
+            low, high = plan.label.from_unit([-1.0, 1.0])
+            angles = angles + plan.label.to_unit(mine) * (high - low) / 2.0
+        turns = np.outer(angles * head.omega, (0, *head.frequencies))
+        sizes = np.array([plan.gamma, *([plan.gamma] * plan.harmonics if mine is None else head.amplitudes)])
+        for weights in _weights(mine, plan, head):
+            dealt += [np.rint(weights * sizes * wave(turns)).astype(np.int64) for wave in (np.cos, np.sin)]
+    return np.concatenate(dealt, axis=1)
 
 
-def _of_head(terms: Array, labels: NDArray[Any] | None, plan: JudgePlan, head: Head) -> list[Integers]:
-    angles = head.score * terms
-    if labels is not None and head.label:
-        low, high = plan.label.from_unit([-1.0, 1.0])
-        angles = angles + plan.label.to_unit(labels) * (high - low) / 2.0
-    turned_by = np.outer(angles * head.omega, (0, *head.frequencies))
-    sizes = np.array([plan.gamma, *([plan.gamma] * plan.harmonics if labels is None else head.amplitudes)])
-
-    def dealt(weights: Array | float) -> Integers:
-        waves = [np.rint(weights * sizes * wave(turned_by)).astype(np.int64) for wave in (np.cos, np.sin)]
-        return np.concatenate(waves, axis=1)
-
+def _weights(labels: NDArray[Any] | None, plan: EvaluationPlan, head: Head) -> list[Array | float]:
+    """How much of each person is in every sum of a head."""
     if labels is None or head.kind == "whole":
-        return [dealt(1.0)]
+        return [1.0]
     if head.kind == "classes":
-        return [dealt((labels == code).astype(np.float64)[:, None]) for code in range(head.sums)]
+        return [(labels == code).astype(np.float64)[:, None] for code in range(head.sums)]
     # On the grid, so that the two counts of somebody add up to one.
-    share = np.rint(plan.gamma * (1.0 + plan.label.to_unit(labels)) / 2.0) / plan.gamma
-    return [dealt(1.0 - share[:, None]), dealt(share[:, None])]
+    share = np.rint(plan.gamma * (1.0 + plan.label.to_unit(labels)) / 2.0)[:, None] / plan.gamma
+    return [1.0 - share, share]
 
 
 def _blocks(
-    party: Party, aligned: AlignedTable | None, terms: Array | None, plan: JudgePlan
+    party: Party, aligned: AlignedTable | None, terms: Array | None, plan: EvaluationPlan
 ) -> Iterator[tuple[int, Integers | None]]:
     if not party.owns_columns or terms is None:
         for start in range(0, plan.rows, plan.block):
@@ -156,7 +154,7 @@ def _blocks(
 class _Products:
     """Shares of the coefficients, from products that each keeper makes alone; nothing at who keeps none."""
 
-    def __init__(self, plan: JudgePlan) -> None:
+    def __init__(self, plan: EvaluationPlan) -> None:
         self._plan = plan
         self._sums: list[FieldArray] = []
 
@@ -181,17 +179,15 @@ class _Products:
             return Shared(None, shape, degree)
         half = 1 + self._plan.harmonics
         real, imaginary = np.arange(half), np.arange(half, 2 * half)
+
+        def picked(product: FieldArray, rows: Integers, columns: Integers) -> FieldArray:
+            return FieldArray(self._plan.field, np.ascontiguousarray(product.words[:, rows, columns]))
+
         counted = [head.counted for head in self._plan.heads for _ in range(head.sums)]
         parts = []
         for product, has_count in zip(self._sums, counted, strict=True):
-
-            def picked(
-                rows: NDArray[np.int64], columns: NDArray[np.int64], of: FieldArray = product
-            ) -> FieldArray:
-                return FieldArray(self._plan.field, np.ascontiguousarray(of.words[:, rows, columns]))
-
-            first = slice(0 if has_count else 1, None)
-            parts.append(picked(real[first], real[first]) - picked(imaginary[first], imaginary[first]))
-            parts.append(picked(real[1:], imaginary[1:]) + picked(imaginary[1:], real[1:]))
+            r, i = (real, imaginary) if has_count else (real[1:], imaginary[1:])
+            parts.append(picked(product, r, r) - picked(product, i, i))
+            parts.append(picked(product, real[1:], imaginary[1:]) + picked(product, imaginary[1:], real[1:]))
         row = [part.reshape((1, part.shape[0])) for part in parts]
         return Shared(row[0].stack_columns(row[1:]), shape, degree)

@@ -1,10 +1,12 @@
-"""Everything the parties agree on before a released model is judged on people whom nobody may look at.
+"""Everything the parties agree on before a released model is evaluated on people whom nobody may look at.
 
-What is opened is, for each class, how many people it has and the characteristic function of their scores at a few
-frequencies: Σ 1[y = c]·e^{ifωs} for odd f, where s = Σ s_k and each owner knows its part by the released weights. For
-two owners that is a sum of products of one number of each; of more, those without the label are first multiplied in a
-tree. Of more than two classes each has a score of its own, a head, whose law is opened for the people of every class.
-Where the label is a number, the heads are its residual, itself, and the score by label (`judging_heads`).
+What is opened are characteristic functions at a few frequencies, Σ e^{ifωs}, s = Σ s_k, where each owner knows its part
+by the released weights: a sum of products of one number of each owner. What they are functions of is a head. Of classes
+every score is one: sums by class at odd frequencies, weighed by f^(-½), because what is read from them divides by f.
+Where the label is a number there are three. The residual y − s and the label y are each one sum of everybody, at
+frequencies that double, so that one of them fits however little of their bounds they fill. The score has two sums, as
+of two classes: somebody whose label lies at a share w of its range adds w to one and 1 − w to the other, so that their
+difference is the mean label by score (docs/proofs/judging.md).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.labels import LabelBlock
@@ -26,16 +29,9 @@ from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.events import COARSE_BITS, Event
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
-from colonnade.privacy.sensitivity.phases import JointPhases, PhaseChange, Phases
+from colonnade.privacy.sensitivity.phases import JointPhases, Kind, PhaseChange, Phases
 from colonnade.protocols.assumptions import known_to_party
 from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
-from colonnade.protocols.judging_heads import (
-    FREQUENCIES,
-    NUMBER_FREQUENCIES,
-    Head,
-    class_heads,
-    number_heads,
-)
 from colonnade.protocols.plans import check_keepers, check_parties, checked_delta
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
@@ -43,6 +39,10 @@ from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.protocols.specs import Spec
 from colonnade.runtime.group import Group
 
+Array = NDArray[np.float64]
+Waves = NDArray[np.complex128]
+FREQUENCIES = 8
+NUMBER_FREQUENCIES = 6
 GRID_BITS = 12
 # The scale of an opened number, γ^K, is no finer: noise on it could not be drawn.
 SCALE_BITS = 36
@@ -50,12 +50,80 @@ COARSEST = 16
 # On a scale this fine no other law needs less.
 LAW: Law = "gaussian"
 Limit = tuple[str, str, float]
-"""An observer, a unit and the most ε that the judgement may be to them."""
+"""An observer, a unit and the most ε that the evaluation may be to them."""
 
 
 @dataclass(frozen=True)
-class JudgePlan(SharedPlan):
-    """One judgement of one model: who, by which bounds on scores, at what ε, with how much noise.
+class Head:
+    """One angle of a person, at some frequencies: ω(±s + y) of the parts that are in it.
+
+    `reaches` bound what each owner has of it. `score` says with which sign parts of the score are in it, 0 that they
+    are not; `column` which score that is; `label` whether the label is; `ends` how many classes, or ends of a range,
+    people are told apart by.
+    """
+
+    reaches: tuple[float, ...]
+    frequencies: tuple[int, ...]
+    amplitudes: tuple[int, ...]
+    omega: float
+    kind: Kind
+    score: int = 1
+    column: int = 0
+    label: bool = False
+    ends: int = 2
+
+    @property
+    def bound(self) -> float:
+        """B: the angle is never larger than ωB."""
+        return sum(self.reaches)
+
+    @property
+    def sums(self) -> int:
+        return 1 if self.kind == "whole" else self.ends
+
+    @property
+    def counted(self) -> bool:
+        return self.kind != "whole"
+
+    @property
+    def opened(self) -> int:
+        return int(self.counted) + 2 * len(self.frequencies)
+
+    def waves(self, values: Array) -> Array:
+        """Cosines, then sines, of every frequency at values from the middle of their bounds."""
+        angles = np.outer(values, np.array(self.frequencies) * self.omega)
+        return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+    def phases(self, holder: int, gamma: int) -> Phases:
+        """The bounds of one record; `holder` is the place of the owner with the label."""
+        turns = [2.0 * self.omega * reach for reach in self.reaches]
+        first = turns.pop(holder)
+        count = gamma if self.counted else 0
+        return Phases(self.frequencies, self.amplitudes, count, gamma, (first, *turns), kind=self.kind)
+
+
+def score_head(
+    reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0, ends: int = 2
+) -> Head:
+    """A score by class, or by the ends of a range. No two scores are half a period apart: nothing wraps."""
+    frequencies = tuple(2 * number + 1 for number in range(harmonics))
+    amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
+    omega = math.pi / (2.0 * sum(reaches))
+    return Head(reaches, frequencies, amplitudes, omega, kind, column=column, ends=ends)
+
+
+def number_head(reaches: tuple[float, ...], harmonics: int, gamma: int, *, score: int) -> Head:
+    """The label of everybody, with the score or without."""
+    frequencies = tuple(1 << number for number in range(harmonics))
+    amplitudes = tuple(round(gamma * frequency**-0.25) for frequency in frequencies)
+    # Less than a period from end to end, so that the two ends are not taken for each other.
+    omega = 3.0 * math.pi / (4.0 * sum(reaches))
+    return Head(reaches, frequencies, amplitudes, omega, "whole", score=score, label=True)
+
+
+@dataclass(frozen=True)
+class EvaluationPlan(SharedPlan):
+    """One evaluation of one model: who, by which bounds on scores, at what ε, with how much noise.
 
     `reaches` bound each owner's part of every score, by score and owner: no person's is larger in modulus.
     """
@@ -94,11 +162,24 @@ class JudgePlan(SharedPlan):
 
     @cached_property
     def heads(self) -> tuple[Head, ...]:
+        """Every score by class; of a number residual, label and score, the label within ±`half` of its middle."""
+        m, gamma = self.harmonics, self.gamma
         if not self.numbers:
-            return class_heads(self.reaches, self.harmonics, self.gamma)
+            ends = max(2, self.scores)
+            return tuple(
+                score_head(parts, m, gamma, "classes", column=column, ends=ends)
+                for column, parts in enumerate(self.reaches)
+            )
+        (reaches,) = self.reaches
         low, high = self.label.from_unit([-1.0, 1.0])
-        holder = self.group.owners.index(self.holder)
-        return number_heads(self.reaches[0], float(high - low) / 2.0, holder, self.harmonics, self.gamma)
+        half = float(high - low) / 2.0
+        mine = tuple(half if owner == self.holder else 0.0 for owner in self.group.owners)
+        both = tuple(reach + label for reach, label in zip(reaches, mine, strict=True))
+        return (
+            number_head(both, m, gamma, score=-1),
+            number_head(mine, m, gamma, score=0),
+            score_head(reaches, m, gamma, "shares"),
+        )
 
     @property
     def gamma(self) -> int:
@@ -119,6 +200,23 @@ class JudgePlan(SharedPlan):
         start = sum(other.sums * other.opened for other in self.heads[:head])
         one = self.heads[head]
         return coefficients[start : start + one.sums * one.opened].reshape(one.sums, one.opened)
+
+    def sizes(self, head: int) -> Array:
+        """The amplitudes of a head as shares of a person."""
+        return np.array(self.heads[head].amplitudes, dtype=np.float64) / self.gamma
+
+    def read_head(self, head: int, coefficients: NDArray[Any]) -> tuple[Array, Waves]:
+        """Of every sum of a head its count, 0 where nobody is counted, and Σ e^{ifωs} over people."""
+        rows, m = np.asarray(self.of_head(head, coefficients), dtype=np.float64), self.harmonics
+        counts = rows[:, 0] / self.scale if self.heads[head].counted else np.zeros(len(rows))
+        waves = np.asarray(rows[:, -2 * m : -m] + 1j * rows[:, -m:], dtype=np.complex128)
+        return counts, waves / (self.sizes(head) * self.scale)
+
+    def write_head(self, head: int, into: Array, counts: Array, waves: Array) -> None:
+        """What would be opened, without noise, of so many people with these sums of cosines and of sines."""
+        sums = waves * np.tile(self.sizes(head), 2)
+        counted = [counts[:, None]] if self.heads[head].counted else []
+        self.of_head(head, into)[:] = self.scale * np.concatenate([*counted, sums], axis=1)
 
     @cached_property
     def phases(self) -> Phases | JointPhases:
@@ -228,11 +326,11 @@ class JudgePlan(SharedPlan):
 
 
 @dataclass(frozen=True)
-class JudgeRequest(Spec):
-    """Which model is judged, within which bounds on its owners' parts of a score, at what ε.
+class EvaluationSpec(Spec):
+    """Which model is evaluated, within which bounds on its owners' parts of a score, at what ε.
 
-    `limits` are the most that the judgement may be to some observers about some units, where that is less than what ε
-    for a zeroed record would leave them with: what a training cost, so that judging it costs nothing on top.
+    `limits` are the most that the evaluation may be to some observers about some units, where that is less than what ε
+    for a zeroed record would leave them with: what a training cost, so that evaluating it costs nothing on top.
     """
 
     model: str
@@ -248,7 +346,7 @@ class JudgeRequest(Spec):
     def in_shares(self) -> bool:
         return True
 
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> JudgePlan:
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EvaluationPlan:
         """With the least noise that keeps what is asked, and every limit."""
         check_keepers(group)
         labels = [schema.label for schema in schemas if schema.label is not None]
@@ -259,8 +357,7 @@ class JudgeRequest(Spec):
             math.isfinite(reach) and reach > 0 for reach in bounds
         ):
             raise PlanError(f"reaches = {self.reaches!r}: each owner's part of a score has a bound above 0.")
-        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
-        blank = JudgePlan(
+        blank = EvaluationPlan(
             self.model,
             self.reaches,
             float(self.epsilon),
@@ -271,7 +368,7 @@ class JudgeRequest(Spec):
             group=group,
             rows=rows,
             schemas=schemas,
-            delta=delta,
+            delta=checked_delta(self.epsilon, self.delta, self.accepted_delta, rows),
         )
         classes = len(blank.label.classes)
         if blank.scores != (classes if classes > 2 else 1):
@@ -284,17 +381,25 @@ class JudgeRequest(Spec):
                 f"{len(group.owners)} owners are too many to judge between: the product of so many numbers would be "
                 "rounded too coarsely. Judge on public rows with --rows."
             )
-        parties = known_to_party(group)
+        plan = _drawable(replace(blank, variance=self._variance(blank)))
+        return near_enough(
+            plan, EvaluationPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
+        )
+
+    def _variance(self, blank: EvaluationPlan) -> Fraction:
+        """The least noise at which a zeroed record costs at most ε, and no observer learns more than its limit."""
+        group, phases = blank.group, blank.phases
+        zeroed, replaced = (phases.zeroed(), group.tolerated), (phases.replaced(), group.tolerated)
         stated: dict[tuple[str, str], tuple[PhaseChange, int]] = {
-            (Server().name, ZERO_OUT.name): (blank.phases.zeroed(), group.tolerated),
-            (Reader().name, ZERO_OUT.name): (blank.phases.zeroed(), group.tolerated),
-            (Reader().name, REPLACE.name): (blank.phases.replaced(), group.tolerated),
+            (Server().name, ZERO_OUT.name): zeroed,
+            (Reader().name, ZERO_OUT.name): zeroed,
+            (Reader().name, REPLACE.name): replaced,
         }
         for owner in group.owners:
-            stated[PartyView(owner).name, OthersPart(owner).name] = (blank.replaced_to(owner), parties)
-        wanted = [(stated[Server().name, ZERO_OUT.name], float(self.epsilon))]
-        wanted += [
-            (stated[observer, unit], most)
+            known = known_to_party(group)
+            stated[PartyView(owner).name, OthersPart(owner).name] = (blank.replaced_to(owner), known)
+        limits = [
+            (*stated[observer, unit], most)
             for observer, unit, most in self.limits
             if (observer, unit) in stated
         ]
@@ -303,17 +408,16 @@ class JudgeRequest(Spec):
             return least_noise(
                 lambda dealt: blank.event(change, known, dealt),
                 epsilon=most,
-                delta=delta,
+                delta=blank.delta,
                 drawn=lambda dealt: dealt.vector.part(group.whole),
                 laws=(LAW,),
                 bits=blank.bits,
             ).variance
 
-        plan = _drawable(replace(blank, variance=max(noise(*what, most) for what, most in wanted)))
-        return near_enough(plan, JudgePlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits)))
+        return max(noise(*limit) for limit in [(*zeroed, float(self.epsilon)), *limits])
 
 
-def _drawable(plan: JudgePlan) -> JudgePlan:
+def _drawable(plan: EvaluationPlan) -> EvaluationPlan:
     """Refuses, before any data is touched, what could wrap around."""
     _ = plan.field
     return plan

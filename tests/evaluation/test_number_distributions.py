@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from typed import untyped
 
 from colonnade.data.schema import Schema
-from colonnade.protocols.judging import Opened, own_phases
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.evaluation.distributions import RESIDUAL, NumberDistribution, estimate_opened_numbers
+from colonnade.evaluation.estimates import NumberEstimate, estimate_numbers
+from colonnade.protocols.evaluation import Opened, own_phases
+from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec
 from colonnade.runtime.group import Group
-from colonnade.scoring.number_laws import RESIDUAL, judge_numbers_opened, law_of
-from colonnade.scoring.numbers_judged import NumbersJudged, judge_numbers
 
 PEOPLE = 4000
 CENTRE = 10.5
@@ -36,16 +35,15 @@ def people(seed: int, law: str) -> tuple[np.ndarray, np.ndarray]:
     return 8.3 + 0.9 * scores, np.clip(8.0 + scores + wrong, 0, 20)
 
 
-def plan(reach: float = 5.0) -> JudgePlan:
+def plan(reach: float = 5.0) -> EvaluationPlan:
     text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
     label = '[label]\ncolumn = "cost"\nkind = "real"\nlow = 0\nhigh = 20\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    made: JudgePlan = JudgeRequest("5f0c", ((reach, reach),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
-    return made
+    return EvaluationSpec("5f0c", ((reach, reach),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
 
 
-def opened(asked: JudgePlan, predicted: np.ndarray, labels: np.ndarray, seed: int | None) -> Opened:
+def opened(asked: EvaluationPlan, predicted: np.ndarray, labels: np.ndarray, seed: int | None) -> Opened:
     """What would be opened, half of each score with each owner; without a seed, without noise."""
     half = ((predicted - CENTRE) / 2)[:, None]
     mine, theirs = (own_phases(owner, half, labels, asked).astype(float) for owner in ("bank", "shop"))
@@ -62,10 +60,10 @@ def opened(asked: JudgePlan, predicted: np.ndarray, labels: np.ndarray, seed: in
     return Opened(asked, f"run {seed}", False, None, np.rint(np.array(found) + noise).astype(np.int64))
 
 
-def judged(seed: int | None, law: str, reach: float = 5.0) -> tuple[NumbersJudged, NumbersJudged]:
+def judged(seed: int | None, law: str, reach: float = 5.0) -> tuple[NumberEstimate, NumberEstimate]:
     predicted, labels = people(seed or 0, law)
-    found = judge_numbers_opened(opened(plan(reach), predicted, labels, seed), centre=CENTRE)
-    return found, judge_numbers(predicted, labels, label="cost")
+    found = estimate_opened_numbers(opened(plan(reach), predicted, labels, seed), centre=CENTRE)
+    return found, estimate_numbers(predicted, labels, label="cost")
 
 
 @pytest.mark.parametrize("law", ["normal", "long tails", "a count"])
@@ -103,7 +101,7 @@ def test_bounds_that_are_far_too_wide_leave_figures_that_say_so() -> None:
 def test_a_label_that_hardly_differs_has_no_r_squared() -> None:
     predicted, _ = people(1, "normal")
     labels = 8.0 + 0.001 * np.random.default_rng(1).normal(size=PEOPLE)
-    found = judge_numbers_opened(opened(plan(), predicted, labels, 3), centre=CENTRE)
+    found = estimate_opened_numbers(opened(plan(), predicted, labels, 3), centre=CENTRE)
     assert set(found.figures) == {"RMSE", "MAE"}
 
 
@@ -113,7 +111,7 @@ def test_doubled_frequencies_say_more_of_a_small_residual_than_its_square_summed
     predicted, labels = people(1, "normal")
     square = float(((labels - predicted) ** 2).mean())
     laws = [
-        law_of(asked, RESIDUAL, untyped(opened(asked, predicted, labels, seed).coefficients))
+        NumberDistribution.of(opened(asked, predicted, labels, seed).coefficients, asked, RESIDUAL)
         for seed in range(8)
     ]
     off = [law.mean((law.values + 10.0 - CENTRE) ** 2) - square for law in laws]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ideals import ideal_judgement
+from ideals import ideal_evaluation
 
 from colonnade.audits.bounds import threshold_bound
 from colonnade.data.schema import Schema
@@ -19,8 +19,8 @@ from colonnade.federation.federation import Federation
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import DealtNoise
-from colonnade.protocols.judging import Opened, judge_session
-from colonnade.protocols.judging_plan import LAW, JudgePlan, JudgeRequest
+from colonnade.protocols.evaluation import Opened, evaluation_session
+from colonnade.protocols.evaluation_plan import LAW, EvaluationPlan, EvaluationSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -61,13 +61,13 @@ def terms(
     }
 
 
-def run(request: JudgeRequest, **options: object) -> tuple[Federation, Opened]:
+def run(request: EvaluationSpec, **options: object) -> tuple[Federation, Opened]:
     parties = Federation(tables(), budget=(9.0, 1e-5), **options)  # type: ignore[arg-type]
     said = terms()
 
     async def session(party: Party, table: Any, asked: Any) -> Any:
         mine = said.get(party.name)
-        return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
+        return await evaluation_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
     made = parties.run(session, request)
     return parties, made.result("bank")
@@ -85,35 +85,35 @@ class Silence(SkellamNoise):
         return np.zeros(shape, dtype=np.int64)
 
 
-def ideal(plan: JudgePlan) -> np.ndarray:
+def ideal(plan: EvaluationPlan) -> np.ndarray:
     said = {
         owner: np.clip(term, -plan.reach_of(owner), plan.reach_of(owner)) for owner, term in terms().items()
     }
     (block,) = tables()[0].blocks(PEOPLE)
-    return ideal_judgement(said, np.asarray(block.label), plan)
+    return ideal_evaluation(said, np.asarray(block.label), plan)
 
 
-REQUEST = JudgeRequest("5f0c", (REACHES[:2],), epsilon=1.0, delta=1e-5)
+REQUEST = EvaluationSpec("5f0c", (REACHES[:2],), epsilon=1.0, delta=1e-5)
 
 
 def test_without_noise_the_protocol_is_the_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(JudgePlan, "noise", Silence(Fraction(1)))
-    monkeypatch.setattr(JudgePlan, "views", ())
-    monkeypatch.setattr(JudgePlan, "block", 77)
+    monkeypatch.setattr(EvaluationPlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(EvaluationPlan, "views", ())
+    monkeypatch.setattr(EvaluationPlan, "block", 77)
     _, opened = run(replace(REQUEST, model="silent"))
     assert opened.coefficients.tolist() == ideal(opened.plan).tolist()
 
 
 def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(JudgePlan, "noise", Silence(Fraction(1)))
-    monkeypatch.setattr(JudgePlan, "views", ())
+    monkeypatch.setattr(EvaluationPlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(EvaluationPlan, "views", ())
     parties, label = ("bank", "shop", "clinic"), 'classes = ["no", "maybe", "yes"]'
     given = tables(parties, label=label)
     said = terms(parties, heads=3)
 
     async def session(party: Party, table: Any, asked: Any) -> Any:
         mine = said.get(party.name)
-        return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
+        return await evaluation_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
     request = replace(REQUEST, reaches=tuple(tuple(scale * r for r in REACHES) for scale in (1.0, 2.0, 0.7)))
     opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
@@ -126,21 +126,21 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
         for owner, term in said.items()
     }
     (block,) = given[0].blocks(PEOPLE)
-    assert opened.coefficients.tolist() == ideal_judgement(clipped, np.asarray(block.label), plan).tolist()
+    assert opened.coefficients.tolist() == ideal_evaluation(clipped, np.asarray(block.label), plan).tolist()
 
 
 @pytest.mark.parametrize("parties", [("bank", "shop"), ("bank", "shop", "clinic")])
 def test_without_noise_numbers_are_the_ideal(
     monkeypatch: pytest.MonkeyPatch, parties: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(JudgePlan, "noise", Silence(Fraction(1)))
-    monkeypatch.setattr(JudgePlan, "views", ())
-    monkeypatch.setattr(JudgePlan, "block", 120)
+    monkeypatch.setattr(EvaluationPlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(EvaluationPlan, "views", ())
+    monkeypatch.setattr(EvaluationPlan, "block", 120)
     given, said = tables(parties, label=NUMBER), terms(parties)
 
-    async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Any:
+    async def session(party: Party, table: Table | None, asked: EvaluationSpec) -> Any:
         mine = said.get(party.name)
-        return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
+        return await evaluation_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
     request = replace(REQUEST, reaches=(REACHES[: len(parties)],))
     opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
@@ -151,7 +151,7 @@ def test_without_noise_numbers_are_the_ideal(
     }
     (block,) = given[0].blocks(PEOPLE)
     labels = np.asarray(block.label)
-    assert opened.coefficients.tolist() == ideal_judgement(clipped, labels, plan).tolist()
+    assert opened.coefficients.tolist() == ideal_evaluation(clipped, labels, plan).tolist()
     # What that is: the characteristic function of y − s from the middle of its range, and of y.
     score = sum(term[:, 0] for term in clipped.values())
     for place, angle in enumerate((labels - 20.0 - score, labels - 20.0)):
@@ -181,7 +181,7 @@ def test_what_a_run_would_cost_is_what_it_costs_and_refusals_come_first() -> Non
 
     async def session(party: Party, table: Any, asked: Any) -> Any:
         sent.append(party.name)
-        return await judge_session(party, table, asked, lambda aligned: np.zeros(PEOPLE))
+        return await evaluation_session(party, table, asked, lambda aligned: np.zeros(PEOPLE))
 
     with pytest.raises(BudgetExceeded, match="scores by class"):
         poor.run(session, REQUEST)
@@ -241,10 +241,10 @@ def test_bounds_that_are_none_are_refused() -> None:
             replace(REQUEST, reaches=reaches).plan(group, schemas, 1000)
 
 
-def audited(plan: JudgePlan, noise: DealtNoise, label: float, draws: int = 200_000) -> float:
+def audited(plan: EvaluationPlan, noise: DealtNoise, label: float, draws: int = 200_000) -> float:
     """A lower bound on ε for a record zeroed out, from the noise that hides it: the other owner's part is known."""
     said = {owner: np.array([[plan.reach_of(owner)]]) for owner in plan.group.owners}
-    change = ideal_judgement(said, np.array([label]), plan).astype(np.float64)
+    change = ideal_evaluation(said, np.array([label]), plan).astype(np.float64)
     change = change[change != 0]
     # The server knows its own part of the noise; those of the two owners are what hides a record from it.
     randomness, part = SeededRandomness("audit of judging"), noise.vector.part(plan.group.whole)

@@ -14,8 +14,8 @@ from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.labels import LabelBlock
 from colonnade.data.levels import BinnedColumn, CategoricalColumn
 from colonnade.data.number_codes import Mode
+from colonnade.evaluation.evaluate import score_ranges
 from colonnade.models.input_spec import InputSpec
-from colonnade.scoring.evaluating import score_ranges
 
 KINDS: dict[str, tuple[Column, list[object]]] = {
     "ordered bins": (BinnedColumn("x", (1, 2, 3, 4), ordered=True), [0, 1, 2, 3, 4]),

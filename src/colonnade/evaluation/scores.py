@@ -6,24 +6,27 @@ For linear models with released or public weights, and, through `NeuralClassifie
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
+from colonnade.evaluation.figures import figure_text
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresSpec, Terms, scores_session
-from colonnade.randomness import SystemRandomness
+from colonnade.randomness import SystemRandomness, public_permutation
 from colonnade.runtime.party import Party
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run
     from colonnade.models.input_spec import InputSpec
+
 
 Array = NDArray[np.float64]
 
@@ -129,3 +132,26 @@ def _linear_term(encoder: Encoder, weights: Array) -> Terms:
         return np.concatenate(blocks)
 
     return term
+
+
+DRAWS = 64
+"""How many sums around each are read."""
+
+
+def expected(
+    read: Callable[[Array], Array], sums: Array, *, deviation: float, most: float
+) -> tuple[Array, Array]:
+    """Mean and deviation of what is read of sums whose noise has this deviation; no sum is past `most`."""
+    levels = ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
+    steps = np.stack([levels[public_permutation(DRAWS, seed)] for seed in range(sums.shape[1])], axis=1)
+    within = np.clip(sums, -most, most)
+    readings = np.stack([read(np.clip(within + deviation * step, -most, most)) for step in steps])
+    return np.asarray(readings.mean(axis=0)), np.asarray(readings.std(axis=0))
+
+
+def noisy_text(value: float, noise: float, *, probability: bool) -> str:
+    """A number with no more digits than its noise leaves; a probability is never said to be 0 or 1."""
+    if probability and noise > 0:
+        least = 10.0 ** math.floor(math.log10(noise))
+        value = min(max(value, least), 1.0 - least) if least < 0.5 else 0.5
+    return figure_text(value, noise)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from colonnade.scoring.noisy_scores import expected, noisy_text
+from colonnade.evaluation.scores import expected, noisy_text
 
 
 @pytest.mark.parametrize("deviation", [0.2, 1.5])

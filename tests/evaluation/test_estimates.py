@@ -7,24 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ideals import ideal_judgement
+from ideals import ideal_evaluation
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError, ModelError
-from colonnade.protocols.judging import Opened
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
-from colonnade.runtime.group import Group
-from colonnade.scoring.figures import (
-    ScoreLaw,
+from colonnade.evaluation.distributions import OpenedScore, estimate_opened_score
+from colonnade.evaluation.estimates import TwoClassEstimate, estimate_two_classes
+from colonnade.evaluation.figures import (
+    Figure,
+    ScoreDistribution,
     calibration_curve,
     commonest,
     curves,
     recalibration,
     threshold_of,
 )
-from colonnade.scoring.judgement import Figure, Judgement, judge_opened, judge_rows
-from colonnade.scoring.score_laws import Phi
+from colonnade.protocols.evaluation import Opened
+from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec
+from colonnade.runtime.group import Group
 
 PEOPLE = 4000
 
@@ -35,8 +36,8 @@ def people(seed: int = 1, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=PEOPLE) + 1.6 * classes - 1.5, classes
 
 
-def exact(scores: np.ndarray, classes: np.ndarray, threshold: float = 0.0) -> Judgement:
-    return judge_rows(scores, classes, names=("no", "yes"), threshold=threshold, chances=True)
+def exact(scores: np.ndarray, classes: np.ndarray, threshold: float = 0.0) -> TwoClassEstimate:
+    return estimate_two_classes(scores, classes, names=("no", "yes"), threshold=threshold, chances=True)
 
 
 def test_figures_are_those_of_scikit_learn() -> None:
@@ -62,9 +63,25 @@ def test_the_error_of_sampling_is_how_far_figures_of_other_people_lie() -> None:
     assert 0.5 < np.mean([figure.sampling for figure in figures]) / spread < 2.0
 
 
+def test_the_error_of_sampling_does_not_follow_the_last_digits_of_floats() -> None:
+    scores, classes = people()
+    asked = plan()
+    made = Opened(asked, "run", False, None, noisy(asked, opened(asked, scores, classes), 1))
+    pairs = [
+        (exact(scores, classes), exact(scores * (1 + 1e-13), classes)),
+        (
+            estimate_opened_score(made, centre=0.2, threshold=0.0, chances=True),
+            estimate_opened_score(made, centre=0.2 + 1e-13, threshold=0.0, chances=True),
+        ),
+    ]
+    for one, other in pairs:
+        for name, figure in one.figures.items():
+            assert other.figures[name].error == pytest.approx(figure.error, rel=1e-6), name
+
+
 def test_rules_find_the_threshold_that_they_name() -> None:
     scores, classes = people()
-    law = ScoreLaw.of(scores, classes)
+    law = ScoreDistribution.of(scores, classes)
 
     def predicted(rule: str) -> np.ndarray:
         return scores > threshold_of(rule, law)
@@ -91,26 +108,26 @@ def test_rules_find_the_threshold_that_they_name() -> None:
 @pytest.mark.parametrize("rule", ["", "best", "recall=2", "recall=x", "cost=5", "1.5", "0"])
 def test_a_rule_that_is_none_is_refused_with_those_there_are(rule: str) -> None:
     with pytest.raises(InputError, match=r"threshold: found .*balanced, f1, recall=0\.8"):
-        threshold_of(rule, ScoreLaw.of(*people()))
+        threshold_of(rule, ScoreDistribution.of(*people()))
 
 
 def test_recalibration_has_the_least_log_loss_of_its_kind() -> None:
     scores, classes = people()
-    slope, shift = recalibration(ScoreLaw.of(3.0 * scores + 2.0, classes))
+    slope, shift = recalibration(ScoreDistribution.of(3.0 * scores + 2.0, classes))
 
     def loss(a: float, b: float) -> float:
         return float(np.logaddexp(0, np.where(classes, -1, 1) * (a * (3.0 * scores + 2.0) + b)).mean())
 
     around = [loss(slope + one, shift + two) for one in (-0.01, 0, 0.01) for two in (-0.01, 0, 0.01)]
     assert loss(slope, shift) <= min(around) + 1e-9
-    wrong_way = recalibration(ScoreLaw.of(-scores, classes))
+    wrong_way = recalibration(ScoreDistribution.of(-scores, classes))
     assert wrong_way[0] == 0.0 and wrong_way[1] == pytest.approx(
         math.log(classes.mean() / (1 - classes.mean()))
     )
 
 
 def test_curves_rise_and_end_where_they_must() -> None:
-    law = ScoreLaw.of(*people())
+    law = ScoreDistribution.of(*people())
     found = curves(law)
     assert (
         found["roc"][0] == [0.0, 0.0] and found["roc"][-1] == [1.0, 1.0] and found["lift"][-1] == [1.0, 1.0]
@@ -135,22 +152,21 @@ def test_a_figure_has_no_more_digits_than_its_error_allows() -> None:
 # From what the protocol opens.
 
 
-def plan() -> JudgePlan:
+def plan() -> EvaluationPlan:
     text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
     label = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    made: JudgePlan = JudgeRequest("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
-    return made
+    return EvaluationSpec("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
 
 
-def opened(asked: JudgePlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def opened(asked: EvaluationPlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """What would be opened without noise: half of each score with each owner."""
     half = dict.fromkeys(("bank", "shop"), scores[:, None] / 2)
-    return ideal_judgement(half, classes, asked).astype(np.int64)
+    return ideal_evaluation(half, classes, asked).astype(np.int64)
 
 
-def noisy(asked: JudgePlan, values: np.ndarray, seed: int) -> np.ndarray:
+def noisy(asked: EvaluationPlan, values: np.ndarray, seed: int) -> np.ndarray:
     sigma = asked.deviation * asked.scale
     return values + np.rint(np.random.default_rng(seed).normal(size=len(values)) * sigma).astype(np.int64)
 
@@ -158,14 +174,14 @@ def noisy(asked: JudgePlan, values: np.ndarray, seed: int) -> np.ndarray:
 def test_without_noise_everything_is_read_as_it_is() -> None:
     scores, classes = people()
     asked = plan()
-    phi = Phi.of(opened(asked, scores, classes), asked, 0.0)
+    opened_score = OpenedScore.of(opened(asked, scores, classes), asked, 0.0)
     truth = exact(scores, classes).figures
-    assert phi.auc() == pytest.approx(truth["AUC"].value, abs=1e-3)
-    assert phi.mean_losses()["log-loss"] == pytest.approx(truth["log-loss"].value, abs=0.004)
-    assert phi.mean_losses()["Brier score"] == pytest.approx(truth["Brier score"].value, abs=0.002)
-    law = phi.law()
-    assert law.counts == pytest.approx([PEOPLE - classes.sum(), classes.sum()])
-    assert float((law.people[1] * (law.scores > 0)).sum()) / classes.sum() == pytest.approx(
+    assert opened_score.auc() == pytest.approx(truth["AUC"].value, abs=1e-3)
+    assert opened_score.mean_losses()["log-loss"] == pytest.approx(truth["log-loss"].value, abs=0.004)
+    assert opened_score.mean_losses()["Brier score"] == pytest.approx(truth["Brier score"].value, abs=0.002)
+    scored = opened_score.distribution()
+    assert scored.counts == pytest.approx([PEOPLE - classes.sum(), classes.sum()])
+    assert float((scored.people[1] * (scored.scores > 0)).sum()) / classes.sum() == pytest.approx(
         float((scores[classes == 1] > 0).mean()), abs=0.02
     )
 
@@ -174,12 +190,12 @@ def test_noise_moves_the_auc_by_nothing_on_average_and_by_what_is_said() -> None
     scores, classes = people()
     asked = plan()
     values = opened(asked, scores, classes)
-    found = np.array([Phi.of(noisy(asked, values, seed), asked, 0.0).auc() for seed in range(400)])
+    found = np.array([OpenedScore.of(noisy(asked, values, seed), asked, 0.0).auc() for seed in range(400)])
     truth = exact(scores, classes).figures["AUC"].value
     # Four deviations of the mean of 400, and what the series and the counts leave.
     assert abs(found.mean() - truth) < 4 * found.std() / 20 + 1e-3
     made = Opened(asked, "run", False, None, noisy(asked, values, 1))
-    judged = judge_opened(made, centre=0.0, threshold=0.0, chances=True)
+    judged = estimate_opened_score(made, centre=0.0, threshold=0.0, chances=True)
     assert 0.5 < judged.figures["AUC"].noise / found.std() < 2.0
     for name, figure in judged.figures.items():
         assert abs(figure.value - exact(scores, classes).figures[name].value) < 5 * figure.noise + 0.01, name
@@ -190,6 +206,6 @@ def test_a_class_that_the_noise_hides_is_named() -> None:
     scores, _ = people()
     asked = plan()
     with pytest.raises(ModelError, match="class 'yes' does not stand out of the noise"):
-        Phi.of(opened(asked, scores, np.zeros(PEOPLE, dtype=np.int64)), asked, 0.0)
+        OpenedScore.of(opened(asked, scores, np.zeros(PEOPLE, dtype=np.int64)), asked, 0.0)
     with pytest.raises(ModelError, match="class 'no'"):
-        Phi.of(opened(replace(asked), scores, np.ones(PEOPLE, dtype=np.int64)), asked, 0.0)
+        OpenedScore.of(opened(replace(asked), scores, np.ones(PEOPLE, dtype=np.int64)), asked, 0.0)

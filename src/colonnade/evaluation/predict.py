@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +14,20 @@ from numpy.typing import NDArray
 from colonnade.data.block import Block, Wrong, usable_blocks
 from colonnade.data.declaring import nearest
 from colonnade.data.files import open_file
-from colonnade.data.kinds import Column
+from colonnade.data.labels import Label
 from colonnade.data.schema import Schema
 from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table
 from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
+from colonnade.evaluation.figures import error_text
+from colonnade.evaluation.scores import (
+    expected,
+    is_remembered,
+    linear_bound,
+    linear_terms,
+    noisy_text,
+    score_jointly,
+)
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.network_file import KINDS as NETWORKS
 from colonnade.methods.network.network_file import WHOLE, NetworkFile
@@ -29,12 +38,10 @@ from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import ScoresPlan, ScoresSpec
-from colonnade.scoring.linear import is_remembered, linear_bound, linear_terms, score_jointly
-from colonnade.scoring.noisy_scores import expected, noise_text, noisy_text
 
 if TYPE_CHECKING:
-    # With all that torch takes.
     from colonnade.methods.network.network import Network
+
 
 Saved = ModelFile | NetworkFile
 Array = NDArray[np.float64]
@@ -131,11 +138,7 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
 
     A row that is not as declared refuses the file, or where it is not `strict` is left out and named.
     """
-    columns = [
-        replace(column, name=name)
-        for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
-    ]
-    table = Table("rows", path, Schema(id_columns, tuple(columns)))
+    table = rows_of_model(model.frame, path, id_columns)
     ids = tuple(table.ids())
     left_out: tuple[tuple[str, str], ...] = ()
     try:
@@ -143,7 +146,7 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
     except BadValues:
         wrong: Wrong = {}
         if not strict:
-            features, wrong = _usable(model.frame, path, columns, id_columns)
+            features, wrong = _usable(model.frame, path, table.schema)
         if not 0 < len(wrong) < len(ids):
             raise
         left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
@@ -155,17 +158,23 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
         raw = model.scores(features @ model.weights.T)
         statement = "The weights are released: scoring with them discloses nothing to anybody else."
     values, predicted = _read(model, raw)
-    said = str(model.privacy)
-    return Scores(ids, names_of(model), values, predicted, statement, said, left_out=left_out)
+    return Scores(ids, names_of(model), values, predicted, statement, str(model.privacy), left_out=left_out)
 
 
-def _usable(
-    frame: InputSpec, path: Path, columns: list[Column], id_columns: tuple[str, ...]
-) -> tuple[Array, Wrong]:
-    relation = open_file(path, party="rows", wanted=(*id_columns, *frame.column_names))
+def rows_of_model(
+    frame: InputSpec, path: Path, id_columns: tuple[str, ...], *, label: Label | None = None
+) -> Table:
+    """One file with every column of a model, under the names that its frame gives them."""
+    declared = (column for _, encoder in frame.encoders for column in encoder.columns)
+    columns = [replace(column, name=name) for name, column in zip(frame.column_names, declared, strict=True)]
+    return Table("rows", path, Schema(id_columns, tuple(columns), label=label))
+
+
+def _usable(frame: InputSpec, path: Path, schema: Schema) -> tuple[Array, Wrong]:
+    relation = open_file(path, party="rows", wanted=(*schema.id_columns, *frame.column_names))
     features: list[Array] = []
     wrong: Wrong = {}
-    for block, odd in usable_blocks(relation, columns, size=BLOCK_ROWS):
+    for block, odd in usable_blocks(relation, list(schema.columns), size=BLOCK_ROWS):
         wrong |= odd
         if block.rows:
             features.append(features_of(block, frame))
@@ -181,14 +190,22 @@ def score_job(
     accepted_delta: float | None = None,
 ) -> Scores:
     """Scores of the people of a federation; only the active party, or else the first one, sees them."""
-    any_part = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
-    if isinstance(any_part, NetworkFile):
-        return _score_by_network(
-            stored, any_part, federation, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
+    first = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
+    if isinstance(first, NetworkFile):
+        network = network_of(stored, first)
+        known = stored.people if stored.people or is_remembered(first.run, federation) else None
+        scored = network.score_people(
+            federation,
+            trained_on=known,
+            epsilon=epsilon,
+            delta=delta,
+            accepted_delta=accepted_delta,
         )
+        plan = scored.run.plan
+        return read_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
     model = stored.whole if isinstance(stored.whole, ModelFile) else _joined(stored.parts)
     if stored.whole is None and not federation.public:
-        raise PlanError(SPLIT.format(method=any_part.method))
+        raise PlanError(SPLIT.format(method=first.method))
     unknown = not stored.people and not is_remembered(model.run, federation)
     if epsilon is None and not federation.public and unknown:
         raise PlanError(
@@ -199,9 +216,8 @@ def score_job(
     missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
     if missing:
         raise DataError(f"the model reads columns of {', '.join(missing)}, which takes no part in this job.")
-    receiver = federation.group.active or federation.group.owners[0]
     request = ScoresSpec(
-        receiver=receiver,
+        receiver=federation.group.active or federation.group.owners[0],
         width=len(model.weights),
         bound=linear_bound(model.frame, model.weights),
         weights="released" if stored.whole is not None else "public",
@@ -210,23 +226,13 @@ def score_job(
         accepted_delta=accepted_delta,
         alignment=federation.alignment,
     )
-    scored = score_jointly(
-        federation, request, linear_terms(model.frame, model.weights), trained_on=stored.people
-    )
+    terms = linear_terms(model.frame, model.weights)
+    scored = score_jointly(federation, request, terms, trained_on=stored.people)
     return read_scores(model, scored.sums, scored.ids, scored.run.plan, privacy=scored.privacy)
 
 
 def read_scores(
-    model: ModelFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan, *, privacy: Privacy | None = None
-) -> Scores:
-    """What the receiver makes of sums of all parties' terms of a linear model."""
-    return _scores(
-        model, model.scores, sums, ids, plan, Privacy(plan.guarantees) if privacy is None else privacy
-    )
-
-
-def network_scores(
-    model: NetworkFile,
+    model: Saved,
     sums: Array,
     ids: tuple[str, ...],
     plan: ScoresPlan,
@@ -234,19 +240,8 @@ def network_scores(
     network: Network | None = None,
     privacy: Privacy | None = None,
 ) -> Scores:
-    """What the label holder makes of sums of all parties' embeddings; `network` is all of it, if it lies here."""
-    read = (network or model.network()).read
-    return _scores(model, read, sums, ids, plan, Privacy(plan.guarantees) if privacy is None else privacy)
-
-
-def _scores(
-    model: Saved,
-    scores_of: Callable[[Array], Array],
-    sums: Array,
-    ids: tuple[str, ...],
-    plan: ScoresPlan,
-    privacy: Privacy,
-) -> Scores:
+    """What the receiver makes of sums of all parties' terms; `network` is all of it, if it lies here."""
+    scores_of = model.scores if isinstance(model, ModelFile) else (network or model.network()).read
     values, predicted = _read(model, scores_of(sums))
     noise = None
     if plan.deviation:
@@ -258,9 +253,8 @@ def _scores(
         )
         if model.reading.answer == "probabilities":
             predicted = _likeliest(model, values)
-    return Scores(
-        ids, names_of(model), values, predicted, plan.statement, str(privacy), plan.exact, noise=noise
-    )
+    said = str(Privacy(plan.guarantees) if privacy is None else privacy)
+    return Scores(ids, names_of(model), values, predicted, plan.statement, said, plan.exact, noise=noise)
 
 
 def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
@@ -273,46 +267,27 @@ def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
 
 def score_rows(scores: Scores) -> list[tuple[str, ...]]:
     """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
-    noisy, chances = scores.noise is not None, scores.predicted is not None
-    beside = tuple(f"± {name}" for name in scores.names) if noisy else ()
-    heads = ("id", *scores.names, *beside, *(("predicted",) if scores.predicted is not None else ()))
-    lines = [heads]
+    beside = () if scores.noise is None else tuple(f"± {name}" for name in scores.names)
+    predicted = (
+        [("predicted",), *((name,) for name in scores.predicted)] if scores.predicted is not None else None
+    )
+    lines = [("id", *scores.names, *beside, *(predicted[0] if predicted else ()))]
     for place, person in enumerate(scores.ids):
         numbers = [f"{value:.6g}" for value in scores.values[place]]
         if scores.noise is not None:
             pairs = list(zip(scores.names, scores.values[place], scores.noise[place], strict=True))
             numbers = [
-                noisy_text(value, noise, probability=chances and name.startswith("probability of "))
+                noisy_text(value, noise, probability=bool(predicted) and name.startswith("probability of "))
                 for name, value, noise in pairs
             ]
-            numbers += [noise_text(noise) for _, _, noise in pairs]
-        lines.append(
-            (person, *numbers, *((scores.predicted[place],) if scores.predicted is not None else ()))
-        )
+            numbers += [error_text(noise) for _, _, noise in pairs]
+        lines.append((person, *numbers, *(predicted[place + 1] if predicted else ())))
     return lines
 
 
 def scores_csv(scores: Scores) -> str:
     """Scores as the text of a CSV file."""
     return csv_text(score_rows(scores))
-
-
-def _score_by_network(
-    stored: Stored,
-    first: NetworkFile,
-    federation: Federation,
-    *,
-    epsilon: float | None,
-    delta: float | None,
-    accepted_delta: float | None,
-) -> Scores:
-    network = network_of(stored, first)
-    known = stored.people if stored.people or is_remembered(first.run, federation) else None
-    scored = network.score_people(
-        federation, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
-    )
-    plan = scored.run.plan
-    return network_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
 
 
 def network_of(stored: Stored, first: NetworkFile) -> Network:
@@ -325,10 +300,6 @@ def names_of(model: Saved) -> tuple[str, ...]:
     """What the numbers of a score are called."""
     width = len(model.weights) if isinstance(model, ModelFile) else 1
     return model.reading.names(model.frame.label, width)
-
-
-def _columns(frame: InputSpec) -> tuple[Column, ...]:
-    return tuple(column for _, encoder in frame.encoders for column in encoder.columns)
 
 
 def features_of(block: Block, frame: InputSpec) -> Array:

@@ -1,0 +1,545 @@
+"""What an evaluation on private people opened, read: distributions of scores, labels and residuals, figures from them.
+
+What was opened are noisy characteristic functions. Each is read as the distribution of greatest entropy, relative to a
+normal one, whose characteristic function is within noise and sampling of it: it is positive, sums to one, and every
+curve made of it is monotone. How far noise moves figures is seen by evaluating people with just these distributions
+again under fresh noise. All of it is post-processing (docs/proofs/judging.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import ModelError
+from colonnade.evaluation.estimates import (
+    DRAWS,
+    ClassEstimate,
+    Estimate,
+    NumberEstimate,
+    TwoClassEstimate,
+    keyed,
+    two_names,
+)
+from colonnade.evaluation.figures import Figure, ScoreDistribution, class_losses, commonest, losses, spread
+from colonnade.protocols.evaluation import Opened
+from colonnade.protocols.evaluation_plan import EvaluationPlan, Head, Waves
+
+Array = NDArray[np.float64]
+POINTS = 401
+CLEAR = 5.0
+"""A class that stands out of the noise by less than so many deviations is not evaluated."""
+CLEAR_VARIANCE = 3.0
+"""A label whose variance is not so many deviations of its noise away from 0 leaves no R²."""
+PLANE_CLASSES = 3
+SHAPE = 0.004
+"""How far figures of real scores are off without any noise, because of what eight frequencies leave open of them."""
+RESIDUAL, LABEL, SCORE = range(3)
+GROUPS = 10
+"""In so many groups of people, by what is predicted of them, predictions are set against labels."""
+# The normal distribution that others are relative to is this much wider than the one that fits.
+_WIDER = 1.5
+# What smoothing moves on average, and is moved back; accuracy it hardly moves, and the rest not at all.
+_SMOOTHED = ("average precision",)
+_SMOOTHED_REST = ("average precision", "accuracy", "Brier score")
+# Cells of the plane of three scores, on a side and within a cell, and how many deviations hold everybody.
+_SIDE, _WITHIN, _WIDTH = 51, 5, 4.5
+# Three scores above their mean, by the two coordinates of the plane that they lie in.
+_PLANE = np.array([[2.0, 0.0], [-1.0, math.sqrt(3.0)], [-1.0, -math.sqrt(3.0)]]) / math.sqrt(6.0)
+_COARSE, _FINE = 201, 401
+# How far a straight line may bend at one deviation of the score, in deviations.
+_BENDS = 0.3
+# So many deviations either way hold everybody who can be told from noise.
+_WIDTHS = 12.0
+_STEPS = 60
+
+
+def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances: bool) -> Estimate:
+    """The estimate of what was opened about people nobody may look at; `centres` are added to everybody's scores.
+
+    `chances` says that scores are log-odds.
+    """
+    if opened.plan.numbers:
+        return estimate_opened_numbers(opened, centre=float(centres[0]))
+    if len(centres) == 1:
+        return estimate_opened_score(opened, centre=float(centres[0]), threshold=threshold, chances=chances)
+    return estimate_opened_classes(opened, centres, chances=chances)
+
+
+def redrawn(opened: Opened, clean: Array, what: str) -> Iterator[Array]:
+    """What could as well have been opened of people of whom `clean` would be opened without noise."""
+    for fresh in opened.plan.opened_noise.draw((DRAWS, opened.plan.coefficients), keyed(what)):
+        yield clean + fresh
+
+
+def fitted(values: Waves, variances: Array, people: float, waves: Array, base: Array) -> Array:
+    """Shares of people, relative to e^base, whose means of waves are these within noise and sampling."""
+    target = np.concatenate([values.real.ravel(), values.imag.ravel()])
+    return greatest_entropy(target, np.tile((variances + 0.5 / people).ravel(), 2), waves, base)
+
+
+def greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) -> Array:
+    """The p ∝ e^(base + features·λ) whose λ minimises log Σ e^(base + features·λ) − λ·target + Σ doubt·λ²/2.
+
+    A convex problem, by Newton steps that are halved until they descend.
+    """
+    weights = np.zeros(len(target))
+
+    def at(weights: Array) -> tuple[float, Array]:
+        exponent = base + features @ weights
+        top = float(exponent.max())
+        mass = np.exp(exponent - top)
+        value = top + math.log(mass.sum()) - weights @ target + 0.5 * (doubt * weights**2).sum()
+        return float(value), mass / mass.sum()
+
+    value, shares = at(weights)
+    for _ in range(_STEPS):
+        mean = shares @ features
+        slope = mean - target + doubt * weights
+        curve = (features * shares[:, None]).T @ features - np.outer(mean, mean) + np.diag(doubt)
+        step = np.linalg.solve(curve, slope)
+        size = 1.0
+        while True:
+            lower, trial = at(weights - size * step)
+            if lower <= value - 1e-4 * size * float(slope @ step) or size < 1e-6:
+                break
+            size /= 2.0
+        weights, gained = weights - size * step, value - lower
+        value, shares = lower, trial
+        if gained < 1e-9:
+            break
+    return shares
+
+
+# Classes: the score of two, or of one against the rest.
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedScore:
+    """Counts and characteristic functions by class, as they were opened; `centre` is added to every score.
+
+    Of several classes they are of a `place` among heads: of everybody of another class, then of its own.
+    """
+
+    plan: EvaluationPlan
+    place: int
+    counts: Array
+    values: Waves
+    centre: float
+
+    @classmethod
+    def of(
+        cls, coefficients: NDArray[Any], plan: EvaluationPlan, centre: float, place: int = 0
+    ) -> OpenedScore:
+        """What integers that were opened stand for. How many people there are is known, which the counts take in."""
+        counts, sums = plan.read_head(place, coefficients)
+        counts = counts + (plan.rows - counts.sum()) / len(counts)
+        if plan.scores > 1:
+            counts, sums = (np.stack([of.sum(axis=0) - of[place], of[place]]) for of in (counts, sums))
+        names = two_names(plan.label.classes, None if plan.scores == 1 else place)
+        clear = CLEAR * plan.deviation * math.sqrt(1.0 - 1.0 / plan.heads[0].sums)
+        faint = [name for name, count in zip(names, counts, strict=True) if count < clear]
+        if faint:
+            raise ModelError(
+                f"among {plan.rows} people class {', '.join(repr(name) for name in faint)} does not stand out of the "
+                f"noise of the judgement, {plan.deviation:.3g} on a count: there are nearly no such people, or too "
+                "few of them. What was opened is charged: to refuse before would have told it exactly. Judge on more "
+                "people, or at a larger ε."
+            )
+        return cls(plan, place, counts, sums / counts[:, None], centre)
+
+    @property
+    def head(self) -> Head:
+        return self.plan.heads[self.place]
+
+    @property
+    def variances(self) -> Array:
+        # The rest of several classes are sums of all the others.
+        sums = np.array([[self.head.sums - 1.0], [1.0]])
+        deviations = self.plan.deviation / self.plan.sizes(self.place) / self.counts[:, None]
+        return np.asarray(sums * deviations**2)
+
+    @property
+    def grid(self) -> Array:
+        return np.linspace(-self.head.bound, self.head.bound, POINTS)
+
+    def auc(self) -> float:
+        """AUC without bias, because the noises of the two classes are independent.
+
+        sign(s₁ − s₀) = (4/π) Σ_{odd f} sin(fω(s₁ − s₀))/f within the bounds of scores, so that
+        AUC = ½ + (2/π) Σ_{odd f} Im(φ₁(f)·conj φ₀(f))/f.
+        """
+        first, second = self.values
+        odd = np.array(self.head.frequencies, dtype=np.float64)
+        return float(0.5 + (2.0 / math.pi) * (np.imag(second * np.conj(first)) / odd).sum())
+
+    def mean_losses(self) -> dict[str, float]:
+        """Log-loss and Brier score: each loss as the combination of waves that is nearest to it where people are.
+
+        Such a combination is linear in what was opened, so that noise does not move it on average.
+        """
+        design = np.concatenate([np.ones((POINTS, 1)), self.head.waves(self.grid)], axis=1)
+        means = dict.fromkeys(("log-loss", "Brier score"), 0.0)
+        for number in (0, 1):
+            near = np.exp(self._normal(number, 1.0))
+            weighed = (design * (near / near.sum())[:, None]).T
+            ridge = np.diag(np.concatenate([[1e-12], np.tile(self.variances[number], 2) + 1e-12]))
+            opened = np.concatenate([[1.0], self.values[number].real, self.values[number].imag])
+            for name, loss in losses(self.grid + self.centre).items():
+                wave = np.linalg.solve(weighed @ design + ridge, weighed @ loss[number])
+                means[name] += float(wave @ opened) * self.counts[number] / self.plan.rows
+        return {name: max(value, 0.0) for name, value in means.items()}
+
+    def distribution(self) -> ScoreDistribution:
+        """Smooth distributions of the scores of both classes."""
+        waves = self.head.waves(self.grid)
+        shares = [
+            fitted(self.values[at], self.variances[at], self.counts[at], waves, self._normal(at, _WIDER))
+            for at in (0, 1)
+        ]
+        return ScoreDistribution(self.grid + self.centre, self.counts[:, None] * np.stack(shares))
+
+    def read(self, threshold: float) -> tuple[ScoreDistribution, dict[str, float]]:
+        """What has an estimate without bias is read from what was opened itself, the rest from the smooth one.
+
+        One class against the rest has no probability that is linear in scores: its score is recalibrated to be one.
+        """
+        scored, unbiased = self.distribution(), {"AUC": min(max(self.auc(), 0.0), 1.0)}
+        if self.plan.scores == 1:
+            unbiased |= self.mean_losses()
+        else:
+            scored = scored.recalibrated()
+        return scored, {**scored.figures(threshold), **unbiased}
+
+    def opened_of(self, people: Array) -> Array:
+        """What would be opened, without noise, of so many people of each class on the grid: `of` reads it back."""
+        rest, own = np.column_stack([people.sum(axis=1), people @ self.head.waves(self.grid)])
+        rows = np.repeat(rest[None] / (self.head.sums - 1), self.head.sums, axis=0)
+        rows[self.place if self.plan.scores > 1 else 1] = own
+        opened = np.zeros(self.plan.coefficients)
+        self.plan.write_head(self.place, opened, rows[:, 0], rows[:, 1:])
+        return opened
+
+    def _normal(self, number: int, wider: float) -> Array:
+        first, grid = self.values[number, 0], self.grid
+        middle = float(np.angle(first)) / self.head.omega
+        length = min(max(abs(first), 1e-6), 0.9995)
+        width = wider * math.sqrt(-2.0 * math.log(length)) / self.head.omega
+        return np.asarray(-0.5 * ((grid - middle) / max(width, 4.0 * (grid[1] - grid[0]))) ** 2)
+
+
+def estimate_opened_score(
+    opened: Opened, *, centre: float, threshold: float, chances: bool, place: int = 0
+) -> TwoClassEstimate:
+    """The estimate of two classes; of several classes, of one against the rest."""
+    plan = opened.plan
+    score = OpenedScore.of(opened.coefficients, plan, centre, place)
+    scored, values = score.read(threshold)
+    again = []
+    for coefficients in redrawn(opened, score.opened_of(scored.people), f"judgement {opened.run} {place}"):
+        try:
+            again.append(OpenedScore.of(coefficients, plan, centre, place).read(threshold))
+        except ModelError:
+            continue
+    truth, noise = scored.figures(threshold), {}
+    smoothed = _SMOOTHED if plan.scores == 1 else _SMOOTHED_REST
+    for name in values:
+        drawn, shift = [one[name] for _, one in again], 0.0
+        if drawn and name in smoothed:
+            shift = float(np.mean(drawn)) - truth[name]
+            values[name] = min(max(values[name] - shift, 0.0), 1.0)
+        noise[name] = math.hypot(spread(drawn), shift)
+    estimate = TwoClassEstimate.of(
+        scored,
+        values,
+        people=plan.rows,
+        names=two_names(plan.label.classes, None if plan.scores == 1 else place),
+        threshold=threshold,
+        chances=chances,
+        noise=noise,
+    )
+    return replace(estimate, redrawn=tuple(one for one, _ in again))
+
+
+# Several classes: each against the rest, and three of them at once.
+
+
+def estimate_opened_classes(opened: Opened, centres: Array, *, chances: bool) -> ClassEstimate:
+    plan = opened.plan
+    each = tuple(
+        estimate_opened_score(opened, centre=float(centre), threshold=0.0, chances=True, place=place)
+        for place, centre in enumerate(centres)
+    )
+    names = tuple(plan.label.classes)
+    if len(names) != PLANE_CLASSES:
+        # The directions that are opened leave the covariance of more classes open.
+        return ClassEstimate(plan.rows, names, each)
+    found = PlaneDistribution.of(opened.coefficients, plan, centres)
+    clean = found.opened_of(plan, centres)
+    again = [
+        PlaneDistribution.of(coefficients, plan, centres).means()
+        for coefficients in redrawn(opened, clean, f"judgement of all classes {opened.run}")
+    ]
+    beside = commonest(found.by_class.sum(axis=1))
+    together = {}
+    for name, (value, deviation) in found.means().items():
+        drawn = np.array([one[name][0] for one in again])
+        noise = math.hypot(float(drawn.std(ddof=1)), float(drawn.mean()) - value, SHAPE)
+        if chances or name == "accuracy":
+            together[name] = Figure(value, noise, deviation / math.sqrt(plan.rows), beside[name])
+    return ClassEstimate(plan.rows, names, each, together, found.confusion)
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneDistribution:
+    """Of three classes, points of three scores: how many people are at each, of which class, and what is said of them.
+
+    How far each of three scores is above their mean is a point of a plane, and an evaluation opens, for the people of
+    every class, the characteristic function along three directions of it. `said` are shares of the people at a point by
+    the score that is largest: a point stands for a cell of the plane.
+    """
+
+    points: Array
+    people: Array
+    classes: NDArray[np.int64]
+    said: Array
+
+    @classmethod
+    def of(cls, coefficients: NDArray[Any], plan: EvaluationPlan, centres: Array) -> PlaneDistribution:
+        """What was opened by head and class; `centres` are added to every person's scores."""
+        heads = [plan.read_head(place, coefficients) for place in range(PLANE_CLASSES)]
+        # Every head counts the people of every class anew, and how many people there are is known.
+        counts = np.mean([count for count, _ in heads], axis=0)
+        counts = np.maximum(counts + (plan.rows - counts.sum()) / PLANE_CLASSES, 1.0)
+        shares = np.stack([sums for _, sums in heads], axis=1) / counts[:, None, None]
+        sizes = np.stack([plan.sizes(place) for place in range(PLANE_CLASSES)])
+        found = []
+        for code, (share, count) in enumerate(zip(shares, counts, strict=True)):
+            points, base, said = _cells(plan, share, centres)
+            variances = (plan.deviation / sizes / count) ** 2
+            people = count * fitted(share, variances, count, _plane_waves(plan, points - centres), base)
+            found.append((points, people, np.full(len(points), code), said))
+        return cls(*(np.concatenate(part) for part in zip(*found, strict=True)))
+
+    @property
+    def by_class(self) -> Array:
+        """People of each class at every point."""
+        return np.where(self.classes == np.arange(PLANE_CLASSES)[:, None], self.people, 0.0)
+
+    @property
+    def confusion(self) -> Array:
+        return np.asarray(self.by_class @ self.said)
+
+    def means(self) -> dict[str, tuple[float, float]]:
+        """Mean of accuracy and Brier score over people, and deviation from person to person.
+
+        Not of log-loss: most of it can be of a few people so far out that nothing that was opened has them.
+        """
+        shares = self.people / self.people.sum()
+        right = float(np.trace(self.confusion) / self.people.sum())
+        loss = class_losses(self.points, self.classes)["Brier score"]
+        mean, square = float(shares @ loss), float(shares @ loss**2)
+        return {
+            "accuracy": (right, math.sqrt(max(right * (1.0 - right), 0.0))),
+            "Brier score": (mean, math.sqrt(max(square - mean**2, 0.0))),
+        }
+
+    def opened_of(self, plan: EvaluationPlan, centres: Array) -> Array:
+        """What would be opened, without noise, of people with these scores: `of` reads it back."""
+        opened, people = np.zeros(plan.coefficients), self.by_class
+        for place, head in enumerate(plan.heads):
+            waves = head.waves((self.points - centres)[:, place])
+            plan.write_head(place, opened, people.sum(axis=1), people @ waves)
+        return opened
+
+
+def _plane_waves(plan: EvaluationPlan, terms: Array) -> Array:
+    """Cosines, then sines, of every head and frequency, for scores from the middle of their ranges."""
+    waves = [head.waves(terms[:, place]) for place, head in enumerate(plan.heads)]
+    m = plan.harmonics
+    return np.concatenate([*(one[:, :m] for one in waves), *(one[:, m:] for one in waves)], axis=1)
+
+
+def _cells(plan: EvaluationPlan, share: Waves, centres: Array) -> tuple[Array, Array, Array]:
+    """Cells around the people of a class: their middles, the logarithm of a normal distribution, the largest score.
+
+    The normal distribution is the one of the first values.
+    """
+    omegas = np.array([head.omega for head in plan.heads])
+    middle = _PLANE.T @ (np.angle(share[:, 0]) / omegas + centres)
+    lengths = np.clip(np.abs(share[:, 0]), 1e-6, 0.9995)
+    # Variances along three directions of a plane are those of one covariance.
+    x, y = _PLANE.T
+    first, mixed, second = np.linalg.solve(
+        np.stack([x * x, 2.0 * x * y, y * y], axis=1), -2.0 * np.log(lengths) / omegas**2
+    )
+    sizes, axes = np.linalg.eigh(np.array([[first, mixed], [mixed, second]]))
+    widths = _WIDER * np.sqrt(np.maximum(sizes, 1e-2 * sizes.max()))
+
+    def scores(places: Array) -> Array:
+        return np.asarray((middle + (places * widths) @ axes.T) @ _PLANE.T)
+
+    grid = _square(_WIDTH, _SIDE)
+    points = scores(grid)
+    bounds = np.array([head.bound for head in plan.heads])
+    within = (np.abs(points - centres) <= bounds).all(axis=1)
+    grid, points = (grid[within], points[within]) if within.any() else (grid, points)
+    step = 2.0 * _WIDTH / (_SIDE - 1)
+    inner = _square(step * (1.0 - 1.0 / _WITHIN) / 2.0, _WITHIN)
+    largest = scores(grid[:, None, :] + inner).argmax(axis=-1)
+    said = np.stack([(largest == code).mean(axis=1) for code in range(PLANE_CLASSES)], axis=1)
+    return points, -0.5 * (grid**2).sum(axis=1), said
+
+
+def _square(half: float, side: int) -> Array:
+    line = np.linspace(-half, half, side)
+    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
+# Numbers.
+
+
+@dataclass(frozen=True, eq=False)
+class NumberDistribution:
+    """Values in ascending order, and the share of people who have each."""
+
+    values: Array
+    shares: Array
+
+    @classmethod
+    def of(cls, coefficients: NDArray[Any], plan: EvaluationPlan, place: int) -> NumberDistribution:
+        """Residual, label or score, from the middle of its bounds, of everybody."""
+        head, (_, sums) = plan.heads[place], plan.read_head(place, coefficients)
+        noise = math.sqrt(len(sums)) * plan.deviation / plan.sizes(place) / plan.rows
+        values = sums.sum(axis=0) / plan.rows
+        middle, width = _normal(values, noise, np.array(head.frequencies) * head.omega)
+        grid = np.linspace(-head.bound, head.bound, _COARSE)
+        if _WIDTHS * width < head.bound:
+            near = np.linspace(middle - _WIDTHS * width, middle + _WIDTHS * width, _FINE)
+            grid = np.unique(np.concatenate([grid, near[np.abs(near) <= head.bound]]))
+        base = -0.5 * ((grid - middle) / (_WIDER * width)) ** 2 + np.log(np.gradient(grid))
+        return cls(grid, fitted(values, noise**2, plan.rows, head.waves(grid), base))
+
+    def mean(self, of: Array) -> float:
+        return float(self.shares @ of)
+
+    def deviation(self, of: Array) -> float:
+        return math.sqrt(max(self.mean(of**2) - self.mean(of) ** 2, 0.0))
+
+
+def _normal(values: Waves, noise: Array, omegas: Array) -> tuple[float, float]:
+    """Mean and deviation of a normal distribution, by the frequency whose length says most about the deviation.
+
+    Noise e on |φ| = e^(−x²/2) is an error of e/(|φ| |log |φ||) of x², which is least where |φ| = 1/e.
+    """
+    squares = np.abs(values) ** 2 - 2.0 * noise**2
+    lengths = np.sqrt(np.clip(squares, noise**2, (1.0 - np.minimum(noise, 0.5)) ** 2))
+    best = int(np.argmax(lengths * -np.log(lengths) / noise))
+    width = math.sqrt(-2.0 * math.log(lengths[best])) / omegas[best]
+    middle = 0.0
+    for omega, value in zip(omegas[: best + 1], values[: best + 1], strict=True):
+        # Every frequency says where within a period; those before say in which.
+        middle += float(np.angle(value * np.exp(-1j * omega * middle))) / omega
+    return middle, float(width)
+
+
+def estimate_opened_numbers(opened: Opened, *, centre: float) -> NumberEstimate:
+    """Errors by the distributions of residual and label, and what is predicted against the mean label by score."""
+    plan, label = opened.plan, opened.plan.label.label
+    if label is None:
+        raise ModelError("there is no label to be judged by.")
+    shift = float(plan.label.from_unit(0.0)) - centre
+
+    def read(coefficients: NDArray[Any]) -> tuple[NumberDistribution, NumberDistribution]:
+        residual = NumberDistribution.of(coefficients, plan, RESIDUAL)
+        truth = NumberDistribution.of(coefficients, plan, LABEL)
+        return replace(residual, values=residual.values + shift), truth
+
+    wrong, truth = read(opened.coefficients)
+    clean = np.zeros(plan.coefficients)
+    for place, one in ((RESIDUAL, replace(wrong, values=wrong.values - shift)), (LABEL, truth)):
+        sums = one.shares @ plan.heads[place].waves(one.values)
+        plan.write_head(place, clean, np.zeros(1), plan.rows * sums[None])
+    again = [_errors(*read(drawn)) for drawn in redrawn(opened, clean, f"judgement {opened.run}")]
+    values, noise = _errors(wrong, truth), {}
+    for name, value in values.items():
+        drawn = [one[name] for one in again]
+        noise[name] = math.hypot(spread(drawn), float(np.mean(drawn)) - value)
+    figures = {
+        name: Figure(values[name], noise[name], sampling, beside)
+        for name, sampling, beside in _beside(wrong, truth, plan.rows)
+        if name != "R²" or values["variance"] > CLEAR_VARIANCE * noise["variance"]
+    }
+    pairs = _pairs(plan, opened.coefficients, centre, values["RMSE"])
+    return NumberEstimate(plan.rows, label.column, figures, pairs, exact=False)
+
+
+def _errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, float]:
+    square = wrong.mean(wrong.values**2)
+    variance = truth.deviation(truth.values) ** 2
+    return {
+        "RMSE": math.sqrt(square),
+        "MAE": wrong.mean(np.abs(wrong.values)),
+        "R²": 1.0 - square / max(variance, 1e-300),
+        "variance": variance,
+    }
+
+
+def _beside(
+    wrong: NumberDistribution, truth: NumberDistribution, people: int
+) -> list[tuple[str, float, float]]:
+    """What chance does to each figure, and what always answering with the mean would have."""
+    square, root = wrong.mean(wrong.values**2), math.sqrt(people)
+    apart = truth.values - truth.mean(truth.values)
+    variance = max(truth.mean(apart**2), 1e-300)
+    chance = wrong.deviation(wrong.values**2)
+    # Residuals and labels go together, which makes the error of their ratio smaller than this.
+    ratio = math.hypot(chance / variance, square / variance**2 * truth.deviation(apart**2))
+    return [
+        ("RMSE", chance / (2.0 * math.sqrt(square) * root) if square > 0 else 0.0, math.sqrt(variance)),
+        ("MAE", wrong.deviation(np.abs(wrong.values)) / root, truth.mean(np.abs(apart))),
+        ("R²", ratio / root, 0.0),
+    ]
+
+
+def _pairs(
+    plan: EvaluationPlan, coefficients: NDArray[Any], centre: float, error: float
+) -> tuple[tuple[float, float], ...]:
+    """Means of what is predicted and of the label, by groups of people in the order of what is predicted.
+
+    Both sums together are the score of everybody. Their difference is Σ v·e^{ifωs}, v the label between −1 and 1, and
+    v = β·(1, z, z², z³) of the score z in deviations is fitted to it, within noise and what labels scatter around it;
+    `error` is how far they do. What bends it is held back where it is not seen.
+    """
+    scores = NumberDistribution.of(coefficients, plan, SCORE)
+    deviation = scores.deviation(scores.values)
+    if not deviation > 0:
+        return ()
+    middle, top = (float(plan.label.from_unit(unit)) for unit in (0.0, 1.0))
+    half = top - middle
+    z = (scores.values - scores.mean(scores.values)) / deviation
+    powers = np.stack([z**power for power in range(4)])
+    waves = np.column_stack([np.ones(len(z)), plan.heads[SCORE].waves(scores.values)])
+    noise = math.sqrt(2.0) * plan.deviation / np.concatenate([[1.0], *[plan.sizes(SCORE)] * 2])
+    doubt = noise**2 + plan.rows * (error / half) ** 2 / 2.0
+    design = plan.rows * (powers * scores.shares) @ waves
+    counts, sums = plan.read_head(SCORE, coefficients)
+    apart = sums[1] - sums[0]
+    opened = np.concatenate([[counts[1] - counts[0]], apart.real, apart.imag])
+    held = np.diag([0.0, 0.0, *[(_BENDS * deviation / half) ** -2] * 2])
+    beta = np.linalg.solve((design / doubt) @ design.T + held, (design / doubt) @ opened)
+    labels = np.clip(middle + half * (beta @ powers), middle - half, middle + half)
+    groups = np.minimum((np.cumsum(scores.shares) * GROUPS).astype(np.int64), GROUPS - 1)
+    return tuple(
+        (
+            centre + float(scores.values[inside] @ scores.shares[inside]) / people,
+            float(labels[inside] @ scores.shares[inside]) / people,
+        )
+        for inside in (groups == number for number in range(GROUPS))
+        if (people := float(scores.shares[inside].sum())) > 0
+    )

@@ -1,0 +1,469 @@
+"""Evaluate a model: on rows that may be looked at, or on private people, by a protocol and charged.
+
+By released weights sums over everybody are opened, and everybody may read the estimate. Of a network people are scored
+with noise, and its label holder alone holds the scores to its labels: the figures are exact statistics of these, for it
+alone, and in no shared file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import AlignedTable, Table
+from colonnade.errors import (
+    ColumnMissing,
+    LabelMismatch,
+    ModelError,
+    NoNoiseFits,
+    OnlyForPublicData,
+    PlanError,
+    TooFewPeople,
+    TrainedOn,
+)
+from colonnade.evaluation.distributions import estimate_opened
+from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
+from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
+from colonnade.evaluation.scores import linear_terms
+from colonnade.federation.federation import Federation, Run
+from colonnade.methods.network.network_file import NetworkFile
+from colonnade.models.files.linear_file import ModelFile
+from colonnade.models.files.membership import TrainingMembership
+from colonnade.models.input_spec import InputSpec
+from colonnade.privacy.guarantee import account
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.evaluation import Opened, evaluation_session
+from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec, Limit
+from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresSpec, Terms, scores_session
+from colonnade.protocols.plans import Plan
+from colonnade.runtime.party import Party
+
+if TYPE_CHECKING:
+    # With all that torch takes.
+    from colonnade.methods.network.network import Network
+
+Array = NDArray[np.float64]
+AUC_ERROR = 0.05
+"""With a larger error from noise than this, on as many people of one class as of the other, a figure says nothing."""
+RMSE_ERROR = 0.05
+"""The same of numbers, as a share of the RMSE, where one frequency fits the residuals as well as any could."""
+STEPS = 60
+"""So often ε is lowered by a twentieth until no line of the scores is above its limit."""
+LEAST = 1e-9
+"""What is expected under noise is no certainty: a probability is read as no nearer to 0 or 1 than this."""
+
+
+def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str) -> Estimate:
+    """The estimate of a model on the rows of one file, which has every column of the model and the label."""
+    declared = model.frame.label.label
+    if declared is None:
+        raise PlanError("the model predicts nothing: principal components have no label to be judged by.")
+    named = replace(declared, column=label)
+    table = rows_of_model(model.frame, path, id_columns, label=named)
+    table.check()
+    scores, truth = [], []
+    for block in table.blocks():
+        features = features_of(block, model.frame)
+        if isinstance(model, ModelFile):
+            scores.append(model.scores(features @ model.weights.T))
+        else:
+            scores.append(model.network().scores(features))
+        truth.append(np.asarray(block.label))
+    given = np.concatenate(scores)
+    if isinstance(model, ModelFile) and not declared.classes:
+        given = model.reading.values(given)
+    chances = model.reading.answer == "probabilities"
+    return estimate_rows(
+        given, np.concatenate(truth), named, chances=chances, threshold=threshold_of_model(model)
+    )
+
+
+def threshold_of_model(model: Saved) -> float:
+    """The score above which a model of two classes says the second."""
+    return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """An evaluation on private people: the run that it was read from, and the estimate where that may be read.
+
+    Everybody may, but of a network the `receiver` alone; `reason` is why it has none.
+    """
+
+    run: Run[Any]
+    estimate: Estimate | None = None
+    reason: str = ""
+
+    @property
+    def receiver(self) -> str | None:
+        return self.run.plan.receiver if isinstance(self.run.plan, ScoresPlan) else None
+
+    @property
+    def note(self) -> str:
+        if self.receiver is None:
+            return ""
+        return (
+            f"The network was judged on {self.run.plan.rows} people, by scores with noise that {self.receiver} alone "
+            f"sees. The figures are {self.receiver}'s own: they stand on its own page and in nothing that is shared."
+        )
+
+
+@dataclass(frozen=True)
+class Price:
+    """What an evaluation may cost: ε for a record, and less where `limits` say so of an observer and a unit."""
+
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    limits: tuple[Limit, ...] = ()
+
+    @classmethod
+    def of_training(cls, plan: Plan, epsilon: float) -> Price:
+        """What a training was to everybody, at its own δ: an evaluation within that raises no total."""
+        limits = limits_of(plan)
+        record = [most for _, unit, most in limits if unit == "record"]
+        return cls(min(record, default=epsilon), plan.delta, plan.delta, limits)
+
+
+def limits_of(plan: Plan) -> tuple[Limit, ...]:
+    """What a run was to each observer about each unit, at its own δ."""
+    lines = {
+        (line.observer, line.unit): line.event
+        for owner in plan.group.owners
+        for line in plan.lines_for(owner)
+    }
+    return tuple((*key, account(event, plan.delta).epsilon) for key, event in lines.items())
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationTask:
+    """What is asked of the parties, each owner's part of the scores, and how to read what comes of it.
+
+    Everybody who has the model, or a part of it, makes the same request.
+    """
+
+    frame: InputSpec
+    request: EvaluationSpec | ScoresSpec
+    terms: Callable[[str], Terms | None]
+    read: Callable[[Run[Any], Any], Evaluation]
+
+    async def session(self, party: Party, table: Table | None, request: Any) -> Opened | Scored:
+        """What one party runs; of several labels the one counts that the model predicts."""
+        labelled = None if table is None else with_label_of(self.frame, table)
+        if isinstance(request, ScoresSpec):
+            return await scores_session(party, labelled, request, self.terms(party.name))
+        return await evaluation_session(party, labelled, request, self.terms(party.name))
+
+    def run(self, federation: Federation) -> Evaluation:
+        """Run it between all parties on the people held out, if some are; it is not what training opened."""
+        before, opened, tables = federation.asks, federation.opened, federation.tables
+        federation.asks = refuse_uninformative
+        federation.opened = lambda _run: None
+        federation.tables = {party: with_label_of(self.frame, table) for party, table in tables.items()}
+        try:
+            run: Run[Any] = federation.run(self.session, self.request, part="held-out")
+        finally:
+            federation.asks, federation.opened, federation.tables = before, opened, tables
+        reader = self.request.receiver if isinstance(self.request, ScoresSpec) else federation.group.owners[0]
+        return self.read(run, run.result(reader))
+
+
+def with_label_of(frame: InputSpec, table: Table) -> Table:
+    """A table of several labels with the one that a model predicts; any other as it is."""
+    predicted = frame.label.label
+    if predicted is None or not table.schema.more_labels:
+        return table
+    return table.for_label(predicted.column)
+
+
+def linear_task(
+    model: ModelFile, owners: tuple[str, ...], price: Price, *, alignment: Alignment
+) -> EvaluationTask:
+    """The evaluation of a model with released weights between these owners.
+
+    What is evaluated is the score of two classes, of more each one's against the mean of all.
+    """
+    weights, offsets = model.weights, model.offsets
+    if len(weights) > 1:
+        weights, offsets = contrasts(weights.T).T, contrasts(offsets)
+    ranges = [score_ranges(model.frame, row) for row in weights]
+    request = EvaluationSpec(
+        model=model.run,
+        reaches=tuple(tuple(head[owner].reach for owner in owners) for head in ranges),
+        epsilon=shortened(price.epsilon),
+        delta=price.delta,
+        accepted_delta=price.accepted_delta,
+        limits=tuple((observer, unit, shortened(most)) for observer, unit, most in price.limits),
+        alignment=alignment,
+    )
+    terms = {
+        owner: _centred(term, np.array([head[owner].middle for head in ranges]))
+        for owner, term in linear_terms(model.frame, weights).items()
+    }
+    centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
+    chances = model.reading.answer == "probabilities"
+
+    def read(run: Run[Any], opened: Opened) -> Evaluation:
+        threshold = threshold_of_model(model)
+        return Evaluation(run, estimate_opened(opened, centres, threshold=threshold, chances=chances))
+
+    return EvaluationTask(model.frame, request, terms.get, read)
+
+
+def network_task(
+    network: Network, part: NetworkFile | None, price: Price, *, alignment: Alignment
+) -> EvaluationTask:
+    """The evaluation of a network by scores with noise; `part` is how its label holder reads them, where it is."""
+    design = network.design
+    request = ScoresSpec(
+        receiver=design.receiver,
+        width=design.embedding,
+        bound=float(design.bound),
+        weights="private" if design.regime == "private-local" else "public",
+        epsilon=shortened(price.epsilon),
+        delta=price.delta,
+        accepted_delta=price.accepted_delta,
+        alignment=alignment,
+    )
+
+    def terms(party: str) -> Terms | None:
+        return network.part(party).terms().get(party)
+
+    def read(run: Run[Any], scored: Scored) -> Evaluation:
+        if part is None or scored.sums is None or scored.aligned is None:
+            return Evaluation(run)
+        ids = tuple(str(person) for person in scored.aligned.table.ids())
+        values = read_scores(part, scored.sums, ids, run.plan, network=network).values
+        try:
+            return Evaluation(run, _estimate_scores(values, scored.aligned))
+        except ModelError as error:
+            return Evaluation(run, reason=str(error))
+
+    return EvaluationTask(network.frame, request, terms, read)
+
+
+def _estimate_scores(values: Array, aligned: AlignedTable) -> Estimate:
+    label = aligned.schema.label
+    truth = np.concatenate([block.label for block in aligned.blocks() if block.label is not None])
+    if label is not None and label.classes:
+        values = np.log(np.clip(values, LEAST, 1.0))
+        values = values if len(label.classes) > 2 else values[:, 1:] - values[:, :1]
+    return estimate_rows(values, truth, label, chances=True)
+
+
+def network_task_within(
+    network: Network, part: NetworkFile | None, training: Plan, *, alignment: Alignment
+) -> EvaluationTask:
+    """Scores of those held out by which no total grows: none of their lines is above that of training.
+
+    All members come to the same, because they have the same plan.
+    """
+    limits = {(observer, unit): most for observer, unit, most in limits_of(training)}
+    receiver = network.design.receiver
+    holder = f"party:{receiver}"
+    epsilon = min((most for (observer, _), most in limits.items() if observer == holder), default=0.0)
+    for _ in range(STEPS):
+        if not 0.0 < epsilon < np.inf:
+            break
+        price = Price(epsilon, training.delta, training.delta)
+        task = network_task(network, part, price, alignment=alignment)
+        plan = task.request.plan(training.group, training.schemas, training.rows)
+        lines = [line for owner in plan.group.owners for line in plan.lines_for(owner)]
+        if all(
+            account(line.event, plan.delta).epsilon <= limits.get((line.observer, line.unit), 0.0)
+            for line in lines
+        ):
+            return task
+        epsilon *= 0.95
+    raise NoNoiseFits(
+        f"training has no account of what {receiver} learns within which people could be scored."
+    )
+
+
+def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Evaluation:
+    """Evaluate a model on the people of a federation, those held out if it holds some out, charged to every ledger.
+
+    People that it was trained on are refused: figures on them would be too good. Those evaluated on are remembered like
+    those trained on, because exact scores of them would show more than was promised.
+    """
+    if stored.whole is None:
+        task = _stored_network_task(stored, federation, price)
+    else:
+        whole = check_model(stored.whole)
+        missing = [party for party, _ in whole.frame.encoders if party not in federation.tables]
+        if missing:
+            raise ColumnMissing(
+                f"the model reads columns of {', '.join(missing)}, which takes no part in this job."
+            )
+        task = linear_task(whole, federation.group.owners, price, alignment=federation.alignment)
+    for party, encoder in task.frame.encoders:
+        check_columns(party, encoder, federation.tables[party], task.frame)
+        refuse_trained(party, federation.tables[party], stored.people.get(party), federation)
+    return task.run(federation)
+
+
+def check_model(model: Saved) -> ModelFile:
+    """A linear model of classes or of numbers whose weights are all released; anything else is refused by name."""
+    if isinstance(model, NetworkFile):
+        raise PlanError(
+            "the parts of a network stay with their parties, and this one lies in one file. Give the folder of the run "
+            "that trained it, or judge on public rows with --rows."
+        )
+    if model.party is not None:
+        raise PlanError(
+            f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
+            "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
+        )
+    if not model.reading.classifies and (model.reading.answer, model.reading.link) != (
+        "prediction",
+        "identity",
+    ):
+        raise PlanError(
+            f"{model.reading.title} is not judged on private people: that is for classes, and for numbers that are "
+            "linear in the columns. Judge on public rows with --rows."
+        )
+    return model
+
+
+def _stored_network_task(stored: Stored, federation: Federation, price: Price) -> EvaluationTask:
+    """Of a network whose parts lie here."""
+    first = next(part for part in stored.parts.values() if isinstance(part, NetworkFile))
+    network = network_of(stored, first)
+    design = network.design
+    if network.fusion is None:
+        raise ModelError(
+            f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
+            "Nothing was charged. Give the folder of a run in one process, which has all parts."
+        )
+    if design.regime == "paper" and not federation.public:
+        raise OnlyForPublicData(
+            "this network was trained in the paper's regime: its scores would disclose the people it was trained on. "
+            "Train it with 'frozen' or 'private-local' to judge it on people who are not public."
+        )
+    read = [party for party, _ in network.frame.encoders]
+    missing = [party for party in dict.fromkeys((*read, design.receiver)) if party not in federation.tables]
+    if missing:
+        raise ColumnMissing(
+            f"the network has a part of {', '.join(missing)}, which takes no part in this job."
+        )
+    if federation.tables[design.receiver].schema.label is None:
+        raise LabelMismatch(
+            f"{design.receiver} has the last layer of this network and declares no label to judge it by. Declare the "
+            "label in its schema."
+        )
+    return network_task(network, first, price, alignment=federation.alignment)
+
+
+def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) -> None:
+    """Refuse people who do not have the columns that a model reads, or another label than it predicts."""
+    declared = set(table.schema.columns)
+    missing = [column.name for column in encoder.columns if column not in declared]
+    if missing:
+        raise ColumnMissing(
+            f"{party}: the model reads {', '.join(missing)}, which the people to judge on do not have, or which are "
+            "declared otherwise than in training. Declare them alike."
+        )
+    if table.schema.labels and frame.label.label not in table.schema.labels:
+        raise LabelMismatch(
+            f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
+        )
+
+
+def refuse_trained(
+    party: str, table: Table, people: TrainingMembership | None, federation: Federation
+) -> None:
+    """Refuse people whom the model was trained on: figures on them would be too good."""
+    if people is None or federation.held_out is not None or federation.public:
+        return
+    people.check_rules(party, table.schema)
+    known = sum(str(person) in people for person in table.ids())
+    if known:
+        raise TrainedOn(
+            f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. Leave "
+            "them out, or train with held_out."
+        )
+
+
+def people_for(plan: EvaluationPlan) -> int:
+    """With fewer people the noise alone moves an AUC by more than `AUC_ERROR` even if all classes are as large.
+
+    The variance of Σ Im(φ₁ conj φ₀)/f from noise s√f/n_c on each coordinate of φ_c, |φ| ≤ 1, is at most
+    (s²/n₁² + s²/n₀²) Σ 1/f, times (2/π)² for the AUC; of C classes the rest have C − 1 sums and C − 1 times as many
+    people, which is s²/n² · C³/(C − 1). Of numbers, noise s/n on |φ| = e^(−x²/2) is an error of s/(n x²|φ|) of the
+    deviation x, as a share of it, and x²|φ| is at most 2/e.
+    """
+    if plan.numbers:
+        return math.ceil(plan.deviation * math.e / 2.0 / RMSE_ERROR)
+    spread = math.sqrt(sum(1.0 / frequency for frequency in plan.heads[0].frequencies))
+    classes = plan.heads[0].sums
+    share = math.sqrt(classes**3 / (classes - 1))
+    return math.ceil((2.0 / math.pi) * plan.deviation * spread * share / AUC_ERROR)
+
+
+def refuse_uninformative(plan: Plan, counts: bool) -> None:
+    """Refuse, before anything is charged, so few people that noise hides them; scores are as noisy for many."""
+    if not counts or not isinstance(plan, EvaluationPlan):
+        return
+    needed = people_for(plan)
+    if plan.rows < needed:
+        what = (
+            f"an RMSE by more than {RMSE_ERROR:.0%}" if plan.numbers else f"an AUC by more than {AUC_ERROR:g}"
+        )
+        raise TooFewPeople(
+            f"{plan.rows} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
+            f"would move {what}. Nothing was charged. {needed} people would do; hold out a larger share, bring more "
+            "people, or raise epsilon."
+        )
+
+
+def shortened(epsilon: float) -> float:
+    """A little less, and the same at everybody whose floats differ in their last digits."""
+    return math.floor(epsilon * 1e6) / 1e6 if epsilon > 1e-3 else epsilon
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """Where one owner's part of a score can lie: around a middle, by at most a reach."""
+
+    middle: float
+    reach: float
+
+
+def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
+    """For each owner where its part of a linear score lies, whatever its people are like; from declarations alone."""
+    scale = math.sqrt(frame.attributes)
+    ranges, start = {}, 0
+    for party, encoder in frame.encoders:
+        own = np.asarray(weights, dtype=np.float64)[start : start + encoder.width] / scale
+        start += encoder.width
+        low = high = 0.0
+        for column in encoder.plain:
+            least, most = column.score_range(own[encoder.spans[column.name]], encoder.mode)
+            low, high = low + least, high + most
+        if encoder.map is not None:
+            plain = sum(span.stop - span.start for span in encoder.spans.values())
+            size = math.sqrt(encoder.map.attributes(len(encoder.mapped))) * float(np.linalg.norm(own[plain:]))
+            low, high = low - size, high + size
+        # More than any rounding of floats could add; a part that is always the same still has a bound.
+        half = max(1e-6, (high - low) / 2.0)
+        # The same at everybody whose floats differ in their last digits.
+        unit = 10.0 ** (math.floor(math.log10(half)) - 3)
+        ranges[party] = ScoreRange(
+            (low + high) / 2.0, float(f"{math.ceil(half / unit * (1 + 1e-9)) * unit:.6g}")
+        )
+    return ranges
+
+
+def _centred(term: Terms, middle: Array) -> Terms:
+    def centred(aligned: AlignedTable) -> Array:
+        return np.asarray(term(aligned) - middle)
+
+    return centred

@@ -1,0 +1,238 @@
+"""Evaluate what a job trained on the people that it held out, at no further cost to anybody but for whole columns.
+
+In one process for all parties, and at one site right after training and over the same channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.table import AlignedTable, Table
+from colonnade.errors import ColonnadeError, ModelError, PlanError
+from colonnade.evaluation.estimates import Estimate, TwoClassEstimate, estimate_rows
+from colonnade.evaluation.evaluate import (
+    Evaluation,
+    EvaluationTask,
+    Price,
+    check_model,
+    limits_of,
+    linear_task,
+    network_task_within,
+    refuse_uninformative,
+)
+from colonnade.evaluation.figures import error_text, figure_text
+from colonnade.federation.federation import Federation, Run
+from colonnade.federation.job import Job
+from colonnade.federation.train import Trained, model_for, protocol_of, result_at, worth_its_charge
+from colonnade.methods.method import TrainingResult
+from colonnade.methods.network.model import NetworkModel
+from colonnade.methods.network.network_file import network_parts
+from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.models.class_weights import rule_of
+from colonnade.models.files.linear_file import model_file
+from colonnade.models.logistic import LogisticRegression
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.evaluation_plan import EvaluationSpec
+from colonnade.protocols.parts import PartSpec
+from colonnade.protocols.plans import Plan
+from colonnade.runtime.party import Accountant, Party
+from colonnade.runtime.run import Outcome, reason_for_peers
+
+Array = NDArray[np.float64]
+NOT_EVALUATED = "The model was not judged on the people held out: {reason}"
+MOST = 50_000
+"""So many people are enough to learn a linear model of one party's columns from."""
+HeldOut = Evaluation | str | None
+"""How good a model is, or why that is not known; None where nobody was held out."""
+
+
+def holdout_text(job: Job) -> str:
+    """How those are used whom a job holds out, and who will know what comes of it, before it is run."""
+    if job.held_out is None:
+        return ""
+    if protocol_of(job).scores == "released weights":
+        return "The model is judged on them. That adds to no total but about whole columns."
+    return (
+        "The network is judged on them by scores with noise, which only the label holder sees: the figures are its own "
+        "and on its own page. That adds to no total but about whole columns."
+    )
+
+
+def refuse_before_training(job: Job) -> Callable[[Plan, bool], None]:
+    """What refuses a plan of a job, before anything is charged: too few people to learn from, or to evaluate on."""
+    unlearnable = worth_its_charge(job)
+
+    def ask(plan: Plan, counts: bool) -> None:
+        unlearnable(plan, counts)
+        if counts and job.held_out is not None and protocol_of(job).scores == "released weights":
+            check_held_out(plan, job.held_out, epsilon=job.epsilon)
+        if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.coalitions:
+            raise PlanError(
+                "held_out: people are held out to judge the network on by scores with noise, and no statement covers "
+                "what the coalitions of [options] would learn of those together. Nothing was charged. Leave held_out "
+                "or coalitions out."
+            )
+
+    return ask
+
+
+def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
+    """Refuse a training whose held-out people would be too few to evaluate it on, before anything is charged."""
+    label = next(schema.label for schema in training.schemas if schema.label is not None)
+    classes = max(1, len(label.classes))
+    reaches = ((1.0,) * len(training.group.owners),) * (classes if classes > 2 else 1)
+    delta = training.delta
+    request = EvaluationSpec("", reaches, epsilon, limits_of(training), delta=delta, accepted_delta=delta)
+    rows = max(1, round(training.rows * share / (1.0 - share)))
+    # Of several labels the model of the first is evaluated.
+    schemas = tuple(replace(schema, more_labels=()) for schema in training.schemas)
+    refuse_uninformative(request.plan(training.group, schemas, rows), counts=True)
+
+
+def check_readers(job: Job) -> None:
+    """Refuse to hold people out, before anybody is met, where a member could not take part in evaluating on them."""
+    group = job.group()
+    apart = [name for name in group.members if name not in (*group.owners, group.server)]
+    if job.held_out is not None and apart:
+        raise PlanError(
+            f"held_out: people are held out to judge the model on, but keepers without columns "
+            f"({', '.join(apart)}) do not read the model, and could not take part between machines. Nothing was run or "
+            "charged. Leave held_out out, train in one process, or take keepers among the parties and the server."
+        )
+
+
+def holdout_task(job: Job, result: TrainingResult, run: Run[Any], *, alignment: Alignment) -> EvaluationTask:
+    """What is asked to evaluate what was trained by, so that no total grows by it.
+
+    The people held out lose at most what those trained on did. It follows from the job, the plan and the model, which
+    all members share.
+    """
+    if isinstance(result, NetworkModel):
+        kind, network = type(model_for(job, result)).__name__, result.network
+        parts = network_parts(kind, network, result.privacy, regime=result.statement, run=run.name)
+        return network_task_within(network, parts.get(network.design.receiver), run.plan, alignment=alignment)
+    model = model_for(job, result).fit(result)
+    whole = check_model(model_file(model, method=job.method, run=run.name))
+    price = Price.of_training(run.plan, job.epsilon)
+    return linear_task(whole, run.plan.group.owners, price, alignment=alignment)
+
+
+def evaluate_trained(
+    job: Job, federation: Federation, result: TrainingResult | ColonnadeError, run: Run[Any]
+) -> HeldOut:
+    """The evaluation of what was trained, or why there is none; None for a job that holds nobody out."""
+    if job.held_out is None or isinstance(result, ColonnadeError):
+        return None
+    try:
+        return holdout_task(job, result, run, alignment=federation.alignment).run(federation)
+    except ColonnadeError as error:
+        return NOT_EVALUATED.format(reason=error)
+
+
+async def evaluate_at_site(
+    party: Party,
+    table: Table | None,
+    job: Job,
+    run: Run[Any],
+    *,
+    part: PartSpec,
+    accountant: Accountant,
+    asks: Callable[[Any, bool], None] | None,
+) -> Evaluation | str:
+    """The evaluation as this member reads it, or why there is none; what was trained is good either way.
+
+    All members begin it or none does.
+    """
+    result = result_at(job, run)
+    if result is None or isinstance(result, ColonnadeError):
+        return NOT_EVALUATED.format(reason="nothing was learnt.")
+    try:
+        task = holdout_task(job, result, run, alignment=job.alignment)
+    except ColonnadeError as error:
+        return NOT_EVALUATED.format(reason=error)
+    # Whoever had to approve the job has: an evaluation must cost no more, which `asks` sees to.
+    member = replace(
+        party,
+        ledger=accountant,
+        part=part,
+        asks=asks,
+        aligned=None,
+        approves=None,
+        run="",
+        seeded=False,
+        opened=set(),
+    )
+    try:
+        opened = await task.session(member, table, task.request)
+        return task.read(
+            Run(opened.plan, Outcome({party.name: opened}, {party.name: member.traffic})), opened
+        )
+    except ColonnadeError as error:
+        # What was trained is paid for and good; peers are told, and end too.
+        party.channel.stop(reason_for_peers(error))
+        return NOT_EVALUATED.format(reason=reason_for_peers(error))
+
+
+def decided(job: Job, trained: Trained, found: HeldOut) -> tuple[HeldOut, str]:
+    """The evaluation at the threshold that a job's rule finds in it, which the model takes too, and a note of it."""
+    rule, model = rule_of(job.options), trained.model
+    if rule is None or not isinstance(model, LogisticRegression):
+        return found, ""
+    if not isinstance(found, Evaluation) or not isinstance(found.estimate, TwoClassEstimate):
+        return found, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
+    estimate = found.estimate.at(rule)
+    model.threshold = estimate.threshold_by(rule)
+    error = estimate.threshold_error
+    said = f"{figure_text(model.threshold, error)} ± {error_text(error)}"
+    note = f"The threshold is {said}: threshold = {rule!r}, read from the people held out."
+    return replace(found, estimate=estimate), note
+
+
+def estimate_alone(run: Run[Any], evaluation: Evaluation) -> Estimate | None:
+    """What the label holder's own columns alone would have, on the people that a shared model was evaluated on.
+
+    By a linear model without noise; None where the label holder is not here. These are exact figures of private people,
+    for the label holder, who holds everything that they are made of, and stand on its own page alone.
+    """
+    holder = run.plan.group.active
+    if holder not in run.aligned or holder not in evaluation.run.aligned:
+        return None
+    label = run.aligned[holder].schema.label
+    if label is None:
+        return None
+    rows, truth = _rows(run.aligned[holder], most=MOST)
+    others, answers = _rows(evaluation.run.aligned[holder])
+    try:
+        if label.classes:
+            # Heavy, and needed by nobody else who reads a run.
+            from sklearn.linear_model import LogisticRegression as Exact
+
+            classes = truth.astype(np.int64)
+            if len(np.unique(classes)) < len(label.classes):
+                return None
+            model = Exact(max_iter=500).fit(rows, classes)
+            scores = np.asarray(model.decision_function(others)).reshape(len(others), -1)
+        else:
+            design = np.column_stack([rows, np.ones(len(rows))])
+            weights = np.linalg.lstsq(design, truth, rcond=None)[0]
+            scores = (others @ weights[:-1] + weights[-1])[:, None]
+        return estimate_rows(scores, answers, label, chances=True)
+    except ModelError:
+        return None
+
+
+def _rows(table: AlignedTable, *, most: int | None = None) -> tuple[Array, Array]:
+    encoder = table.schema.encoder("circle")
+    features, labels, count = [], [], 0
+    for block in table.blocks():
+        features.append(encoder.encode(block))
+        labels.append(np.asarray(block.label, dtype=np.float64))
+        count += block.rows
+        if most is not None and count >= most:
+            break
+    return np.concatenate(features), np.concatenate(labels)
