@@ -6,8 +6,6 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from typed import untyped
-
 import colonnade
 
 ROOT = Path(colonnade.__file__).parent

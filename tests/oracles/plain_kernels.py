@@ -1,12 +1,17 @@
-"""The loops of `compiled` in plain numpy: slower, and the same integers.
-
-They run where numba cannot, and they are what the compiled loops are tested against.
-"""
+"""The loops of `colonnade.numbers.compiled` in plain numpy: slower, and the same integers."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
 import numpy as np
+import plain_check_loops
 from numpy.typing import NDArray
+
+from colonnade.numbers import check_loops, compiled
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
@@ -101,3 +106,19 @@ def decode(words: Words, primes: Triple, inverses: Triple, out: NDArray[np.int64
     value = low + p * (b + q * c)
     modulus = p * q * r
     out[...] = np.where(value > modulus // 2, value - modulus, value)
+
+
+@contextmanager
+def plain_numpy() -> Iterator[None]:
+    """Run the plain loops inside this block, in place of the compiled ones of both modules."""
+    with ExitStack() as replaced:
+        for fast, plain in ((compiled, sys.modules[__name__]), (check_loops, plain_check_loops)):
+            for name, loop in vars(plain).items():
+                if (
+                    callable(loop)
+                    and not name.startswith("_")
+                    and hasattr(loop, "__code__")
+                    and hasattr(fast, name)
+                ):
+                    replaced.enter_context(patch.object(fast, name, loop))
+        yield

@@ -1,4 +1,4 @@
-"""The loops of `check_loops` in plain numpy: slower, and the same integers."""
+"""The loops of `colonnade.numbers.check_loops` in plain numpy: slower, and the same integers."""
 
 from __future__ import annotations
 
