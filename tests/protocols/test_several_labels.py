@@ -14,8 +14,7 @@ from ideals import ideal_moments
 from numpy.typing import NDArray
 
 from colonnade.audits.auditing import audit
-from colonnade.audits.drawn import opened_draws
-from colonnade.audits.opened import direction, row_of
+from colonnade.audits.opened import direction, opened_draws, row_of
 from colonnade.audits.people import corner
 from colonnade.audits.targets import Wanted, target_of
 from colonnade.data.label import LabelBlock, LabelBlocks

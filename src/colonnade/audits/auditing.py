@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from colonnade.audits.bounds import CONFIDENCE, Bound, best_of, canary_bound, threshold_bound
-from colonnade.audits.drawn import Drawn
-from colonnade.audits.experiments import Array, Bits, Claim, Experiment
+from colonnade.audits.experiments import Array, Bits, Claim, Drawn, Experiment
 from colonnade.audits.sessions import Sessions
 from colonnade.audits.targets import Target
 from colonnade.errors import PlanError

@@ -9,16 +9,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.audits.bounds import CONFIDENCE, Bound, threshold_bound
 from colonnade.audits.people import People
 from colonnade.audits.sessions import Session
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import Observer
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.plans import Request
+from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
 Kind = Literal["neighbours", "canaries"]
+_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -71,3 +74,23 @@ class Experiment:
     request: Callable[[Bits], Request[Any]]
     what: str
     independent: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A claim, and independent values of a statistic on either of two neighbouring data sets.
+
+    `draw(neighbour, count, coins)` gives that many, larger where `neighbour` is true.
+    """
+
+    claim: Claim
+    draw: Callable[[bool, int, Randomness], Array]
+    what: str
+
+    def bound(self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE) -> Bound:
+        """What so many draws on either side show."""
+        counts = [min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE)]
+        values = [
+            np.concatenate([self.draw(side, some, randomness) for some in counts]) for side in (False, True)
+        ]
+        return threshold_bound(*values, delta=self.claim.delta, confidence=confidence)

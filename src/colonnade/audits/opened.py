@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.audits.experiments import Array, Bits, Claim, Experiment
+from colonnade.audits.experiments import Array, Bits, Claim, Drawn, Experiment
 from colonnade.audits.people import People, anybody, corner, either, mixed, together
-from colonnade.audits.sessions import Session
+from colonnade.audits.sessions import Session, alone
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.functional.protocol import noise_part as functional_noise
@@ -24,7 +24,7 @@ from colonnade.methods.moments.protocol import arranged
 from colonnade.methods.moments.protocol import noise_part as matrix_noise
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.protocols.plans import Request
-from colonnade.randomness import SeededRandomness
+from colonnade.randomness import Randomness, SeededRandomness
 from colonnade.runtime.party import Party
 
 OpenedPlan = MomentsPlan | FunctionalPlan
@@ -168,3 +168,39 @@ def told(plan: OpenedPlan, opened: Array, change: Array, way: Array) -> float:
         scales = np.sqrt(change / np.where(way == 0, 1.0, way), where=way != 0, out=np.ones_like(change))
         return float(np.sum((np.abs(opened) - np.abs(opened - change)) / scales))
     return float(opened @ way)
+
+
+def opened_draws(plan: OpenedPlan) -> list[Drawn]:
+    """Every observer of an opened sum, with the noise that each owner's own code draws for it."""
+    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
+    draws = []
+    for stated in plan.guarantees:
+        if isinstance(stated.observer, PartyView):
+            watching = stated.observer.party
+            others = [owner for owner in plan.group.owners if owner != watching]
+            change = row_of(plan, mixed(low, high, others)) - row_of(plan, low)
+        else:
+            others = list(plan.group.owners)
+            change = row_of(plan, high)
+        draws.append(
+            Drawn(
+                Claim.of(stated),
+                _draws(plan, len(others), change),
+                "draws of the noise that is unknown to it",
+            )
+        )
+    return draws
+
+
+def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, Randomness], Array]:
+    way = direction(plan, change)
+
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
+        party = alone(plan.group, plan.group.owners[0], randomness)
+        values = np.empty(count)
+        for number in range(count):
+            noise = sum((noise_of(party, plan) for _ in range(parts)), np.zeros(len(change)))
+            values[number] = told(plan, noise + change if neighbour else noise, change, way)
+        return values
+
+    return draw

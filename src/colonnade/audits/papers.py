@@ -12,8 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.audits.drawn import Drawn
-from colonnade.audits.experiments import Array, Claim
+from colonnade.audits.experiments import Array, Claim, Drawn
 from colonnade.audits.people import People, corner, mixed, table_of, together
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema

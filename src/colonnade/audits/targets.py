@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from colonnade.audits.columns import MANY, local_experiments, one_shot_experiments
-from colonnade.audits.drawn import Drawn, opened_draws
-from colonnade.audits.experiments import Claim, Experiment
-from colonnade.audits.opened import opened_experiments
+from colonnade.audits.experiments import Claim, Drawn, Experiment
+from colonnade.audits.opened import opened_draws, opened_experiments
 from colonnade.audits.people import People, corner, several
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError

@@ -12,8 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.audits.drawn import Drawn
-from colonnade.audits.experiments import Array, Claim, Experiment
+from colonnade.audits.experiments import Array, Claim, Drawn, Experiment
 from colonnade.audits.people import People, corner, either, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
