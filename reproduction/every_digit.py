@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.attacks.labels import recover_labels
-from colonnade.attacks.success import Success
-from colonnade.attacks.transcripts import recorded
+from colonnade.lab.attacks import Success, recover_labels
+from colonnade.lab.campaign import recorded
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
 from reproduction.logistic_sets import LogisticSet, mnist, request_of

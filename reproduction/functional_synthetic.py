@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.comparison.entries import PAPER
 from colonnade.data.columns import NumericColumn
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
@@ -19,6 +18,7 @@ from colonnade.methods.moments.request import MomentsRequest
 from colonnade.models.least_squares import least_squares
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteLaplaceNoise, MatrixSkellamNoise
+from colonnade.privacy.paper.figure import LABEL as PAPER
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group

@@ -9,13 +9,13 @@ from time import process_time
 
 import numpy as np
 
-from colonnade.comparison.compare import TEST_SHARE
-from colonnade.comparison.held_out import HeldOut, split
 from colonnade.data.table import Table as Columns
 from colonnade.federation.federation import Federation
+from colonnade.lab.comparison import TEST_SHARE
 from colonnade.methods.encrypted.method import METHOD, EncryptedOptions, twin
 from colonnade.methods.method import LinearModel, TrainingSpec
 from colonnade.randomness import SeededRandomness
+from colonnade.scoring.held_out import HeldOut, split
 from reproduction.message_costs import PATIENCE, UNLIMITED
 from reproduction.sections import Pieces, Section, Table, said, spread_text, timed
 

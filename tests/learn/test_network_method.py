@@ -14,18 +14,17 @@ from network_federations import REAL, federation_of, rows_of
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, PoissonRegression
-from colonnade.comparison.compare import compare
-from colonnade.comparison.entries import field_of
-from colonnade.comparison.held_out import HeldOut
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
 from colonnade.federation.job import Job
 from colonnade.federation.train import request_of
+from colonnade.lab.comparison import compare, field_of
 from colonnade.methods.method import LinearModel, NoOptions, TrainingSpec
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.method import METHOD, NetworkOptions
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import METHODS, method_named, train_with
 from colonnade.protocols.plans import Task
+from colonnade.scoring.held_out import HeldOut
 
 torch.set_num_threads(1)
 SMALL: dict[str, Any] = {"embedding": 2, "trials": 2, "batch": 50}

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from typed import untyped
 
-from colonnade.conformance import check_mechanism
-from colonnade.conformance.mechanisms import two_sample
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.noise import (
     DiscreteGaussianNoise,
@@ -41,6 +39,8 @@ from colonnade.privacy.events import (
     Skellam,
 )
 from colonnade.randomness import SystemRandomness
+from colonnade.testing import check_mechanism
+from colonnade.testing.mechanisms import two_sample
 
 CHANGE = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
 SQUARES = {

@@ -13,10 +13,6 @@ import pytest
 from ideals import ideal_moments
 from numpy.typing import NDArray
 
-from colonnade.audits.auditing import audit
-from colonnade.audits.opened import direction, opened_draws, row_of
-from colonnade.audits.people import corner
-from colonnade.audits.targets import Wanted, target_of
 from colonnade.data.label import LabelBlock, LabelBlocks
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
@@ -24,6 +20,10 @@ from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation, released
 from colonnade.forecast.expected import expected_loss
+from colonnade.lab.audited_sums import direction, opened_draws, row_of
+from colonnade.lab.experiments import audit
+from colonnade.lab.people import corner
+from colonnade.lab.targets import Wanted, target_of
 from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest

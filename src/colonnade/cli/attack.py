@@ -69,13 +69,13 @@ def attack(
     as_json: bool = AS_JSON,
 ) -> None:
     """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves."""
-    from colonnade.attacks.campaign import Campaign
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
+    from colonnade.lab.campaign import Campaign, attack_facts
     from colonnade.methods.encrypted.request import EncryptedRequest
     from colonnade.protocols.paillier import PaillierKeys
     from colonnade.protocols.plans import default_delta
-    from colonnade.report.attacks import attack_facts, attack_text, draw_attacks
+    from colonnade.report.attacks import attack_text, draw_attacks
 
     if people < 2:
         raise InputError(f"--people: found {people}; it must be at least 2.")

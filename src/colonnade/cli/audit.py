@@ -17,10 +17,10 @@ from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyE
 from colonnade.federation.records import json_text
 
 if TYPE_CHECKING:
-    from colonnade.audits.people import People
-    from colonnade.audits.targets import Wanted
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
+    from colonnade.lab.people import People
+    from colonnade.lab.targets import Wanted
 
 AUDITS = Path("audits")
 AUDIT = "audit.json"
@@ -109,7 +109,7 @@ audit.__doc__ = f"{audit.__doc__}\n{EXAMPLE}"
 
 
 def _audit_papers(as_json: bool) -> None:
-    from colonnade.audits.papers import variants
+    from colonnade.lab.papers import variants
     from colonnade.randomness import SystemRandomness
     from colonnade.report.audits import papers_text
 
@@ -182,8 +182,8 @@ def _audit_job(
 
 
 def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> Wanted:
-    from colonnade.audits.targets import Wanted
     from colonnade.data.schema import Schema
+    from colonnade.lab.targets import Wanted
     from colonnade.runtime.group import Group
 
     schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
@@ -200,8 +200,8 @@ def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None
 
 
 def _wanted_of_run(run: RunFolder) -> Wanted:
-    from colonnade.audits.targets import Wanted
     from colonnade.data.schema import PublicSchema
+    from colonnade.lab.targets import Wanted
     from colonnade.methods.method import TrainingSpec
     from colonnade.methods.table import METHODS, checked_options
     from colonnade.runtime.group import Group
@@ -256,8 +256,8 @@ def _known(job: Job, files: Mapping[str, PartyFile]) -> People:
 def _facts(
     wanted: Wanted, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
 ) -> dict[str, Any]:
-    from colonnade.audits.auditing import audit as carry_out
-    from colonnade.audits.targets import target_of
+    from colonnade.lab.experiments import audit as carry_out
+    from colonnade.lab.targets import target_of
 
     began = time.monotonic()
     target = target_of(wanted)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from colonnade.comparison.held_out import HeldOut
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
@@ -25,6 +24,7 @@ from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program
+from colonnade.scoring.held_out import HeldOut
 
 TESTED = 4000
 # How often a quick plan is run at first, on other people each time; and a pilot that is too short to be timed well by

@@ -1,0 +1,402 @@
+"""Every attack that fits some parties' data, on recorded runs of the undefended protocol and of the defended one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.table import Table
+from colonnade.errors import RemoteProtocolError
+from colonnade.lab.attacks import (
+    PackedQuestion,
+    PartyView,
+    Success,
+    WideQuestion,
+    average_signs,
+    foreign_scores,
+    label_success,
+    labels_without_other_columns,
+    recover_column,
+    recover_inner_products,
+    recover_labels,
+    value_success,
+)
+from colonnade.ledger import Ledger
+from colonnade.methods.encrypted.exchange import Question
+from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
+from colonnade.methods.encrypted.plan import EncryptedPlan
+from colonnade.methods.encrypted.protocol import Descended, encrypted_session
+from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.randomness import SystemRandomness, public_permutation
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party, silent
+from colonnade.runtime.run import PartyInputs, run_here
+
+Array = NDArray[np.float64]
+Asker = Callable[[EncryptedPlan, str], Question]
+Progress = Callable[[str, int, int], None]
+# Attacks run on public data, with ledgers that end with them; nothing of it is anybody's budget.
+_UNLIMITED = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """What every owner could write down, and the truth to score an attack with."""
+
+    plan: EncryptedPlan
+    diaries: Mapping[str, OwnerTranscript]
+    holdings: Mapping[str, OwnerState]
+
+    @property
+    def labels(self) -> Array:
+        """The true labels, ±1."""
+        labels = self.holdings[self.plan.active].labels
+        if labels is None:
+            raise ValueError("the active party brought no labels")
+        return labels
+
+    @property
+    def largest_starting_score(self) -> float:
+        """ε of corollary 4.5: the largest |θ₀ᵀx|, which the attacker knows from how weights are initialised."""
+        scores = sum(
+            (self.holdings[owner].features @ diary.weights[0] for owner, diary in self.diaries.items()),
+            np.zeros(self.plan.rows),
+        )
+        return float(np.max(np.abs(scores)))
+
+    def view(self, owner: str) -> PartyView:
+        holding = self.holdings[owner]
+        return PartyView(self.plan, owner, self.diaries[owner], holding.features, holding.labels)
+
+
+def owners_alone(tables: Mapping[str, Table]) -> Group:
+    """The group of these parties; two need nobody else."""
+    holders = [party for party, table in tables.items() if table.schema.label is not None]
+    active = holders[0] if holders else None
+    if len(tables) == 2:
+        first, second = tables
+        return Group.pair(first, second, active=active)
+    return Group.of(tuple(tables), active=active)
+
+
+def planned(tables: Mapping[str, Table], request: EncryptedRequest) -> EncryptedPlan:
+    """The plan that these parties would agree on; all tables hold the same people in the same order."""
+    rows = min(table.rows for table in tables.values())
+    return request.plan(owners_alone(tables), tuple(table.public() for table in tables.values()), rows)
+
+
+def recorded(
+    tables: Mapping[str, Table],
+    request: EncryptedRequest,
+    *,
+    attacker: str | None = None,
+    asks: Asker | None = None,
+    progress: Progress = silent,
+) -> tuple[Transcript, Question | None]:
+    """The protocol itself, every message of it; `attacker` asks something else than was agreed, if `asks` says so."""
+    group = owners_alone(tables)
+    question = asks(planned(tables, request), attacker) if asks is not None and attacker is not None else None
+    inputs = {}
+    for member in group.members:
+        ledger = Ledger.in_memory(member)
+        if member in tables:
+            ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
+        inputs[member] = PartyInputs(ledger, tables.get(member), dataset=member)
+
+    async def program(party: Party, table: Table | None) -> Descended:
+        return await encrypted_session(party, table, request, question if party.name == attacker else None)
+
+    outcome = run_here(program, group, inputs, timeout=600.0, record=True, progress=progress)
+    results: dict[str, Descended] = {owner: outcome.results[owner] for owner in group.owners}
+    plan = results[group.owners[0]].plan
+    diaries = {owner: result.diary for owner, result in results.items() if result.diary is not None}
+    return Transcript(plan, diaries, _holdings(tables, plan)), question
+
+
+def arbiters(tables: Mapping[str, Table], request: EncryptedRequest) -> tuple[Transcript, IdealDescent]:
+    """A run in which an arbiter tells every party its gradient after each batch, without encryption in between."""
+    plan = planned(tables, request)
+    randomness = {owner: SystemRandomness() for owner in plan.group.owners}
+    ideal = ideal_descent(plan, tables, randomness)
+    return Transcript(plan, ideal.diaries, _holdings(tables, plan)), ideal
+
+
+def messages_by_epoch(plan: EncryptedPlan, ideal: IdealDescent, owner: str) -> list[Array]:
+    """An owner's messages in the clear, an array an epoch in the order of the records, in natural units."""
+    steps = plan.schedule.steps_per_epoch
+    messages = []
+    for epoch in range(plan.schedule.epochs):
+        message = np.zeros(plan.rows)
+        sent = ideal.messages[owner][epoch * steps : (epoch + 1) * steps]
+        for rows, numbers in zip(plan.batches(epoch), sent, strict=True):
+            message[rows] = numbers / (1 << plan.fraction_bits)
+        messages.append(message)
+    return messages
+
+
+def _holdings(tables: Mapping[str, Table], plan: EncryptedPlan) -> dict[str, OwnerState]:
+    return {owner: OwnerState(owner, tables[owner], plan, SystemRandomness()) for owner in plan.group.owners}
+
+
+# Inner products of so few people are n(n + 1)/2 unknowns that so many epochs determine.
+_FEW, _MANY_EPOCHS, _FAST = 12, 12, 0.5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack on one run: how well it did, epoch by epoch where that means something, or who refused it."""
+
+    attack: str
+    attacker: str
+    target: str
+    run: str
+    defence: str
+    success: Success | None = None
+    by_epoch: tuple[Success, ...] = ()
+    refused: str | None = None
+    note: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "attack": self.attack,
+            "attacker": self.attacker,
+            "target": self.target,
+            "run": self.run,
+            "defence": self.defence,
+            "success": None if self.success is None else self.success.to_data(),
+            "by_epoch": [success.to_data() for success in self.by_epoch],
+            "refused": self.refused,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Whom to attack and how: all parties' tables hold the same people in the same order and are declared public.
+
+    `people` is how many of them take part in encrypted runs; an arbiter's run, which takes no time, has all.
+    """
+
+    tables: Mapping[str, Table]
+    request: EncryptedRequest
+    people: int
+    progress: Progress = silent
+
+    def findings(self) -> Iterator[Finding]:
+        """The attacks, one after another."""
+        # The defence is worked out for the Taylor coefficient, whatever is attacked without it.
+        for request in (
+            replace(self.request, defence="none"),
+            replace(self.request, defence="sound", approximation="taylor"),
+        ):
+            yield from self._labels(request)
+            yield from self._arbiter(request)
+            yield from self._packed(request)
+            yield from self._columns(request)
+
+    @property
+    def _some(self) -> dict[str, Table]:
+        rows = min(table.rows for table in self.tables.values())
+        if self.people >= rows:
+            return dict(self.tables)
+        chosen = public_permutation(rows, seed=1)[: self.people]
+        return {party: table.take(chosen) for party, table in self.tables.items()}
+
+    @property
+    def _attacker(self) -> str:
+        """The party without the label that has the most columns: it has the most equations."""
+        plan = planned(self.tables, replace(self.request, defence="none", batch=None))
+        passives = [owner for owner in plan.group.owners if owner != plan.active]
+        return max(passives, key=plan.width)
+
+    def _fitting(self, request: EncryptedRequest, tables: Mapping[str, Table]) -> EncryptedRequest:
+        """The request with batches of as many records as the attacker has columns, unless it names its own."""
+        rows = min(table.rows for table in tables.values())
+        width = planned(tables, replace(request, batch=None)).width(self._attacker)
+        return replace(request, batch=min(rows, request.batch or max(2, width)))
+
+    def _labels(self, request: EncryptedRequest) -> Iterator[Finding]:
+        tables = self._some
+        transcript, _ = recorded(tables, self._fitting(request, tables), progress=self.progress)
+        yield _label_finding(transcript, self._attacker, "our protocol, recorded")
+        if transcript.plan.width(transcript.plan.active) == 0 and transcript.plan.splits:
+            view = transcript.view(self._attacker)
+            guesses = labels_without_other_columns(view, transcript.holdings[self._attacker].integers)
+            success = label_success(guesses, transcript.labels)
+            yield _finding("labels of a party without columns", transcript, self._attacker, success=success)
+
+    def _arbiter(self, request: EncryptedRequest) -> Iterator[Finding]:
+        transcript, ideal = arbiters(self.tables, self._fitting(request, self.tables))
+        yield _label_finding(transcript, self._attacker, "an arbiter's gradients, everybody")
+        if request.defence == "sound":
+            plan = transcript.plan
+            sigma = float(plan.noise_of(plan.active).sigma_squared) ** 0.5 / (1 << plan.fraction_bits)
+            averaged = average_signs(
+                messages_by_epoch(plan, ideal, plan.active), transcript.labels, sigma=sigma
+            )
+            yield _finding(
+                "labels from averaged messages",
+                transcript,
+                self._attacker,
+                run="every message in the clear, everybody",
+                success=averaged.by_looks[-1],
+                by_epoch=averaged.by_looks,
+                note=f"σ = {sigma:.3g}; Φ(2·√looks/σ) = {averaged.predicted[-1]:.3f} after the last epoch",
+            )
+
+    def _packed(self, request: EncryptedRequest) -> Iterator[Finding]:
+        if not planned(self.tables, request).splits:
+            reason = f"not run: with {request.approximation} the label holder is asked for no sums"
+            yield self._without("labels from packed answers", request, reason)
+            return
+        tables, attacker = self._some, self._attacker
+        rows = min(table.rows for table in tables.values())
+        once = replace(request, epochs=1)
+        reads = PackedQuestion(planned(tables, replace(request, defence="none", batch=rows)), attacker).reads
+        packed = replace(once, batch=min(rows, reads, 256))
+        try:
+            transcript, asked = recorded(
+                tables, packed, attacker=attacker, asks=PackedQuestion, progress=self.progress
+            )
+        except RemoteProtocolError as error:
+            yield _refusal("labels from packed answers", tables, packed, attacker, error)
+        else:
+            guesses = np.zeros(rows)
+            captured = asked.captured if isinstance(asked, PackedQuestion) else []
+            for batch, values in zip(transcript.plan.batches(0), captured, strict=True):
+                guesses[batch[: len(values)]] = -np.sign(np.array(values, dtype=np.float64))
+            success = label_success(guesses, transcript.labels)
+            note = f"batches of {packed.batch}, with {transcript.plan.width(attacker)} columns"
+            yield _finding("labels from packed answers", transcript, attacker, success=success, note=note)
+        try:
+            recorded(tables, packed, attacker=attacker, asks=lambda _plan, _owner: WideQuestion())
+        except RemoteProtocolError as error:
+            yield _refusal("claiming more columns", tables, packed, attacker, error)
+        else:
+            yield self._without(
+                "claiming more columns", request, "it was not refused: the peer took the claim"
+            )
+
+    def _columns(self, request: EncryptedRequest) -> Iterator[Finding]:
+        """The other party's features, where two parties are alone."""
+        if len(self.tables) != 2:
+            reason = "not run: with more than two parties a sum does not say whose columns it is of"
+            yield self._without("columns of the other party", request, reason)
+            return
+        plan = planned(self.tables, request)
+        active, passive = plan.active, self._attacker
+        if plan.width(passive) == 1 and plan.width(active) >= 2:
+            yield from self._column(request, active, passive)
+        elif plan.width(active) == 1 and plan.width(passive) >= 2:
+            yield from self._column(request, passive, active)
+        elif plan.width(active) >= 2:
+            yield from self._inner_products(request, active, passive)
+
+    def _without(self, attack: str, request: EncryptedRequest, note: str) -> Finding:
+        """An attack without a score, and why."""
+        active = planned(self.tables, request).active
+        return Finding(attack, self._attacker, active, "our protocol", request.defence, note=note)
+
+    def _column(self, request: EncryptedRequest, attacker: str, target: str) -> Iterator[Finding]:
+        tables = self._some
+        batch = min(planned(tables, replace(request, batch=None)).width(attacker), self.people)
+        several = replace(request, batch=batch, epochs=max(4, request.epochs))
+        transcript, _ = recorded(tables, several, progress=self.progress)
+        view, labels = transcript.view(attacker), transcript.labels
+        if attacker != transcript.plan.active:
+            labels = recover_labels(view, labels).guesses
+        truth = transcript.holdings[target].features[:, 0]
+        recovered = recover_column(
+            foreign_scores(view, labels), rows=transcript.plan.rows, step=transcript.plan.step_size
+        )
+        signed = recovered * (np.sign(np.nansum(recovered * truth)) or 1.0)
+        yield _finding(
+            "the only column", transcript, attacker, target=target, success=value_success(signed, truth)
+        )
+
+    def _inner_products(self, request: EncryptedRequest, attacker: str, target: str) -> Iterator[Finding]:
+        rows = min(table.rows for table in self.tables.values())
+        few = public_permutation(rows, seed=2)[:_FEW]
+        tables = {party: table.take(few) for party, table in self.tables.items()}
+        batch = min(len(few) // 2, planned(tables, replace(request, batch=None)).width(attacker))
+        long = replace(request, batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
+        transcript, _ = recorded(tables, long, progress=self.progress)
+        scores = foreign_scores(transcript.view(attacker), transcript.labels)
+        recovered = recover_inner_products(
+            scores,
+            rows=len(few),
+            step=transcript.plan.step_size,
+            starts_at_zero=request.initialisation == "zero",
+        )
+        features = transcript.holdings[target].features
+        upper = np.triu_indices(len(few))
+        success = value_success(recovered[upper], (features @ features.T)[upper], tolerance=0.05)
+        note = f"{len(few)} people, {_MANY_EPOCHS} epochs; entries within a twentieth of their spread"
+        yield _finding(
+            "inner products of records", transcript, attacker, target=target, success=success, note=note
+        )
+
+
+def _label_finding(transcript: Transcript, attacker: str, run: str) -> Finding:
+    attack = recover_labels(
+        transcript.view(attacker), transcript.labels, largest_score=transcript.largest_starting_score
+    )
+    solved = f"{attack.determined:.0%} of the batches determine every coefficient"
+    safe = (
+        "" if attack.safe_steps is None else f"; cannot fail in the first {attack.safe_steps.value:.0f} steps"
+    )
+    return _finding(
+        "labels from gradients",
+        transcript,
+        attacker,
+        run=run,
+        success=attack.by_epoch[0],
+        by_epoch=attack.by_epoch,
+        note=solved + (safe if transcript.plan.request.defence == "none" else ""),
+    )
+
+
+def _finding(
+    attack: str,
+    transcript: Transcript,
+    attacker: str,
+    *,
+    target: str | None = None,
+    run: str = "our protocol, recorded",
+    success: Success,
+    by_epoch: tuple[Success, ...] = (),
+    note: str = "",
+) -> Finding:
+    plan = transcript.plan
+    whom = target or plan.active
+    return Finding(attack, attacker, whom, run, plan.request.defence, success, by_epoch, None, note)
+
+
+def _refusal(
+    attack: str,
+    tables: Mapping[str, Table],
+    request: EncryptedRequest,
+    attacker: str,
+    error: RemoteProtocolError,
+) -> Finding:
+    plan = planned(tables, request)
+    return Finding(
+        attack, attacker, plan.active, "our protocol, recorded", request.defence, refused=str(error)
+    )
+
+
+def attack_facts(
+    findings: Iterable[Finding], *, name: str, people: int, epsilon: float, delta: float
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "people": people,
+        "epsilon": epsilon,
+        "delta": delta,
+        "findings": [finding.to_data() for finding in findings],
+    }
