@@ -10,13 +10,13 @@ import pytest
 from encrypted_runs import WIDER, request_of, tables_of
 from typed import there
 
-from colonnade.lab.campaign import Campaign, Finding, attack_facts
+from colonnade.lab.campaign import Attempt, Campaign, attack_facts
 from colonnade.report.attacks import attack_text, draw_attacks
 
 
 def findings_of(
     widths: dict[str, int], *, rows: int = 160, people: int = 24, **changes: Any
-) -> list[Finding]:
+) -> list[Attempt]:
     tables = {table.party: table for table in tables_of(widths, rows)}
     request = request_of(
         widths, **{"batch": None, "keys": WIDER, "epochs": 2, "learning_rate": 0.01, **changes}
@@ -24,16 +24,16 @@ def findings_of(
     return list(Campaign(tables, request, people).findings())
 
 
-def by_name(findings: list[Finding], defence: str) -> dict[str, Finding]:
+def by_name(findings: list[Attempt], defence: str) -> dict[str, Attempt]:
     return {finding.attack: finding for finding in findings if finding.defence == defence}
 
 
 @pytest.fixture(scope="module")
-def two_parties() -> list[Finding]:
+def two_parties() -> list[Attempt]:
     return findings_of({"a": 6, "b": 8})
 
 
-def test_every_attack_succeeds_without_a_defence(two_parties: list[Finding]) -> None:
+def test_every_attack_succeeds_without_a_defence(two_parties: list[Attempt]) -> None:
     found = by_name(two_parties, "none")
     for attack in ("labels from gradients", "labels from packed answers", "inner products of records"):
         assert there(found[attack].success).rate > 0.99, attack
@@ -41,7 +41,7 @@ def test_every_attack_succeeds_without_a_defence(two_parties: list[Finding]) -> 
     assert "expected an array" in there(found["claiming more columns"].refused)
 
 
-def test_every_attack_fails_or_is_refused_with_the_sound_defence(two_parties: list[Finding]) -> None:
+def test_every_attack_fails_or_is_refused_with_the_sound_defence(two_parties: list[Attempt]) -> None:
     found = by_name(two_parties, "sound")
     # 160 people: six standard deviations of a coin are 0.24.
     for attack in ("labels from gradients", "labels from averaged messages"):
@@ -73,7 +73,7 @@ def test_three_parties_are_attacked_by_the_one_with_most_columns(approximation: 
     assert there(by_name(found, "none")["labels from gradients"].success).rate == 1.0
 
 
-def test_what_was_found_is_told_and_drawn(two_parties: list[Finding], tmp_path: Path) -> None:
+def test_what_was_found_is_told_and_drawn(two_parties: list[Attempt], tmp_path: Path) -> None:
     facts = attack_facts(two_parties, name="risk", people=160, epsilon=0.5, delta=1e-5)
     assert json.loads(json.dumps(facts)) == facts
     text = attack_text(facts, width=100)

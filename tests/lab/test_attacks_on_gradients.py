@@ -15,8 +15,8 @@ from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
 from colonnade.federation.federation import Run
 from colonnade.lab.attacks import (
+    OwnerView,
     PackedQuestion,
-    PartyView,
     Success,
     WideQuestion,
     average_signs,
@@ -46,10 +46,10 @@ def holdings_of(run: Run[Any]) -> dict[str, OwnerState]:
     return {owner: OwnerState(owner, aligned[owner], run.plan, SystemRandomness()) for owner in aligned}
 
 
-def view_of(run: Run[Any], owner: str, diary: OwnerTranscript | None = None) -> PartyView:
+def view_of(run: Run[Any], owner: str, diary: OwnerTranscript | None = None) -> OwnerView:
     holding = holdings_of(run)[owner]
     kept = diary or run.result(owner).diary
-    return PartyView(run.plan, owner, kept, holding.features, holding.labels)
+    return OwnerView(run.plan, owner, kept, holding.features, holding.labels)
 
 
 def labels_of(run: Run[Any]) -> NDArray[np.float64]:

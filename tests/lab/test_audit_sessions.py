@@ -13,9 +13,9 @@ from colonnade.errors import PlanError
 from colonnade.lab.audited_descents import expected_messages as expected
 from colonnade.lab.audited_descents import margin_draws, messages_of
 from colonnade.lab.audited_sums import noise_of, opened_vector, row_of
-from colonnade.lab.experiments import Sessions, audit, carry_out
+from colonnade.lab.experiments import Sessions, Target, audit, carry_out
 from colonnade.lab.people import chosen, corner, together
-from colonnade.lab.targets import AUDITED, Target, target_of
+from colonnade.lab.targets import AUDITED, target_of
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.randomness import SeededRandomness

@@ -57,7 +57,7 @@ def scores(
             own = drawn.normal(size=ROWS)
             told = others + own - (2.0 * (2.0 * label - 1.0) if holds else 0.0)
             looks.append(Look(0, np.arange(ROWS), told, own, True))
-        monkeypatch.setattr(audit, "Sight", lambda *_, looks=looks: SimpleNamespace(looks=looks))
+        monkeypatch.setattr(audit, "OwnerView", lambda *_, looks=looks: SimpleNamespace(looks=looks))
         session: Any = SimpleNamespace(result=lambda _: SimpleNamespace(diary=None), people=people)
         claim: Any = None
         found.append(float(statistic(session, claim)[0]))

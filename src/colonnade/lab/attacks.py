@@ -1,4 +1,26 @@
-"""Attacks from the literature on what an owner sees of encrypted gradients, and how well each did."""
+"""Attacks from the literature on what an owner sees of encrypted gradients, and how well each did.
+
+All but averaging are of "Is Vertical Logistic Regression Privacy-Preserving?". An owner that follows the protocol has
+its diary, its own columns and the public plan. Each batch gives it one equation for each of its own columns: Σ f·x over
+the batch, with one unknown coefficient f a record. With at least as many columns as records the coefficients follow
+(theorem 3.1); with fewer, they follow up to what its columns cannot tell apart.
+
+Labels: while scores are small, the sign of a coefficient is the opposite of the label (criterion 4.2, theorems 4.1,
+4.6, 4.10, E.3 and F.2). Nothing depends on how many parties there are or how the other columns are split.
+
+Columns: another owner's only column follows from its scores (theorem 3.5; remark 4.9 for the owner without the label).
+Of several, any rotation gives the same scores (theorem 3.6); what they do show is every inner product of two records.
+The other owner's weights move by −(η/s)Σ f·x with coefficients f that the attacker knows, so its score of record i,
+between two looks at it, moves by −(η/s)Σ f_j⟨x_i, x_j⟩: linear in the inner products.
+
+Averaging: a sign of f under normal noise is read right with probability Φ(|f|/σ), after k looks Φ(|f|√k/σ). A bound on
+how far weights drift says nothing about this; a bound on ε over the whole schedule does, because σ then grows with the
+number of looks.
+
+Questions (section 5.2): a receiver multiplies each encrypted number by features it invents, shifts every product into
+a field of its own, and has the owner of the key read all of them out. Here the invented features are the records
+themselves: field j holds the number of record j, which is as narrow as a field can be.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +125,7 @@ class Look:
 
 
 @dataclass(frozen=True, eq=False)
-class PartyView:
+class OwnerView:
     """One owner's side of a run. `features` are its own columns, `labels` its own if it holds them."""
 
     plan: EncryptedPlan
@@ -165,7 +187,7 @@ class LabelAttack:
     determined: float
 
 
-def recover_labels(view: PartyView, labels: Array, *, largest_score: float = 0.0) -> LabelAttack:
+def recover_labels(view: OwnerView, labels: Array, *, largest_score: float = 0.0) -> LabelAttack:
     """Criterion 4.2 on every batch; `labels` are the true ones, ±1, to score it with.
 
     In the piecewise approximation a coefficient of 0 says nothing, and nothing is guessed. `safe_steps` is T_ε, the
@@ -188,7 +210,7 @@ def recover_labels(view: PartyView, labels: Array, *, largest_score: float = 0.0
     )
 
 
-def safe_steps(view: PartyView, largest_score: float) -> PaperFigure | None:
+def safe_steps(view: OwnerView, largest_score: float) -> PaperFigure | None:
     """T_ε of the run, where the paper has one: Taylor or minimax coefficients, and scores below 2 at the start."""
     request = view.plan.request
     if request.approximation == "piecewise" or largest_score >= 2:
@@ -197,7 +219,7 @@ def safe_steps(view: PartyView, largest_score: float) -> PaperFigure | None:
     return known(request.learning_rate, largest_score=largest_score)
 
 
-def labels_without_other_columns(view: PartyView, integers: Integers) -> Array:
+def labels_without_other_columns(view: OwnerView, integers: Integers) -> Array:
     """Labels when their owner has no columns (theorem 4.1): ±1 from one sum Σ y·x a batch, even with one column.
 
     The attacker knows every score, so each batch tells it Σ y·x exactly; the integers y that fit are found by
@@ -251,7 +273,7 @@ class ForeignScores:
     coefficients: Array
 
 
-def foreign_scores(view: PartyView, labels: Array) -> tuple[ForeignScores, ...]:
+def foreign_scores(view: OwnerView, labels: Array) -> tuple[ForeignScores, ...]:
     """What the others' columns contribute to every score, for an attacker who has the labels, its own or
     recovered."""
     scores = []

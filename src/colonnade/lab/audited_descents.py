@@ -1,4 +1,20 @@
-"""How observers look for one record in what a method of many steps shows them."""
+"""How observers look for one record in what a method of many steps shows them.
+
+Under encryption an owner has, for every batch, one sum for each of its columns. As far as these determine the others'
+noisy scores it solves for them; the label of a record then shows as the sign of its score, and another party's columns
+as how the record's score goes with those of the rest.
+
+In margin descent weights are public, so whoever knows the other people can say at every step what a gradient would be
+without the record and with it. The statistic is how much likelier what was opened is with it, as if its noise were
+normal: all steps and the moments together.
+
+Given every noisy message that was sent, a party's weights follow from its own rows. Whoever knows all rows but one can
+follow them on either of two data sets, and compare what was sent with what each of them would have sent. A passive
+party does not see what other passive parties send; it reckons with what they would have sent without noise.
+
+What is proved of noisy sums of embeddings holds for any network, so the audit brings those that give away most: each
+party's embedding is one corner of its range for one record and the opposite corner for the other.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +29,23 @@ from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.lab.attacks import PartyView as Sight
-from colonnade.lab.experiments import Array, Bits, Claim, Drawn, Experiment, Session, alone
-from colonnade.lab.people import People, chosen, corner, either, mixed, together
+from colonnade.lab.attacks import OwnerView
+from colonnade.lab.experiments import (
+    Array,
+    Bits,
+    Claim,
+    Drawn,
+    Experiment,
+    Session,
+    Statistic,
+    alone,
+    among,
+    many_records,
+    others_of,
+    two_parts,
+    two_worlds,
+)
+from colonnade.lab.people import People, chosen, corner, mixed, together
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
@@ -39,6 +69,14 @@ from colonnade.randomness import Randomness, SeededRandomness, public_permutatio
 from colonnade.runtime.party import Party
 
 ENCRYPTED_ROWS = 2
+MARGIN_ROWS = GRADIENT_ROWS = 8
+MESSAGE_ROWS = 4
+"""Records of a session with one canary: few, so that noise moves weights far and the record counts for much."""
+MANY_MESSAGES, MANY_EMBEDDED = 200, 400
+WORST = "Networks are the ones that give away most: one corner of the embedding for one record, another for the other."
+HOLDER_ONLY = "Tried is what the label holder learns of one record; whole columns and fellow parties are not."
+
+Indices = NDArray[np.int64]
 
 
 def encrypted_experiments(
@@ -46,35 +84,25 @@ def encrypted_experiments(
 ) -> list[Experiment]:
     """Every owner with two values of the others' part of the first record."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
+    what = "the others' noisy scores of the record, solved for from the sums that it decrypted"
     experiments = []
     for claim in claims:
         owner = next(name for name in plan.group.owners if PartyView(name).name == claim.observer)
-        others = [other for other in plan.group.owners if other != owner]
         # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
         record = mixed(low, high, [owner])
-        worlds = [together([first, rest]) for first in (record, mixed(record, high, others))]
-        experiments.append(
-            Experiment(
-                "neighbours",
-                (claim,),
-                1,
-                either(worlds),
-                _scores_statistic(plan, owner),
-                lambda _coins: request,
-                "the others' noisy scores of the record, solved for from the sums that it decrypted",
-            )
-        )
+        worlds = [together([first, rest]) for first in (record, high)]
+        experiments.append(two_worlds([claim], worlds, _scores_statistic(plan, owner), request, what))
     return experiments
 
 
-def _scores_statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Array]:
+def _scores_statistic(plan: EncryptedPlan, owner: str) -> Statistic:
     def statistic(session: Session, _claim: Claim) -> Array:
         diary = session.result(owner).diary
         block = session.people[owner]
         features = plan.quantizers[owner].quantize(block) / plan.request.gamma
         labels = None if block.label is None else 2.0 * block.label - 1.0
         score = 0.0
-        for look in Sight(plan, owner, diary, features, labels).looks:
+        for look in OwnerView(plan, owner, diary, features, labels).looks:
             own = look.own_scores if labels is None else look.own_scores - 2.0 * labels[look.rows]
             others = look.coefficients - own
             here = look.rows == 0
@@ -90,54 +118,31 @@ def _scores_statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Cla
     return statistic
 
 
-MARGIN_ROWS = 8
-
-
 def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part."""
-    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    public = tuple(
-        Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
-    )
-    experiments = [
-        Experiment(
-            "neighbours",
-            public,
-            1,
-            either([rest, together([rest, high])]),
-            _margin_statistic(plan, rest, together([rest, high])),
-            lambda _coins: request,
-            "how much likelier moments and gradients are with the record than without",
-        )
-    ]
+    what = "how much likelier moments and gradients are with "
+    public = [Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)]
+    worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
+    statistic = _margin_statistic(plan, *worlds)
+    experiments = [two_worlds(public, worlds, statistic, request, f"{what}the record than without")]
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
-            others = [owner for owner in plan.group.owners if owner != stated.observer.party]
-            worlds = [together([rest, record]) for record in (low, mixed(low, high, others))]
-            experiments.append(
-                Experiment(
-                    "neighbours",
-                    (Claim.of(stated),),
-                    1,
-                    either(worlds),
-                    _margin_statistic(plan, *worlds),
-                    lambda _coins: request,
-                    "how much likelier moments and gradients are with one of two values of the others' part",
-                )
-            )
+            worlds = among(rest, two_parts(plan.schemas, others_of(plan.group, stated.observer.party)))
+            statistic = _margin_statistic(plan, *worlds)
+            part = f"{what}one of two values of the others' part"
+            experiments.append(two_worlds([Claim.of(stated)], worlds, statistic, request, part))
     return experiments
 
 
-def _margin_statistic(plan: MarginPlan, first: People, second: People) -> Callable[[Session, Claim], Array]:
+def _margin_statistic(plan: MarginPlan, first: People, second: People) -> Statistic:
     before, after = joint_rows(plan, first), joint_rows(plan, second)
 
     def statistic(session: Session, claim: Claim) -> Array:
         if claim.observer == Reader().name:
             # A reader has the model alone: how far it lies along what the record adds at the start.
             model = session.result(plan.group.owners[0]).weights
-            change = expected_gradient(plan, *after, np.zeros_like(model)) - expected_gradient(
-                plan, *before, np.zeros_like(model)
-            )
+            start = np.zeros_like(model)
+            change = expected_gradient(plan, *after, start) - expected_gradient(plan, *before, start)
             return np.array([float(change @ model.T.reshape(-1))])
         descent = session.result(plan.group.server).descent
         return np.array([likelihood(plan, descent, before, after)])
@@ -194,8 +199,8 @@ def margin_draws(plan: MarginPlan) -> list[Drawn]:
 
 
 def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
-    step = float(plan.gradient_zeroed.l2)
-    row = float(plan.row.norm_squared)
+    row, step = float(plan.row.norm_squared), float(plan.gradient_zeroed.l2)
+    variances = float(plan.moments_variance), float(plan.variance)
     # Server and readers may know one part of the noise, and the server its own.
     unknown = len(plan.group.dealers) - plan.group.tolerated
 
@@ -204,18 +209,10 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
         for _ in range(unknown):
             # A record with one entry moves one entry of the moments and one of each gradient.
             first = _diagonals(plan.moments_noise.part(plan.group.whole), count, randomness)
-            later = (
-                plan.noise.part(plan.group.whole)
-                .draw((count, plan.schedule.steps), randomness)
-                .astype(np.float64)
-            )
-            ratios += first * row / float(plan.moments_variance) + later.sum(axis=1) * step / float(
-                plan.variance
-            )
+            later = plan.noise.part(plan.group.whole).draw((count, plan.schedule.steps), randomness)
+            ratios += first * row / variances[0] + later.astype(np.float64).sum(axis=1) * step / variances[1]
         if neighbour:
-            ratios += row**2 / float(plan.moments_variance) + plan.schedule.steps * step**2 / float(
-                plan.variance
-            )
+            ratios += row**2 / variances[0] + plan.schedule.steps * step**2 / variances[1]
         return ratios
 
     return draw
@@ -227,35 +224,21 @@ def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, rand
     return np.concatenate(drawn)[:count].astype(np.float64)
 
 
-MESSAGE_ROWS = 4
-"""Records of a session with one canary: few, so that noise moves weights far and the record counts for much."""
-MANY_MESSAGES = 200
-
-
 def message_experiments(
     plan: IntermediatePlan, request: Request[Any], claims: Sequence[Claim], rest: People
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
-    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
+    what = "the likelihood ratio of every message, the senders' weights followed on either data set"
     experiments = []
     for claim in claims:
-        sees = [owner for owner in plan.group.owners if f"party:{owner}" == claim.observer]
-        if sees:
-            changed = [owner for owner in plan.group.owners if owner not in sees]
-        else:
-            changed = [owner for owner in plan.group.owners if claim.unit == f"own-part:{owner}"]
-        worlds = [together([record, rest]) for record in (low, mixed(low, high, changed))]
-        experiments.append(
-            Experiment(
-                "neighbours",
-                (claim,),
-                1,
-                either(worlds),
-                _ratio(plan, changed, worlds, sees),
-                lambda _coins: request,
-                "the likelihood ratio of every message, the senders' weights followed on either data set",
-            )
-        )
+        sees = [owner for owner in plan.group.owners if PartyView(owner).name == claim.observer]
+        changed = [
+            owner
+            for owner in plan.group.owners
+            if (owner not in sees if sees else claim.unit == f"own-part:{owner}")
+        ]
+        worlds = [together([record, rest]) for record in two_parts(plan.schemas, changed)]
+        experiments.append(two_worlds([claim], worlds, _ratio(plan, changed, worlds, sees), request, what))
     return experiments
 
 
@@ -263,38 +246,24 @@ def canary_message_experiments(
     plan: IntermediatePlan, request: Request[Any], claims: Sequence[Claim]
 ) -> list[Experiment]:
     """Many records in one session, each with a coin, to whoever reads the active party's residuals."""
-    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    second = mixed(low, high, [plan.active])
     order = np.argsort(public_permutation(plan.rows, plan.seed))
-    target = plan.loss.targets(plan.label, _labels(together([low, high]), plan.active))
+    ends = together([corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)])
+    target = plan.loss.targets(plan.label, _labels(ends, plan.active))
     sign = float(np.sign(np.diff(plan.loss.residual(np.zeros(2), target))[0]))
+    readers = {PartyView(owner).name for owner in plan.passive}
+    seen = [each for each in claims if each.observer in readers or each.unit == f"own-part:{plan.active}"]
+    if not seen or not sign:
+        return []
 
     def statistic(session: Session, _claim: Claim) -> Array:
-        reader = plan.passive[0]
-        values = [said.arrays["values"] for said in session.heard(reader, "residuals")]
+        values = [said.arrays["values"] for said in session.heard(plan.passive[0], "residuals")]
         steps = plan.schedule.steps_per_epoch
         epochs = [np.concatenate(values[i : i + steps]) for i in range(0, len(values), steps)]
         return np.asarray(sign * np.asarray(np.sum(epochs, axis=0, dtype=np.float64))[order])
 
-    seen = tuple(
-        claim
-        for claim in claims
-        if claim.observer in {PartyView(owner).name for owner in plan.passive}
-        or claim.unit == f"own-part:{plan.active}"
-    )
-    if not seen or not sign:
-        return []
-    return [
-        Experiment(
-            "canaries",
-            seen,
-            plan.rows,
-            lambda coins: chosen(low, second, coins),
-            statistic,
-            lambda _coins: request,
-            "the sum of each record's noisy residuals over the epochs",
-        )
-    ]
+    what = "the sum of each record's noisy residuals over the epochs"
+    records = two_parts(plan.schemas, [plan.active])
+    return [many_records(seen, records, plan.rows, statistic, request, what, independent=False)]
 
 
 def _labels(people: People, active: str) -> Array:
@@ -306,7 +275,7 @@ def _labels(people: People, active: str) -> Array:
 
 def _ratio(
     plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], sees: Sequence[str]
-) -> Callable[[Session, Claim], Array]:
+) -> Statistic:
     def statistic(session: Session, _claim: Claim) -> Array:
         ratio = 0.0
         for owner in changed:
@@ -386,48 +355,27 @@ def _in_order(plan: IntermediatePlan, owner: str, people: People) -> tuple[Array
     return np.column_stack([features, np.full(plan.rows, CONSTANT)]), targets
 
 
-GRADIENT_ROWS = 8
-
-
 def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: People) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part.
 
     Gradients are divided by the number of people who take part on average. Where the record is left out that is one
     person less, and steps are shorter by as much, so that only the record itself is missing.
     """
-    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    public = tuple(
-        Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
-    )
+    what = "how far the weights of every step moved along "
+    record = corner(plan.schemas, 1.0)
+    public = [Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)]
+    statistic = _weights_statistic(plan, gradient_of(plan, record))
+    worlds = [rest, together([rest, record])]
+    whole = two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
     shorter = _rescaled(request, (plan.rows - 1) / plan.rows)
-    experiments = [
-        Experiment(
-            "neighbours",
-            public,
-            1,
-            lambda coins: together([rest, *([high] if coins[0] else [])]),
-            _weights_statistic(plan, gradient_of(plan, high)),
-            lambda coins: request if coins[0] else shorter,
-            "how far the weights of every step moved along the record's own gradient",
-        )
-    ]
+    experiments = [replace(whole, request=lambda coins: request if coins[0] else shorter)]
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
-            others = [owner for owner in plan.group.owners if owner != stated.observer.party]
-            second = mixed(low, high, others)
-            worlds = [together([rest, record]) for record in (low, second)]
-            change = gradient_of(plan, second) - gradient_of(plan, low)
-            experiments.append(
-                Experiment(
-                    "neighbours",
-                    (Claim.of(stated),),
-                    1,
-                    either(worlds),
-                    _weights_statistic(plan, change),
-                    lambda _coins: request,
-                    "how far the weights of every step moved along the change of the record's gradient",
-                )
-            )
+            records = two_parts(plan.schemas, others_of(plan.group, stated.observer.party))
+            first, second = (gradient_of(plan, each) for each in records)
+            statistic = _weights_statistic(plan, second - first)
+            change, worlds = f"{what}the change of the record's gradient", among(rest, records)
+            experiments.append(two_worlds([Claim.of(stated)], worlds, statistic, request, change))
     return experiments
 
 
@@ -451,7 +399,7 @@ def gradient_of(plan: GradientPlan, people: People) -> Array:
     return np.concatenate(parts) * sign
 
 
-def _weights_statistic(plan: GradientPlan, way: Array) -> Callable[[Session, Claim], Array]:
+def _weights_statistic(plan: GradientPlan, way: Array) -> Statistic:
     owner = plan.group.owners[0]
 
     def statistic(session: Session, claim: Claim) -> Array:
@@ -466,13 +414,6 @@ def _weights_statistic(plan: GradientPlan, way: Array) -> Callable[[Session, Cla
     return statistic
 
 
-MANY_EMBEDDED = 400
-WORST = "Networks are the ones that give away most: one corner of the embedding for one record, another for the other."
-HOLDER_ONLY = "Tried is what the label holder learns of one record; whole columns and fellow parties are not."
-
-Indices = NDArray[np.int64]
-
-
 async def worst_session(party: Party, table: Table | None, request: EmbeddingsRequest) -> TrainedEmbeddings:
     """The protocol of the networks, with networks that give away most and a fusion model that only writes down."""
     return await embeddings_session(party, table, request, _bring)
@@ -480,60 +421,40 @@ async def worst_session(party: Party, table: Table | None, request: EmbeddingsRe
 
 def network_experiments(plan: EmbeddingsPlan, request: Request[Any]) -> list[Experiment]:
     """The label holder, in both of its roles, about each party's part of a record and about all of them."""
-    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     observers = {Server().name, PartyView(plan.receiver).name}
     units: dict[str, list[Claim]] = {}
     for stated in plan.guarantees:
         tried = stated.observer.name in observers and not isinstance(stated.unit, ColumnsOf)
         if tried and math.isfinite(stated.epsilon):
             units.setdefault(stated.unit.name, []).append(Claim.of(stated))
-    experiments = []
-    for unit, claims in units.items():
-        hidden = [party for party in plan.contributors if party != plan.receiver]
-        changed = [party for party in hidden if unit in ("others-part", f"own-part:{party}")]
-        experiments.append(
-            Experiment(
-                "canaries",
-                tuple(claims),
-                plan.train_rows,
-                _placed_by_coins(plan, low, mixed(low, high, changed)),
-                _embedding_statistic(plan),
-                lambda _coins: request,
-                "each record's noisy sum over all coordinates and passes",
-                independent=True,
-            )
-        )
-    return experiments
-
-
-def _placed_by_coins(plan: EmbeddingsPlan, first: People, second: People) -> Callable[[Bits], People]:
-    # People who are held out are shown as well, and are the same on both sides.
-    rest = np.zeros(plan.rows - plan.train_rows, dtype=np.bool_)
-    trained_on = _trained_rows(plan)
-
-    def people(coins: Bits) -> People:
-        every = np.concatenate([coins, rest])
-        placed = np.zeros(plan.rows, dtype=np.bool_)
-        placed[trained_on] = every[: plan.train_rows]
-        return chosen(first, second, placed)
-
-    return people
-
-
-def _trained_rows(plan: EmbeddingsPlan) -> Indices:
-    rows = [batch.rows for batch in plan.batches(0) if not batch.held_out]
-    return np.sort(np.concatenate(rows))
-
-
-def _embedding_statistic(plan: EmbeddingsPlan) -> Callable[[Session, Claim], Array]:
-    trained_on = _trained_rows(plan)
+    trained_on = np.sort(np.concatenate([batch.rows for batch in plan.batches(0) if not batch.held_out]))
 
     def statistic(session: Session, _claim: Claim) -> Array:
         result = session.result(plan.receiver)
         seen = result.brought.fusion.total if plan.learns_locally else result.sums.sum(axis=1)
         return np.asarray(seen[trained_on], dtype=np.float64)
 
-    return statistic
+    experiments = []
+    for unit, claims in units.items():
+        hidden = [party for party in plan.contributors if party != plan.receiver]
+        changed = [party for party in hidden if unit in ("others-part", f"own-part:{party}")]
+        records = two_parts(plan.schemas, changed)
+        what = "each record's noisy sum over all coordinates and passes"
+        tried_here = many_records(claims, records, plan.train_rows, statistic, request, what)
+        experiments.append(replace(tried_here, people=_placed(plan, records, trained_on)))
+    return experiments
+
+
+def _placed(
+    plan: EmbeddingsPlan, records: tuple[People, People], trained_on: Indices
+) -> Callable[[Bits], People]:
+    def people(coins: Bits) -> People:
+        # People who are held out are shown as well, and are the same on both sides.
+        placed = np.zeros(plan.rows, dtype=np.bool_)
+        placed[trained_on] = coins
+        return chosen(*records, placed)
+
+    return people
 
 
 def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:

@@ -1,15 +1,38 @@
-"""How observers look for one record in opened sums and in perturbed rows."""
+"""How observers look for one record in opened sums, and in rows that were perturbed one by one.
+
+Of an opened sum, the server and readers compare a data set with one that lacks the record: a zero row adds nothing to a
+sum, and the noise of both plans is the same, which is checked. A party compares two values of the others' part of the
+record, after it took off the noise that it dealt itself.
+
+Of perturbed rows, the noise of one record has nothing to do with another's, so every row of a session is a canary of
+its own and all of them count. Where only sums are published, one record alone is a session.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from colonnade.lab.experiments import Array, Bits, Claim, Drawn, Experiment, Session, alone
-from colonnade.lab.people import People, anybody, as_far_as, chosen, corner, either, mixed, together
+from colonnade.lab.experiments import (
+    Array,
+    Bits,
+    Claim,
+    Drawn,
+    Experiment,
+    Session,
+    Statistic,
+    alone,
+    among,
+    many_records,
+    others_of,
+    two_parts,
+    two_worlds,
+)
+from colonnade.lab.people import People, anybody, as_far_as, corner, together
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.functional.protocol import noise_part as functional_noise
@@ -28,38 +51,28 @@ from colonnade.runtime.party import Party
 OpenedPlan = MomentsPlan | FunctionalPlan
 # Canaries of one session; more of them hide each other.
 CANARIES = 8
-_LOW, _HIGH = 0.0, 1.0
+MANY = 1000
+"""Records of a session in which every record counts."""
 
 
 def opened_experiments(
     plan: OpenedPlan, request: Request[Any], rest: People | None = None
 ) -> list[Experiment]:
     """Server and readers with one record and with several, then every party; `rest` are people everybody knows."""
-    schemas = plan.schemas
-    low, high = corner(schemas, _LOW), corner(schemas, _HIGH)
-    base = low if rest is None else rest
+    base = corner(plan.schemas, 0.0) if rest is None else rest
     claims = {stated.observer.name: Claim.of(stated) for stated in plan.guarantees}
     public = (claims[Server().name], claims[Reader().name])
     draws = SeededRandomness("canaries of an audit")
-    canaries = [anybody(schemas, draws) for _ in range(CANARIES)]
+    canaries = [anybody(plan.schemas, draws) for _ in range(CANARIES)]
     experiments = [
-        _sum_experiment(plan, request, public, base=base, canaries=[high]),
-        _sum_experiment(plan, request, public, base=base, canaries=canaries),
+        _sum_experiment(plan, request, public, base, [corner(plan.schemas, 1.0)]),
+        _sum_experiment(plan, request, public, base, canaries),
     ]
     for owner in plan.group.owners:
-        others = [other for other in plan.group.owners if other != owner]
-        first, second = (together([base, record]) for record in (low, mixed(low, high, others)))
-        experiments.append(
-            Experiment(
-                "neighbours",
-                (claims[PartyView(owner).name],),
-                1,
-                either((first, second)),
-                _replaced_statistic(plan, owner, first, second),
-                lambda _coins: request,
-                "what was opened less its own noise, along the change of the others' part",
-            )
-        )
+        worlds = among(base, two_parts(plan.schemas, others_of(plan.group, owner)))
+        what = "what was opened less its own noise, along the change of the others' part"
+        statistic = _replaced_statistic(plan, owner, *worlds)
+        experiments.append(two_worlds([claims[PartyView(owner).name]], worlds, statistic, request, what))
     return experiments
 
 
@@ -67,13 +80,13 @@ def _sum_experiment(
     plan: OpenedPlan,
     request: Request[Any],
     claims: tuple[Claim, ...],
-    *,
     base: People,
     canaries: list[People],
 ) -> Experiment:
-    weighed = [direction(plan, row_of(plan, canary)) for canary in canaries]
     rows = [row_of(plan, canary) for canary in canaries]
+    ways = [direction(plan, row) for row in rows]
     known = row_of(plan, base)
+    single = len(canaries) == 1
 
     def people(coins: Bits) -> People:
         return together([base, *(canary for canary, coin in zip(canaries, coins, strict=True) if coin)])
@@ -82,9 +95,8 @@ def _sum_experiment(
         # A reader sees what is published, which any owner also has.
         member = plan.group.server if claim.observer == Server().name else plan.group.owners[0]
         opened = opened_vector(plan, session.result(member)) - known
-        return np.array([told(plan, opened, row, way) for row, way in zip(rows, weighed, strict=True)])
+        return np.array([likelihood_along(plan, opened, *each) for each in zip(rows, ways, strict=True)])
 
-    single = len(canaries) == 1
     return Experiment(
         "neighbours" if single else "canaries",
         claims,
@@ -96,17 +108,14 @@ def _sum_experiment(
     )
 
 
-def _replaced_statistic(
-    plan: OpenedPlan, owner: str, first: People, second: People
-) -> Callable[[Session, Claim], Array]:
+def _replaced_statistic(plan: OpenedPlan, owner: str, first: People, second: People) -> Statistic:
     before, after = row_of(plan, first), row_of(plan, second)
     way = direction(plan, after - before)
 
     def statistic(session: Session, _claim: Claim) -> Array:
-        opened = (
-            opened_vector(plan, session.result(owner)) - noise_of(session.alone(owner), session.plan) - before
-        )
-        return np.array([told(plan, opened, after - before, way)])
+        own = noise_of(session.alone(owner), session.plan)
+        opened = opened_vector(plan, session.result(owner)) - own - before
+        return np.array([likelihood_along(plan, opened, after - before, way)])
 
     return statistic
 
@@ -160,7 +169,7 @@ def direction(plan: OpenedPlan, change: Array) -> Array:
     return change * np.where(first == second, 1.0, 2.0)
 
 
-def told(plan: OpenedPlan, opened: Array, change: Array, way: Array) -> float:
+def likelihood_along(plan: OpenedPlan, opened: Array, change: Array, way: Array) -> float:
     """How much an opened vector, less what is known of it, speaks for the change."""
     if isinstance(plan, FunctionalPlan) and plan.noises[0].law == "laplace":
         scales = np.sqrt(change / np.where(way == 0, 1.0, way), where=way != 0, out=np.ones_like(change))
@@ -170,23 +179,16 @@ def told(plan: OpenedPlan, opened: Array, change: Array, way: Array) -> float:
 
 def opened_draws(plan: OpenedPlan) -> list[Drawn]:
     """Every observer of an opened sum, with the noise that each owner's own code draws for it."""
-    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     draws = []
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
-            watching = stated.observer.party
-            others = [owner for owner in plan.group.owners if owner != watching]
-            change = row_of(plan, mixed(low, high, others)) - row_of(plan, low)
+            others = others_of(plan.group, stated.observer.party)
+            first, second = (row_of(plan, record) for record in two_parts(plan.schemas, others))
+            change = second - first
         else:
-            others = list(plan.group.owners)
-            change = row_of(plan, high)
-        draws.append(
-            Drawn(
-                Claim.of(stated),
-                _draws(plan, len(others), change),
-                "draws of the noise that is unknown to it",
-            )
-        )
+            others, change = list(plan.group.owners), row_of(plan, corner(plan.schemas, 1.0))
+        draw = _draws(plan, len(others), change)
+        draws.append(Drawn(Claim.of(stated), draw, "draws of the noise that is unknown to it"))
     return draws
 
 
@@ -198,14 +200,10 @@ def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, 
         values = np.empty(count)
         for number in range(count):
             noise = sum((noise_of(party, plan) for _ in range(parts)), np.zeros(len(change)))
-            values[number] = told(plan, noise + change if neighbour else noise, change, way)
+            values[number] = likelihood_along(plan, noise + change if neighbour else noise, change, way)
         return values
 
     return draw
-
-
-MANY = 1000
-"""Records of a session in which every record counts."""
 
 
 def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment]:
@@ -214,60 +212,43 @@ def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment
     No row of a declared record is zero, so the server and readers compare two records whose rows are as far apart as a
     row is from zero, or nearer: the same noise hides both.
     """
-    low, high = corner(plan.columns.schemas, 0.0), corner(plan.columns.schemas, 1.0)
-    limit = math.sqrt(plan.bound_of_all_but(None))
+    schemas = plan.columns.schemas
+    low, high = corner(schemas, 0.0), corner(schemas, 1.0)
 
     def distance(first: People, second: People) -> float:
         return float(np.linalg.norm(local_row(plan, second) - local_row(plan, first)))
 
-    near = as_far_as(distance, low, high, limit=limit)
+    near = as_far_as(distance, low, high, limit=math.sqrt(plan.bound_of_all_but(None)))
     experiments = []
     for stated in plan.guarantees:
-        claim = Claim.of(stated)
+        second = near
         if isinstance(stated.observer, PartyView):
-            others = [owner for owner in plan.group.owners if owner != stated.observer.party]
-            second = mixed(low, high, others)
+            _, second = two_parts(schemas, others_of(plan.group, stated.observer.party))
+        statistic = _local_statistic(plan, local_row(plan, second) - local_row(plan, low))
+        if isinstance(stated.observer, Server):
+            count, what = MANY, "each perturbed row, along the change of the record"
         else:
-            second = near
-        server = claim.observer == Server().name
-        experiments.append(
-            Experiment(
-                "canaries" if server else "neighbours",
-                (claim,),
-                MANY if server else 1,
-                _of_coins(low, second),
-                _local_statistic(plan, low, second),
-                lambda _coins: request,
-                "each perturbed row, along the change of the record"
-                if server
-                else "the published sums of one record, along its change",
-                independent=True,
-            )
-        )
+            count, what = 1, "the published sums of one record, along its change"
+        tried = many_records([Claim.of(stated)], (low, second), count, statistic, request, what)
+        experiments.append(replace(tried, kind="canaries" if count > 1 else "neighbours"))
     return experiments
 
 
-def _of_coins(first: People, second: People) -> Callable[[Bits], People]:
-    return lambda coins: chosen(first, second, coins)
-
-
-def _local_statistic(plan: LocalPlan, first: People, second: People) -> Callable[[Session, Claim], Array]:
-    way = local_row(plan, second) - local_row(plan, first)
-
+def _local_statistic(plan: LocalPlan, way: Array) -> Statistic:
     def statistic(session: Session, claim: Claim) -> Array:
-        if claim.observer == Server().name:
-            heard = [
-                np.concatenate(
-                    [
-                        said.arrays["rows"]
-                        for said in session.heard(plan.group.server, "rows", sender=owner)
-                        if "rows" in said.arrays
-                    ]
-                )
-                for owner in plan.group.owners
-            ]
-            return np.asarray(np.concatenate(heard, axis=1) @ _dealt_order(plan, way))
-        return np.array([float(session.result(plan.group.owners[0]).sums @ way)])
+        if claim.observer != Server().name:
+            return np.array([float(session.result(plan.group.owners[0]).sums @ way)])
+        sent = [
+            np.concatenate(
+                [
+                    said.arrays["rows"]
+                    for said in session.heard(plan.group.server, "rows", sender=owner)
+                    if "rows" in said.arrays
+                ]
+            )
+            for owner in plan.group.owners
+        ]
+        return np.asarray(np.concatenate(sent, axis=1) @ _dealt_order(plan, way))
 
     return statistic
 
@@ -293,34 +274,19 @@ def _dealt_order(plan: LocalPlan, published: Array) -> Array:
 
 def one_shot_experiments(plan: NoisyColumnsPlan, request: Request[Any]) -> list[Experiment]:
     """The active party, and with more owners than two all but one of them together, with every noisy row."""
-    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     experiments = []
     for stated in plan.guarantees:
         claim = Claim.of(stated)
-        changed = (
-            list(plan.passive)
-            if isinstance(stated.observer, PartyView)
-            else [owner for owner in plan.passive if claim.unit == f"own-part:{owner}"]
-        )
-        second = mixed(low, high, changed)
-        experiments.append(
-            Experiment(
-                "canaries",
-                (claim,),
-                MANY,
-                _of_coins(low, second),
-                _one_shot_statistic(plan, low, second),
-                lambda _coins: request,
-                "each noisy row, along the change of the record",
-                independent=True,
-            )
-        )
+        every = isinstance(stated.observer, PartyView)
+        changed = [owner for owner in plan.passive if every or claim.unit == f"own-part:{owner}"]
+        records = two_parts(plan.schemas, changed)
+        what = "each noisy row, along the change of the record"
+        statistic = _one_shot_statistic(plan, *records)
+        experiments.append(many_records([claim], records, MANY, statistic, request, what))
     return experiments
 
 
-def _one_shot_statistic(
-    plan: NoisyColumnsPlan, first: People, second: People
-) -> Callable[[Session, Claim], Array]:
+def _one_shot_statistic(plan: NoisyColumnsPlan, first: People, second: People) -> Statistic:
     ways = {
         owner: (plan.clipped.integers(owner, second[owner]) - plan.clipped.integers(owner, first[owner]))[0]
         / (GAMMA * plan.sigma(owner) ** 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
 from colonnade.lab.attacks import (
+    OwnerView,
     PackedQuestion,
-    PartyView,
     Success,
     WideQuestion,
     average_signs,
@@ -25,7 +26,7 @@ from colonnade.lab.attacks import (
     recover_labels,
     value_success,
 )
-from colonnade.ledger import Ledger
+from colonnade.lab.experiments import Progress, run_recorded
 from colonnade.methods.encrypted.exchange import Question
 from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
 from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
@@ -35,13 +36,9 @@ from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.randomness import SystemRandomness, public_permutation
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party, silent
-from colonnade.runtime.run import PartyInputs, run_here
 
 Array = NDArray[np.float64]
 Asker = Callable[[EncryptedPlan, str], Question]
-Progress = Callable[[str, int, int], None]
-# Attacks run on public data, with ledgers that end with them; nothing of it is anybody's budget.
-_UNLIMITED = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +66,9 @@ class Transcript:
         )
         return float(np.max(np.abs(scores)))
 
-    def view(self, owner: str) -> PartyView:
+    def view(self, owner: str) -> OwnerView:
         holding = self.holdings[owner]
-        return PartyView(self.plan, owner, self.diaries[owner], holding.features, holding.labels)
+        return OwnerView(self.plan, owner, self.diaries[owner], holding.features, holding.labels)
 
 
 def owners_alone(tables: Mapping[str, Table]) -> Group:
@@ -86,8 +83,8 @@ def owners_alone(tables: Mapping[str, Table]) -> Group:
 
 def planned(tables: Mapping[str, Table], request: EncryptedRequest) -> EncryptedPlan:
     """The plan that these parties would agree on; all tables hold the same people in the same order."""
-    rows = min(table.rows for table in tables.values())
-    return request.plan(owners_alone(tables), tuple(table.public() for table in tables.values()), rows)
+    schemas = tuple(table.public() for table in tables.values())
+    return request.plan(owners_alone(tables), schemas, _rows(tables))
 
 
 def recorded(
@@ -101,17 +98,11 @@ def recorded(
     """The protocol itself, every message of it; `attacker` asks something else than was agreed, if `asks` says so."""
     group = owners_alone(tables)
     question = asks(planned(tables, request), attacker) if asks is not None and attacker is not None else None
-    inputs = {}
-    for member in group.members:
-        ledger = Ledger.in_memory(member)
-        if member in tables:
-            ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
-        inputs[member] = PartyInputs(ledger, tables.get(member), dataset=member)
 
     async def program(party: Party, table: Table | None) -> Descended:
         return await encrypted_session(party, table, request, question if party.name == attacker else None)
 
-    outcome = run_here(program, group, inputs, timeout=600.0, record=True, progress=progress)
+    outcome = run_recorded(program, group, tables, progress=progress)
     results: dict[str, Descended] = {owner: outcome.results[owner] for owner in group.owners}
     plan = results[group.owners[0]].plan
     diaries = {owner: result.diary for owner, result in results.items() if result.diary is not None}
@@ -145,10 +136,11 @@ def _holdings(tables: Mapping[str, Table], plan: EncryptedPlan) -> dict[str, Own
 
 # Inner products of so few people are n(n + 1)/2 unknowns that so many epochs determine.
 _FEW, _MANY_EPOCHS, _FAST = 12, 12, 0.5
+_RECORDED = "our protocol, recorded"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Attempt:
     """One attack on one run: how well it did, epoch by epoch where that means something, or who refused it."""
 
     attack: str
@@ -162,17 +154,8 @@ class Finding:
     note: str = ""
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "attack": self.attack,
-            "attacker": self.attacker,
-            "target": self.target,
-            "run": self.run,
-            "defence": self.defence,
-            "success": None if self.success is None else self.success.to_data(),
-            "by_epoch": [success.to_data() for success in self.by_epoch],
-            "refused": self.refused,
-            "note": self.note,
-        }
+        success = None if self.success is None else self.success.to_data()
+        return {**vars(self), "success": success, "by_epoch": [each.to_data() for each in self.by_epoch]}
 
 
 @dataclass(frozen=True)
@@ -187,7 +170,7 @@ class Campaign:
     people: int
     progress: Progress = silent
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Attempt]:
         """The attacks, one after another."""
         # The defence is worked out for the Taylor coefficient, whatever is attacked without it.
         for request in (
@@ -199,199 +182,169 @@ class Campaign:
             yield from self._packed(request)
             yield from self._columns(request)
 
-    @property
+    @cached_property
     def _some(self) -> dict[str, Table]:
-        rows = min(table.rows for table in self.tables.values())
-        if self.people >= rows:
+        if self.people >= _rows(self.tables):
             return dict(self.tables)
-        chosen = public_permutation(rows, seed=1)[: self.people]
+        chosen = public_permutation(_rows(self.tables), seed=1)[: self.people]
         return {party: table.take(chosen) for party, table in self.tables.items()}
 
-    @property
+    @cached_property
     def _attacker(self) -> str:
         """The party without the label that has the most columns: it has the most equations."""
         plan = planned(self.tables, replace(self.request, defence="none", batch=None))
-        passives = [owner for owner in plan.group.owners if owner != plan.active]
-        return max(passives, key=plan.width)
+        return max((owner for owner in plan.group.owners if owner != plan.active), key=plan.width)
 
     def _fitting(self, request: EncryptedRequest, tables: Mapping[str, Table]) -> EncryptedRequest:
         """The request with batches of as many records as the attacker has columns, unless it names its own."""
-        rows = min(table.rows for table in tables.values())
         width = planned(tables, replace(request, batch=None)).width(self._attacker)
-        return replace(request, batch=min(rows, request.batch or max(2, width)))
+        return replace(request, batch=min(_rows(tables), request.batch or max(2, width)))
 
-    def _labels(self, request: EncryptedRequest) -> Iterator[Finding]:
-        tables = self._some
-        transcript, _ = recorded(tables, self._fitting(request, tables), progress=self.progress)
-        yield _label_finding(transcript, self._attacker, "our protocol, recorded")
+    def _labels(self, request: EncryptedRequest) -> Iterator[Attempt]:
+        transcript, _ = recorded(self._some, self._fitting(request, self._some), progress=self.progress)
+        yield self._from_gradients(transcript, _RECORDED)
         if transcript.plan.width(transcript.plan.active) == 0 and transcript.plan.splits:
             view = transcript.view(self._attacker)
             guesses = labels_without_other_columns(view, transcript.holdings[self._attacker].integers)
             success = label_success(guesses, transcript.labels)
-            yield _finding("labels of a party without columns", transcript, self._attacker, success=success)
+            yield self._attempt("labels of a party without columns", transcript.plan, success=success)
 
-    def _arbiter(self, request: EncryptedRequest) -> Iterator[Finding]:
+    def _arbiter(self, request: EncryptedRequest) -> Iterator[Attempt]:
         transcript, ideal = arbiters(self.tables, self._fitting(request, self.tables))
-        yield _label_finding(transcript, self._attacker, "an arbiter's gradients, everybody")
+        yield self._from_gradients(transcript, "an arbiter's gradients, everybody")
         if request.defence == "sound":
             plan = transcript.plan
             sigma = float(plan.noise_of(plan.active).sigma_squared) ** 0.5 / (1 << plan.fraction_bits)
-            averaged = average_signs(
-                messages_by_epoch(plan, ideal, plan.active), transcript.labels, sigma=sigma
-            )
-            yield _finding(
+            messages = messages_by_epoch(plan, ideal, plan.active)
+            averaged = average_signs(messages, transcript.labels, sigma=sigma)
+            yield self._attempt(
                 "labels from averaged messages",
-                transcript,
-                self._attacker,
+                plan,
                 run="every message in the clear, everybody",
                 success=averaged.by_looks[-1],
                 by_epoch=averaged.by_looks,
                 note=f"σ = {sigma:.3g}; Φ(2·√looks/σ) = {averaged.predicted[-1]:.3f} after the last epoch",
             )
 
-    def _packed(self, request: EncryptedRequest) -> Iterator[Finding]:
+    def _packed(self, request: EncryptedRequest) -> Iterator[Attempt]:
+        attack, attacker, tables = "labels from packed answers", self._attacker, self._some
         if not planned(self.tables, request).splits:
             reason = f"not run: with {request.approximation} the label holder is asked for no sums"
-            yield self._without("labels from packed answers", request, reason)
+            yield self._attempt(attack, planned(self.tables, request), run="our protocol", note=reason)
             return
-        tables, attacker = self._some, self._attacker
-        rows = min(table.rows for table in tables.values())
-        once = replace(request, epochs=1)
+        rows = _rows(tables)
         reads = PackedQuestion(planned(tables, replace(request, defence="none", batch=rows)), attacker).reads
-        packed = replace(once, batch=min(rows, reads, 256))
+        packed = replace(request, epochs=1, batch=min(rows, reads, 256))
+        plan = planned(tables, packed)
         try:
             transcript, asked = recorded(
                 tables, packed, attacker=attacker, asks=PackedQuestion, progress=self.progress
             )
         except RemoteProtocolError as error:
-            yield _refusal("labels from packed answers", tables, packed, attacker, error)
+            yield self._attempt(attack, plan, refused=str(error))
         else:
             guesses = np.zeros(rows)
             captured = asked.captured if isinstance(asked, PackedQuestion) else []
             for batch, values in zip(transcript.plan.batches(0), captured, strict=True):
                 guesses[batch[: len(values)]] = -np.sign(np.array(values, dtype=np.float64))
-            success = label_success(guesses, transcript.labels)
-            note = f"batches of {packed.batch}, with {transcript.plan.width(attacker)} columns"
-            yield _finding("labels from packed answers", transcript, attacker, success=success, note=note)
+            note = f"batches of {packed.batch}, with {plan.width(attacker)} columns"
+            yield self._attempt(attack, plan, success=label_success(guesses, transcript.labels), note=note)
+        attack = "claiming more columns"
         try:
             recorded(tables, packed, attacker=attacker, asks=lambda _plan, _owner: WideQuestion())
         except RemoteProtocolError as error:
-            yield _refusal("claiming more columns", tables, packed, attacker, error)
+            yield self._attempt(attack, plan, refused=str(error))
         else:
-            yield self._without(
-                "claiming more columns", request, "it was not refused: the peer took the claim"
-            )
+            note = "it was not refused: the peer took the claim"
+            yield self._attempt(attack, plan, run="our protocol", note=note)
 
-    def _columns(self, request: EncryptedRequest) -> Iterator[Finding]:
+    def _columns(self, request: EncryptedRequest) -> Iterator[Attempt]:
         """The other party's features, where two parties are alone."""
+        plan = planned(self.tables, request)
         if len(self.tables) != 2:
             reason = "not run: with more than two parties a sum does not say whose columns it is of"
-            yield self._without("columns of the other party", request, reason)
+            yield self._attempt("columns of the other party", plan, run="our protocol", note=reason)
             return
-        plan = planned(self.tables, request)
         active, passive = plan.active, self._attacker
         if plan.width(passive) == 1 and plan.width(active) >= 2:
-            yield from self._column(request, active, passive)
+            yield self._column(request, active, passive)
         elif plan.width(active) == 1 and plan.width(passive) >= 2:
-            yield from self._column(request, passive, active)
+            yield self._column(request, passive, active)
         elif plan.width(active) >= 2:
-            yield from self._inner_products(request, active, passive)
+            yield self._inner_products(request, active, passive)
 
-    def _without(self, attack: str, request: EncryptedRequest, note: str) -> Finding:
-        """An attack without a score, and why."""
-        active = planned(self.tables, request).active
-        return Finding(attack, self._attacker, active, "our protocol", request.defence, note=note)
-
-    def _column(self, request: EncryptedRequest, attacker: str, target: str) -> Iterator[Finding]:
-        tables = self._some
-        batch = min(planned(tables, replace(request, batch=None)).width(attacker), self.people)
-        several = replace(request, batch=batch, epochs=max(4, request.epochs))
-        transcript, _ = recorded(tables, several, progress=self.progress)
-        view, labels = transcript.view(attacker), transcript.labels
-        if attacker != transcript.plan.active:
+    def _column(self, request: EncryptedRequest, attacker: str, target: str) -> Attempt:
+        width = planned(self._some, replace(request, batch=None)).width(attacker)
+        several = replace(request, batch=min(width, self.people), epochs=max(4, request.epochs))
+        transcript, _ = recorded(self._some, several, progress=self.progress)
+        plan, view, labels = transcript.plan, transcript.view(attacker), transcript.labels
+        if attacker != plan.active:
             labels = recover_labels(view, labels).guesses
         truth = transcript.holdings[target].features[:, 0]
-        recovered = recover_column(
-            foreign_scores(view, labels), rows=transcript.plan.rows, step=transcript.plan.step_size
-        )
+        recovered = recover_column(foreign_scores(view, labels), rows=plan.rows, step=plan.step_size)
         signed = recovered * (np.sign(np.nansum(recovered * truth)) or 1.0)
-        yield _finding(
-            "the only column", transcript, attacker, target=target, success=value_success(signed, truth)
+        return self._attempt(
+            "the only column", plan, attacker=attacker, target=target, success=value_success(signed, truth)
         )
 
-    def _inner_products(self, request: EncryptedRequest, attacker: str, target: str) -> Iterator[Finding]:
-        rows = min(table.rows for table in self.tables.values())
-        few = public_permutation(rows, seed=2)[:_FEW]
+    def _inner_products(self, request: EncryptedRequest, attacker: str, target: str) -> Attempt:
+        few = public_permutation(_rows(self.tables), seed=2)[:_FEW]
         tables = {party: table.take(few) for party, table in self.tables.items()}
         batch = min(len(few) // 2, planned(tables, replace(request, batch=None)).width(attacker))
         long = replace(request, batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
         transcript, _ = recorded(tables, long, progress=self.progress)
-        scores = foreign_scores(transcript.view(attacker), transcript.labels)
         recovered = recover_inner_products(
-            scores,
+            foreign_scores(transcript.view(attacker), transcript.labels),
             rows=len(few),
             step=transcript.plan.step_size,
             starts_at_zero=request.initialisation == "zero",
         )
         features = transcript.holdings[target].features
         upper = np.triu_indices(len(few))
-        success = value_success(recovered[upper], (features @ features.T)[upper], tolerance=0.05)
-        note = f"{len(few)} people, {_MANY_EPOCHS} epochs; entries within a twentieth of their spread"
-        yield _finding(
-            "inner products of records", transcript, attacker, target=target, success=success, note=note
+        return self._attempt(
+            "inner products of records",
+            transcript.plan,
+            attacker=attacker,
+            target=target,
+            success=value_success(recovered[upper], (features @ features.T)[upper], tolerance=0.05),
+            note=f"{len(few)} people, {_MANY_EPOCHS} epochs; entries within a twentieth of their spread",
         )
 
+    def _from_gradients(self, transcript: Transcript, run: str) -> Attempt:
+        view, largest = transcript.view(self._attacker), transcript.largest_starting_score
+        found = recover_labels(view, transcript.labels, largest_score=largest)
+        note = f"{found.determined:.0%} of the batches determine every coefficient"
+        if found.safe_steps is not None and transcript.plan.request.defence == "none":
+            note += f"; cannot fail in the first {found.safe_steps.value:.0f} steps"
+        success, epochs = found.by_epoch[0], found.by_epoch
+        plan = transcript.plan
+        return self._attempt(
+            "labels from gradients", plan, run=run, success=success, by_epoch=epochs, note=note
+        )
 
-def _label_finding(transcript: Transcript, attacker: str, run: str) -> Finding:
-    attack = recover_labels(
-        transcript.view(attacker), transcript.labels, largest_score=transcript.largest_starting_score
-    )
-    solved = f"{attack.determined:.0%} of the batches determine every coefficient"
-    safe = (
-        "" if attack.safe_steps is None else f"; cannot fail in the first {attack.safe_steps.value:.0f} steps"
-    )
-    return _finding(
-        "labels from gradients",
-        transcript,
-        attacker,
-        run=run,
-        success=attack.by_epoch[0],
-        by_epoch=attack.by_epoch,
-        note=solved + (safe if transcript.plan.request.defence == "none" else ""),
-    )
-
-
-def _finding(
-    attack: str,
-    transcript: Transcript,
-    attacker: str,
-    *,
-    target: str | None = None,
-    run: str = "our protocol, recorded",
-    success: Success,
-    by_epoch: tuple[Success, ...] = (),
-    note: str = "",
-) -> Finding:
-    plan = transcript.plan
-    whom = target or plan.active
-    return Finding(attack, attacker, whom, run, plan.request.defence, success, by_epoch, None, note)
+    def _attempt(
+        self,
+        attack: str,
+        plan: EncryptedPlan,
+        *,
+        attacker: str | None = None,
+        target: str | None = None,
+        run: str = _RECORDED,
+        success: Success | None = None,
+        by_epoch: tuple[Success, ...] = (),
+        refused: str | None = None,
+        note: str = "",
+    ) -> Attempt:
+        who, whom = attacker or self._attacker, target or plan.active
+        return Attempt(attack, who, whom, run, plan.request.defence, success, by_epoch, refused, note)
 
 
-def _refusal(
-    attack: str,
-    tables: Mapping[str, Table],
-    request: EncryptedRequest,
-    attacker: str,
-    error: RemoteProtocolError,
-) -> Finding:
-    plan = planned(tables, request)
-    return Finding(
-        attack, attacker, plan.active, "our protocol, recorded", request.defence, refused=str(error)
-    )
+def _rows(tables: Mapping[str, Table]) -> int:
+    return min(table.rows for table in tables.values())
 
 
 def attack_facts(
-    findings: Iterable[Finding], *, name: str, people: int, epsilon: float, delta: float
+    findings: Iterable[Attempt], *, name: str, people: int, epsilon: float, delta: float
 ) -> dict[str, Any]:
     return {
         "name": name,

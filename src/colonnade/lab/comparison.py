@@ -1,4 +1,10 @@
-"""Every method on the same people at the same ε: what privacy costs, and what each way of getting it costs."""
+"""Every method on the same people at the same ε: what privacy costs, and what each way of getting it costs.
+
+On public data the people are split by a public seed, each method trains on one part through its real protocol, and
+its accuracy on the other part is exact. On private data every run is charged, and nothing is shown but guarantees and
+the bytes that were sent besides finding the common people: an exact accuracy would be a release of its own, and time,
+the size of an alignment and the words of an error can depend on rows.
+"""
 
 from __future__ import annotations
 

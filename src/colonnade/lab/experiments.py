@@ -1,18 +1,23 @@
-"""One harness for audits: sessions of a method's own protocol, experiments on them, and what they show of ε."""
+"""One harness for audits: sessions of a method's own protocol, experiments on them, and what they show of ε.
+
+Sessions are of synthetic or public people, with ledgers that end with them; nothing of it is anybody's budget.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
 from colonnade.errors import PlanError
 from colonnade.lab.bounds import CONFIDENCE, Bound, best_of, canary_bound, threshold_bound
-from colonnade.lab.people import People, table_of
+from colonnade.lab.people import People, chosen, corner, mixed, table_of, together
 from colonnade.ledger import Ledger
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import Observer
@@ -25,9 +30,36 @@ from colonnade.runtime.party import Party, silent
 from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
 from colonnade.runtime.wire import Message, decode
 
+Array = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+Progress = Callable[[str, int, int], None]
+Draw = TypeVar("Draw", bytes, NDArray[np.uint64])
+_UNLIMITED = 1e9
+_AT_ONCE = 1 << 18
+
+
+def run_recorded(
+    program: Program,
+    group: Group,
+    tables: Mapping[str, Table],
+    *agreed: Any,
+    randomness: Mapping[str, Randomness] | None = None,
+    progress: Progress = silent,
+) -> Outcome:
+    """A run of all members in this process, every frame kept, with ledgers that refuse nothing and end with it."""
+    inputs = {}
+    for member in group.members:
+        ledger = Ledger.in_memory(member)
+        if member in tables:
+            ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
+        source = (randomness or {}).get(member) or SystemRandomness()
+        inputs[member] = PartyInputs(ledger, tables.get(member), dataset=member, randomness=source)
+    return run_here(program, group, inputs, *agreed, timeout=600.0, record=True, progress=progress)
+
 
 class RecordedRandomness:
-    """A party's own source of randomness, which also keeps what came out of it since the last mark."""
+    """What an observer that takes part knows of itself: the coins it drew since the last mark, so that its own noise is
+    no noise to it."""
 
     def __init__(self, inner: Randomness) -> None:
         self._inner = inner
@@ -43,10 +75,8 @@ class RecordedRandomness:
         self._words.clear()
 
     def bytes(self, count: int) -> bytes:
-        """Fresh bytes, kept."""
-        drawn = self._inner.bytes(count)
-        self._bytes.append(drawn)
-        return drawn
+        self._bytes.append(self._inner.bytes(count))
+        return self._bytes[-1]
 
     def words(self, count: int) -> NDArray[np.uint64]:
         drawn = self._inner.words(count)
@@ -65,20 +95,16 @@ class _Again:
         self._pieces, self._words = iter(pieces), iter(words)
 
     def bytes(self, count: int) -> bytes:
-        drawn = next(self._pieces)
-        if len(drawn) != count:
-            raise ValueError(f"{len(drawn)} bytes were drawn here, not {count}")
-        return drawn
+        return _of_size(next(self._pieces), count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        drawn = next(self._words)
-        if len(drawn) != count:
-            raise ValueError(f"{len(drawn)} words were drawn here, not {count}")
-        return drawn.copy()
+        return _of_size(next(self._words), count).copy()
 
 
-# Audits are of synthetic or public people, with ledgers that end with them; nothing of it is anybody's budget.
-_UNLIMITED = 1e9
+def _of_size(drawn: Draw, count: int) -> Draw:
+    if len(drawn) != count:
+        raise ValueError(f"{len(drawn)} were drawn here, not {count}")
+    return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +145,6 @@ class Sessions:
     program: Program
     group: Group
     schemas: tuple[PublicSchema, ...]
-    timeout: float = 600.0
     seed: int | None = None
     count: int = field(default=0, init=False)
 
@@ -130,27 +155,17 @@ class Sessions:
         return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
 
     def run(self, request: Request[Any], people: People) -> Session:
-        randomness = {member: RecordedRandomness(self.randomness(member)) for member in self.group.dealers}
-        inputs = {}
-        for member in self.group.members:
-            ledger = Ledger.in_memory(member)
-            if member in self.group.owners:
-                ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
-                schema = next(schema for schema in self.schemas if schema.party == member)
-                table = table_of(schema.with_ids(), member, people[member], randomness[member].mark)
-                inputs[member] = PartyInputs(ledger, table, dataset=member, randomness=randomness[member])
-            else:
-                own = randomness.get(member) or self.randomness(member)
-                inputs[member] = PartyInputs(ledger, dataset=member, randomness=own)
-        outcome = run_here(self.program, self.group, inputs, request, timeout=self.timeout, record=True)
+        sources = {member: self.randomness(member) for member in self.group.members}
+        recorded = {member: RecordedRandomness(sources[member]) for member in self.group.dealers}
+        tables = {
+            schema.party: table_of(
+                schema.with_ids(), schema.party, people[schema.party], recorded[schema.party].mark
+            )
+            for schema in self.schemas
+        }
+        outcome = run_recorded(self.program, self.group, tables, request, randomness={**sources, **recorded})
         self.count += 1
-        return Session(outcome.results[self.group.owners[0]].plan, outcome, people, randomness)
-
-
-Array = NDArray[np.float64]
-Bits = NDArray[np.bool_]
-Kind = Literal["neighbours", "canaries"]
-_AT_ONCE = 1 << 18
+        return Session(outcome.results[self.group.owners[0]].plan, outcome, people, recorded)
 
 
 @dataclass(frozen=True)
@@ -167,13 +182,8 @@ class Claim:
 
     @classmethod
     def of(cls, stated: Guarantee) -> Claim:
-        return cls(
-            stated.observer.name,
-            stated.unit.name,
-            f"{stated.observer.sentence}, about {stated.unit.sentence}",
-            stated.epsilon,
-            stated.delta,
-        )
+        about = f"{stated.observer.sentence}, about {stated.unit.sentence}"
+        return cls(stated.observer.name, stated.unit.name, about, stated.epsilon, stated.delta)
 
     @classmethod
     def of_paper(cls, observer: Observer, unit: str, about: str, *, epsilon: float, delta: float) -> Claim:
@@ -183,6 +193,9 @@ class Claim:
     @property
     def key(self) -> tuple[str, str]:
         return self.observer, self.unit
+
+
+Statistic = Callable[[Session, Claim], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,21 +208,90 @@ class Experiment:
     `request` is what is run, for these coins.
     """
 
-    kind: Kind
+    kind: Literal["neighbours", "canaries"]
     claims: tuple[Claim, ...]
     canaries: int
     people: Callable[[Bits], People]
-    statistic: Callable[[Session, Claim], Array]
+    statistic: Statistic
     request: Callable[[Bits], Request[Any]]
     what: str
     independent: bool = False
 
+    def coins(self, runs: int, randomness: Randomness) -> Iterable[Bits]:
+        """The coins of every session: for two data sets as many of either in either half, for canaries fair ones."""
+        for number in range(runs):
+            if self.kind == "neighbours" and self.canaries == 1:
+                yield np.array([number % 2 == 1])
+            else:
+                yield (randomness.words(self.canaries) & np.uint64(1)).astype(np.bool_)
+
+    def bound(self, values: Array, coins: Bits, claim: Claim, *, confidence: float) -> Bound:
+        """What a table of statistics shows, a row a session and a column a coin."""
+        if self.kind == "neighbours" or self.independent:
+            flat, truth = values.ravel(), coins.ravel()
+            return threshold_bound(flat[~truth], flat[truth], delta=claim.delta, confidence=confidence)
+        return canary_bound(values, coins, delta=claim.delta, confidence=confidence)
+
+
+def two_worlds(
+    claims: Iterable[Claim], worlds: Sequence[People], statistic: Statistic, request: Request[Any], what: str
+) -> Experiment:
+    """One coin says which of two data sets it is."""
+    return Experiment(
+        "neighbours",
+        tuple(claims),
+        1,
+        lambda coins: worlds[int(coins[0])],
+        statistic,
+        lambda _coins: request,
+        what,
+    )
+
+
+def many_records(
+    claims: Iterable[Claim],
+    records: tuple[People, People],
+    count: int,
+    statistic: Statistic,
+    request: Request[Any],
+    what: str,
+    *,
+    independent: bool = True,
+) -> Experiment:
+    """Each of so many people is the first record or the second, as a coin of its own says."""
+    return Experiment(
+        "canaries",
+        tuple(claims),
+        count,
+        lambda coins: chosen(*records, coins),
+        statistic,
+        lambda _coins: request,
+        what,
+        independent,
+    )
+
+
+def others_of(group: Group, owner: str) -> list[str]:
+    return [other for other in group.owners if other != owner]
+
+
+def two_parts(schemas: Sequence[PublicSchema], changed: Sequence[str]) -> tuple[People, People]:
+    """A record at one end of everything declared, and the same with these owners' parts at the other end."""
+    low = corner(schemas, 0.0)
+    return low, mixed(low, corner(schemas, 1.0), changed)
+
+
+def among(rest: People, records: Iterable[People]) -> list[People]:
+    """One data set for each record, of known people and the record."""
+    return [together([rest, record]) for record in records]
+
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A claim, and independent values of a statistic on either of two neighbouring data sets.
+    """A claim, and independent values of a statistic on either of two neighbouring data sets, without a session.
 
-    `draw(neighbour, count, coins)` gives that many, larger where `neighbour` is true.
+    `draw(neighbour, count, coins)` gives that many, larger where `neighbour` is true: many draws of a plan's own noise,
+    which is quicker, and blind to everything but the noise.
     """
 
     claim: Claim
@@ -225,7 +307,18 @@ class Drawn:
         return threshold_bound(*values, delta=self.claim.delta, confidence=confidence)
 
 
-Progress = Callable[[str, int, int], None]
+@dataclass(frozen=True)
+class Target:
+    """A method's protocol with what an audit tries of it; `runs` sessions an experiment take about a minute in all."""
+
+    method: str
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    program: Program
+    experiments: tuple[Experiment, ...]
+    runs: int
+    notes: tuple[str, ...] = ()
+    drawn: tuple[Drawn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -238,17 +331,7 @@ class Shown:
     bound: Bound
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "what": self.what,
-            "sessions": self.sessions,
-            "trials": self.bound.trials,
-            "hits": self.bound.hits,
-            "misses": self.bound.misses,
-            "epsilon": self.bound.epsilon,
-            "most": self.bound.most,
-            "confidence": self.bound.confidence,
-        }
+        return {"kind": self.kind, "what": self.what, "sessions": self.sessions, **asdict(self.bound)}
 
 
 @dataclass(frozen=True)
@@ -273,33 +356,16 @@ class Finding:
         return self.lower > self.claim.epsilon
 
     def to_data(self) -> dict[str, Any]:
+        claim = asdict(self.claim)
+        claim["upper"] = claim.pop("epsilon")
+        shown = [each.to_data() for each in self.shown]
         return {
-            "observer": self.claim.observer,
-            "unit": self.claim.unit,
-            "about": self.claim.about,
+            **claim,
             "lower": self.lower,
-            "upper": self.claim.epsilon,
-            "delta": self.claim.delta,
-            "proved": self.claim.proved,
-            "source": self.claim.source,
             "most": self.most,
             "exceeded": self.exceeded,
-            "experiments": [each.to_data() for each in self.shown],
+            "experiments": shown,
         }
-
-
-@dataclass(frozen=True)
-class Target:
-    """A method's protocol with what an audit tries of it; `runs` sessions an experiment take about a minute in all."""
-
-    method: str
-    group: Group
-    schemas: tuple[PublicSchema, ...]
-    program: Program
-    experiments: tuple[Experiment, ...]
-    runs: int
-    notes: tuple[str, ...] = ()
-    drawn: tuple[Drawn, ...] = ()
 
 
 def audit(
@@ -328,55 +394,26 @@ def carry_out(
         raise PlanError(
             f"{runs} sessions are too few to choose an event on one half and judge it on the other."
         )
-    ways: dict[tuple[str, str], int] = {}
-    for experiment in experiments:
-        for claim in experiment.claims:
-            ways[claim.key] = ways.get(claim.key, 0) + 1
-    for each in drawn:
-        ways[each.claim.key] = ways.get(each.claim.key, 0) + 1
-    claims: dict[tuple[str, str], Claim] = {}
-    shown: dict[tuple[str, str], list[Shown]] = {}
-    done, total = 0, runs * len(experiments)
-    for experiment in experiments:
-        values: dict[tuple[str, str], list[Array]] = {claim.key: [] for claim in experiment.claims}
-        flipped = []
-        for coins in coin_flips(experiment, runs, sessions.randomness("auditor")):
-            session = sessions.run(experiment.request(coins), experiment.people(coins))
-            for claim in experiment.claims:
-                values[claim.key].append(experiment.statistic(session, claim))
-            flipped.append(coins)
-            done += 1
-            progress("sessions", done, total)
-        for claim in experiment.claims:
-            confidence = 1 - (1 - CONFIDENCE) / ways[claim.key]
-            bound = judged(
-                experiment, np.array(values[claim.key]), np.array(flipped), claim.delta, confidence=confidence
-            )
-            claims.setdefault(claim.key, claim)
-            shown.setdefault(claim.key, []).append(Shown(experiment.kind, experiment.what, runs, bound))
+    claims = [claim for experiment in experiments for claim in experiment.claims]
+    claims += [each.claim for each in drawn]
+    ways = Counter(claim.key for claim in claims)
+    sure = {key: 1 - (1 - CONFIDENCE) / count for key, count in ways.items()}
+    shown: dict[tuple[str, str], list[Shown]] = {key: [] for key in ways}
+    for number, experiment in enumerate(experiments):
+        coins, values = [], []
+        for done, flipped in enumerate(experiment.coins(runs, sessions.randomness("auditor")), start=1):
+            session = sessions.run(experiment.request(flipped), experiment.people(flipped))
+            coins.append(flipped)
+            values.append([experiment.statistic(session, claim) for claim in experiment.claims])
+            progress("sessions", number * runs + done, runs * len(experiments))
+        for place, claim in enumerate(experiment.claims):
+            table = np.array([row[place] for row in values])
+            bound = experiment.bound(table, np.array(coins), claim, confidence=sure[claim.key])
+            shown[claim.key].append(Shown(experiment.kind, experiment.what, runs, bound))
     for number, each in enumerate(drawn):
         key = each.claim.key
-        confidence = 1 - (1 - CONFIDENCE) / ways[key]
-        bound = each.bound(draws, sessions.randomness(f"draws {number}"), confidence=confidence)
-        claims.setdefault(key, each.claim)
-        shown.setdefault(key, []).append(Shown("draws", each.what, 0, bound))
+        bound = each.bound(draws, sessions.randomness(f"draws {number}"), confidence=sure[key])
+        shown[key].append(Shown("draws", each.what, 0, bound))
         progress("draws", number + 1, len(drawn))
-    return tuple(Finding(claim, tuple(shown[key])) for key, claim in claims.items())
-
-
-def coin_flips(experiment: Experiment, runs: int, randomness: Randomness) -> Iterable[Bits]:
-    """The coins of every session: for two data sets as many of either in either half, for canaries fair ones."""
-    if experiment.kind == "neighbours" and experiment.canaries == 1:
-        for number in range(runs):
-            yield np.array([number % 2 == 1])
-        return
-    for _ in range(runs):
-        yield (randomness.words(experiment.canaries) & np.uint64(1)).astype(np.bool_)
-
-
-def judged(experiment: Experiment, values: Array, coins: Bits, delta: float, *, confidence: float) -> Bound:
-    """The bound that a table of statistics gives, a row a session and a column a coin."""
-    if experiment.kind == "neighbours" or experiment.independent:
-        flat, truth = values.ravel(), coins.ravel()
-        return threshold_bound(flat[~truth], flat[truth], delta=delta, confidence=confidence)
-    return canary_bound(values, coins, delta=delta, confidence=confidence)
+    first = {claim.key: claim for claim in reversed(claims)}
+    return tuple(Finding(first[key], tuple(each)) for key, each in shown.items())

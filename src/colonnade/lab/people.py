@@ -107,11 +107,6 @@ def mixed(first: People, second: People, owners: Sequence[str]) -> People:
     return {owner: (second if owner in owners else first)[owner] for owner in first}
 
 
-def either(worlds: Sequence[People]) -> Callable[[NDArray[np.bool_]], People]:
-    """The one of two data sets that a coin says."""
-    return lambda coins: worlds[int(coins[0])]
-
-
 def chosen(first: People, second: People, coins: NDArray[np.bool_]) -> People:
     """As many people as there are coins, each the first record or, where its coin says so, the second."""
     which = coins.astype(np.int64)

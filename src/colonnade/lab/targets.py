@@ -33,13 +33,11 @@ from colonnade.lab.audited_sums import (
     opened_draws,
     opened_experiments,
 )
-from colonnade.lab.experiments import Claim, Experiment, Target
+from colonnade.lab.experiments import Claim, Drawn, Experiment, Target
 from colonnade.lab.people import People, corner, several
 from colonnade.methods.encrypted.request import EncryptedRequest
-from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.methods.method import TrainingSpec
-from colonnade.methods.slr.request import GradientRequest
 from colonnade.methods.table import protocol_named
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
@@ -92,8 +90,8 @@ def target_of(wanted: Wanted) -> Target:
     return _BUILDERS[method](replace(wanted, asked=replace(asked, delta=delta, accepted_delta=delta)))
 
 
-def _request(method: str, asked: TrainingSpec) -> Request[Any]:
-    return protocol_named(method).request(asked, ALIGNED)
+def _request(wanted: Wanted) -> Request[Any]:
+    return protocol_named(wanted.method).request(wanted.asked, ALIGNED)
 
 
 def _target(
@@ -102,27 +100,29 @@ def _target(
     runs: int,
     *notes: str,
     program: Program | None = None,
+    drawn: Iterable[Drawn] = (),
 ) -> Target:
     own = program or protocol_named(wanted.method).session(wanted.asked)
-    return Target(wanted.method, wanted.group, wanted.schemas, own, tuple(experiments), runs, notes)
+    tried = tuple(experiments)
+    return Target(wanted.method, wanted.group, wanted.schemas, own, tried, runs, notes, tuple(drawn))
 
 
 def _opened(wanted: Wanted) -> Target:
     # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
-    request = _request(wanted.method, replace(wanted.asked, verify="none"))
+    request = _request(replace(wanted, asked=replace(wanted.asked, verify="none")))
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
-    target = _target(wanted, opened_experiments(plan, request, wanted.rest), 400, SAME_NOISE)
-    return replace(target, drawn=tuple(opened_draws(plan)))
+    experiments = opened_experiments(plan, request, wanted.rest)
+    return _target(wanted, experiments, 400, SAME_NOISE, drawn=opened_draws(plan))
 
 
 def _local(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
+    request = _request(wanted)
     plan = request.plan(wanted.group, wanted.schemas, 1)
     return _target(wanted, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
 def _one_shot(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
+    request = _request(wanted)
     plan = request.plan(wanted.group, wanted.schemas, MANY)
     return _target(wanted, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
@@ -131,7 +131,7 @@ def _messages(wanted: Wanted) -> Target:
     paper = getattr(wanted.asked.options, "calibration", "sound") == "paper"
     rows = wanted.rows(MESSAGE_ROWS)
     asked, sized = _within(wanted.asked, rows, calibration="sound")
-    request = _request(wanted.method, asked)
+    request = _request(replace(wanted, asked=asked))
     if paper and isinstance(request, IntermediateRequest):
         request = replace(request, calibration="paper", declared_public=wanted.group.owners)
     few, many = (request.plan(wanted.group, wanted.schemas, count) for count in (rows, MANY_MESSAGES))
@@ -143,22 +143,17 @@ def _messages(wanted: Wanted) -> Target:
 
 
 def _gradient(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
-    if not isinstance(request, GradientRequest):
-        raise TypeError(f"slr asks for gradients, not {type(request).__name__}")
+    request: Any = _request(wanted)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
     experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
     return _target(wanted, experiments, 24, OWN_ROWS)
 
 
 def _margin(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
-    if not isinstance(request, MarginRequest):
-        raise TypeError(f"margin asks for margins, not {type(request).__name__}")
+    request: Any = _request(wanted)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
     experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
-    target = _target(wanted, experiments, 24, SAME_NOISE)
-    return replace(target, drawn=tuple(margin_draws(plan)))
+    return _target(wanted, experiments, 24, SAME_NOISE, drawn=margin_draws(plan))
 
 
 def _encrypted(wanted: Wanted) -> Target:
@@ -167,7 +162,7 @@ def _encrypted(wanted: Wanted) -> Target:
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
     rows = wanted.rows(ENCRYPTED_ROWS)
     asked, sized = _within(wanted.asked, rows, defence="sound")
-    request = _request(wanted.method, asked)
+    request = _request(replace(wanted, asked=asked))
     if defence == "paper" and isinstance(request, EncryptedRequest):
         step = min(1.0, request.learning_rate)
         request = replace(request, defence="paper", declared_public=wanted.group.owners, learning_rate=step)
@@ -177,38 +172,31 @@ def _encrypted(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 24, OWN_ROWS, *sized)
 
 
+def _network(wanted: Wanted) -> Target:
+    request = _request(wanted)
+    experiments = network_experiments(request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED), request)
+    return _target(wanted, experiments, 60, WORST, ALONE, HOLDER_ONLY, program=worst_session)
+
+
 def _within(asked: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
+    """The same options for so few rows, and what had to change for that."""
     batch = getattr(asked.options, "batch", None)
-    update: dict[str, Any] = dict(changed)
-    notes: tuple[str, ...] = ()
-    if batch is not None and batch > rows:
-        update["batch"] = None
-        notes = (f"Batches of {batch} are audited as one batch of all people.",)
-    return replace(asked, options=asked.options.model_copy(update=update)), notes
+    if batch is None or batch <= rows:
+        return replace(asked, options=asked.options.model_copy(update=changed)), ()
+    options = asked.options.model_copy(update={**changed, "batch": None})
+    return replace(asked, options=options), (f"Batches of {batch} are audited as one batch of all people.",)
 
 
-def _claims(plan: Plan, asked: TrainingSpec, paper: bool) -> tuple[Claim, ...]:
+def _claims(plan: Plan, asked: TrainingSpec, paper: bool) -> list[Claim]:
     """What is proved, or what a paper's formula was given as its target."""
     if not paper:
-        return tuple(Claim.of(stated) for stated in plan.guarantees)
-    return tuple(
-        Claim.of_paper(
-            PartyView(owner),
-            OthersPart(owner).name,
-            f"{PartyView(owner).sentence}, about {OthersPart(owner).sentence}",
-            epsilon=asked.epsilon,
-            delta=plan.delta,
-        )
-        for owner in plan.group.owners
-    )
-
-
-def _network(wanted: Wanted) -> Target:
-    request = _request(wanted.method, wanted.asked)
-    plan = request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED)
-    return _target(
-        wanted, network_experiments(plan, request), 60, WORST, ALONE, HOLDER_ONLY, program=worst_session
-    )
+        return [Claim.of(stated) for stated in plan.guarantees]
+    claims = []
+    for owner in plan.group.owners:
+        observer, unit = PartyView(owner), OthersPart(owner)
+        about = f"{observer.sentence}, about {unit.sentence}"
+        claims.append(Claim.of_paper(observer, unit.name, about, epsilon=asked.epsilon, delta=plan.delta))
+    return claims
 
 
 _BUILDERS: dict[str, Callable[[Wanted], Target]] = {
