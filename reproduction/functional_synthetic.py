@@ -12,7 +12,7 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import RealLabel
-from colonnade.methods.baselines.frank_wolfe import GRID, walk
+from colonnade.methods.baselines.descents import GRID, walk
 from colonnade.methods.functional.minimise import Objective, minimise
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.models.least_squares import least_squares
@@ -111,7 +111,7 @@ def _drawn(rows: int, features: int, sparsity: float, *, seed: int) -> Sums:
 
 
 def _frank_wolfe(sums: Sums) -> np.ndarray:
-    """The walk of `colonnade.methods.baselines.frank_wolfe`, with its gradient from exact second moments."""
+    """The walk of `colonnade.methods.baselines.descents`, with its gradient from exact second moments."""
     plan = walk(_STEPS, radius=_RADIUS, epsilon=1.0, delta=DELTA)
     gram, cross = sums.train[:-1, :-1], sums.train[:-1, -1]
     weights, noise, randomness = np.zeros(len(cross)), DiscreteLaplaceNoise(plan.scale), SystemRandomness()

@@ -17,7 +17,7 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation
-from colonnade.methods.baselines.losses import Loss
+from colonnade.methods.baselines.descents import Loss
 from colonnade.methods.method import TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.input_spec import InputSpec
