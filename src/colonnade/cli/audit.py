@@ -13,7 +13,7 @@ from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.runs.folders import new_folder, uninterrupted
 from colonnade.cli.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
-from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
+from colonnade.errors import InputError, ModelError, PrivacyError
 from colonnade.federation.records import json_text
 
 if TYPE_CHECKING:
@@ -165,13 +165,16 @@ def _audit_job(
 ) -> dict[str, Any]:
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
+    from colonnade.lab.people import check_public, public_tables
 
     job = Job.load(path)
     files = party_files(job, given)
     if public:
-        _refuse_private(files)
+        instead = "Leave --public out: people made up from the declared columns show as much."
+        check_public(files, "--public takes people of", instead)
     with new_folder(output or AUDITS / job.path.stem, numbered=output is None) as folder:
-        rest = _known(job, files) if public else None
+        tables = public_tables(job, files) if public else {}
+        rest = {owner: next(table.blocks(MOST_PEOPLE)) for owner, table in tables.items()} or None
         who = "people declared public" if public else "people made up"
         facts = _facts(_wanted_of_job(job, files, rest), job.name, runs, draws, who, quiet=quiet)
         with uninterrupted():
@@ -228,29 +231,6 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
         options = checked_options(method, asked["options"])
         request = TrainingSpec(asked["task"], asked["epsilon"], delta, delta, asked["gamma"], options)
     return Wanted(method.name, request, group, schemas)
-
-
-def _refuse_private(files: Mapping[str, PartyFile]) -> None:
-    private = [str(file.path) for file in files.values() if not file.public]
-    if private:
-        raise OnlyForPublicData(
-            f"--public takes people of data that every party declared public; {', '.join(private)} did not. Nothing "
-            "was run. Leave --public out: people made up from the declared columns show as much."
-        )
-
-
-def _known(job: Job, files: Mapping[str, PartyFile]) -> People:
-    """Some people of data declared public, the same at every party."""
-    from colonnade.federation.federation import Federation
-
-    tables = [file.table() for file in files.values()]
-    federation = Federation(
-        tables, budget=(1.0, 1e-5), alignment=job.alignment, timeout=job.timeout, public=True
-    )
-    outcome = federation.align()
-    return {
-        owner: next(outcome.results[owner].table.blocks(MOST_PEOPLE)) for owner in federation.group.owners
-    }
 
 
 def _facts(

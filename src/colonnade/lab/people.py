@@ -20,7 +20,12 @@ from colonnade.data.packed_text import Text
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import ArrayRows, Table
 from colonnade.data.targets import ClassLabel, Label
+from colonnade.errors import OnlyForPublicData
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
 from colonnade.randomness import Randomness
+from colonnade.runtime.party import silent
 
 People = Mapping[str, Block]
 """Everybody's rows, by owner."""
@@ -192,3 +197,28 @@ class _WatchedRows:
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         yield from self.inner.blocks(size, log)
         self.read()
+
+
+def public_tables(
+    job: Job, files: Mapping[str, PartyFile], progress: Callable[[str, int, int], None] = silent
+) -> dict[str, Table]:
+    """The people that all parties have, in one order; with ledgers of its own, because nothing is spent."""
+    federation = Federation(
+        [file.table() for file in files.values()],
+        budget=(1.0, 1e-5),
+        alignment=job.alignment,
+        timeout=job.timeout,
+        public=True,
+    )
+    federation.progress = progress
+    outcome = federation.align()
+    return {party: outcome.results[party].table for party in federation.group.owners}
+
+
+def check_public(files: Mapping[str, PartyFile], what: str, instead: str) -> None:
+    """Refuse files of which some do not declare their data public."""
+    private = [str(file.path) for file in files.values() if not file.public]
+    if private:
+        raise OnlyForPublicData(
+            f"{what} data that every party declared public; {', '.join(private)} did not. Nothing was run. {instead}"
+        )

@@ -19,8 +19,16 @@ from colonnade.data.documents import Form
 from colonnade.errors import DataError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.descents import Law, Loss, descend, schedule, walk, wander
-from colonnade.methods.baselines.gathering import Gathered, gather
-from colonnade.methods.method import Baseline, LinearModel, NoOptions, TrainedModel, TrainingSpec, options_of
+from colonnade.methods.baselines.gathering import Gathered, gather, release_of
+from colonnade.methods.method import (
+    Baseline,
+    LinearModel,
+    NoOptions,
+    TrainedModel,
+    TrainingSpec,
+    in_label_units,
+    options_of,
+)
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteGaussianNoise
@@ -116,18 +124,7 @@ def _release(rows: Gathered, matrix: np.ndarray, *, variance: Fraction, reproduc
     plan = rows.plan
     change = Fraction(matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius)
     guarantees = rows.privacy(gaussian_event(change, variance, plan.coefficients)) if variance else ()
-    return MomentRelease(
-        matrix=matrix,
-        gamma=plan.gamma,
-        rows=plan.rows,
-        encoders=tuple(plan.encoders.items()),
-        label=plan.label,
-        mu=variance / 2,
-        guarantees=tuple(guarantees),
-        plan="",
-        run="",
-        reproducible=reproducible,
-    )
+    return release_of(plan, matrix, mu=variance / 2, guarantees=guarantees, reproducible=reproducible)
 
 
 NO_PRIVACY = "This model was trained without any privacy, for comparison."
@@ -248,8 +245,7 @@ def _linear_model(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedMo
     label = rows.plan.label
     coefficients, intercepts = weights[:, :-1], weights[:, -1]
     if not label.one_hot:
-        low, high = label.from_unit([-1.0, 1.0])
-        coefficients, intercepts = coefficients * ((high - low) / 2.0), label.from_unit(intercepts)
+        coefficients, intercepts = in_label_units(label, coefficients, intercepts)
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=privacy)
 
 

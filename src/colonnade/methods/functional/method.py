@@ -33,6 +33,7 @@ from colonnade.methods.method import (
     Noise,
     TrainedModel,
     TrainingSpec,
+    in_label_units,
     options_of,
     plan_views,
 )
@@ -145,10 +146,7 @@ def noise(plan: FunctionalPlan) -> Noise:
 def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
     """Log-odds as they are; numbers back from [−1, 1] to the label's own units."""
     weights, intercept = scale * minimum.weights[None, :], np.array([minimum.intercept])
-    if label.one_hot:
-        return weights, intercept
-    low, high = label.from_unit([-1.0, 1.0])
-    return weights * ((high - low) / 2.0), label.from_unit(intercept)
+    return (weights, intercept) if label.one_hot else in_label_units(label, weights, intercept)
 
 
 def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel:

@@ -15,13 +15,11 @@ from colonnade.methods.glm.options import (
     Positive,
     chosen_loss,
     linear_model,
-    link_note,
 )
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
 from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.methods.method import (
-    LinearModel,
     Method,
     Noise,
     TrainedModel,
@@ -86,18 +84,10 @@ def model(_asked: TrainingSpec, results: Mapping[str, TrainedPart]) -> TrainedMo
     first = next(iter(results.values()))
     plan = first.plan
     weights = {owner: part.weights for owner, part in results.items() if part.weights is not None}
-    frame, coefficients, intercepts = linear_model(plan.clipped, plan.loss, plan.label, weights)
     notes = (SPLIT,) if plan.calibration == "sound" else (PAPER, SPLIT)
-    return LinearModel(
-        coefficients,
-        intercepts,
-        plan.loss.name,
-        frame=frame,
-        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
-        split=True,
-        notes=(*notes, *link_note(plan.loss)),
-        figures=plan.figures,
-    )
+    privacy = Privacy(plan.guarantees, reproducible=first.reproducible)
+    trained = linear_model(plan.clipped, plan.loss, plan.label, weights, privacy=privacy, notes=notes)
+    return replace(trained, figures=plan.figures)
 
 
 def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:
