@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,18 +188,10 @@ def _audit_job(
 def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> Wanted:
     from colonnade.data.schema import Schema
     from colonnade.lab.targets import Wanted
-    from colonnade.runtime.group import Group
 
     schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
     holders = [schema.party for schema in schemas if schema.label is not None]
-    group = Group.of(
-        job.parties,
-        active=holders[0] if holders else None,
-        server=job.server,
-        threshold=job.threshold,
-        keepers=job.keepers,
-        disclosed_noise=job.disclosed_noise,
-    )
+    group = replace(job, active=holders[0] if holders else None).group()
     return Wanted(job.method, job.asked, group, schemas, rest)
 
 

@@ -1,9 +1,12 @@
-"""What a suite says when a law does not hold."""
+"""How a suite holds a case to its laws, and what it says when one does not hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
+
+Case = TypeVar("Case")
 
 
 class ConformanceError(AssertionError):
@@ -57,3 +60,10 @@ def judging(law: str) -> Iterator[None]:
         raise ConformanceError(law, expected=broken.expected, found=broken.found) from broken.__cause__
     except Exception as error:
         raise ConformanceError(law, expected="no error", found=f"{type(error).__name__}: {error}") from error
+
+
+def hold(laws: Mapping[str, Callable[[Case], None]], case: Case) -> None:
+    """Hold a case to every law by its name; the first that it breaks is told."""
+    for name, law in laws.items():
+        with judging(name):
+            law(case)

@@ -24,7 +24,7 @@ from colonnade.federation.federation import Federation
 from colonnade.models.files.linear_file import KINDS, ModelFile, model_file
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.testing.laws import Broken, expect, expect_named, expect_refusal, judging
+from colonnade.testing.laws import Broken, expect, expect_named, expect_refusal, hold
 
 Source: TypeAlias = Federation | MomentRelease
 RoundTrip: TypeAlias = Callable[[Any, Path], Any]
@@ -81,9 +81,7 @@ def check_learner(
     case = _Case(
         model, source, {name: np.asarray(values) for name, values in people.items()}, answer, round_trip
     )
-    for name, law in LAWS.items():
-        with judging(name):
-            law(case)
+    hold(LAWS, case)
 
 
 def _only_stores(case: _Case) -> None:

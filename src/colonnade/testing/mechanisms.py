@@ -43,7 +43,7 @@ from colonnade.privacy.events import (
 from colonnade.privacy.guarantee import account, delta_at, epsilon_text
 from colonnade.privacy.renyi import renyi
 from colonnade.randomness import SeededRandomness
-from colonnade.testing.laws import expect, expect_refusal, judging
+from colonnade.testing.laws import expect, expect_refusal, hold, judging
 
 EventLaw: TypeAlias = Callable[[Event], None]
 Oracle: TypeAlias = Callable[[float], float]
@@ -68,9 +68,7 @@ def check_event(
     one before it. `oracle(order)` is the true divergence of this order, computed from its definition. `deltas`, from
     large to small, are where ε is asked for: the one law that can take seconds.
     """
-    for name, law in EVENT_LAWS.items():
-        with judging(name):
-            law(event)
+    hold(EVENT_LAWS, event)
     with judging(SAFE):
         _safe(event, deltas)
     with judging(NOISIER):
@@ -284,9 +282,7 @@ def check_mechanism(
     parts with a `PlanError`.
     """
     case = _Case(noise, change, tuple(shapes), tuple(impossible), sample, tuple(parts))
-    for name, law in (NOISE_LAWS if change is None else {**NOISE_LAWS, **COST_LAWS}).items():
-        with judging(name):
-            law(case)
+    hold(NOISE_LAWS if change is None else {**NOISE_LAWS, **COST_LAWS}, case)
 
 
 @dataclass
