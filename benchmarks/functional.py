@@ -33,7 +33,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
+
 import numpy as np
+from loopback import LOOPBACK, connect
 from opponents import measured_against
 from players import ONE_THREAD, heard, say
 from public_data import adult
@@ -52,7 +55,6 @@ from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
-from colonnade.runtime.sockets import LOOPBACK, connect
 
 OWNERS = ("party1", "party2", "party3", "party4")
 GROUP = Group.of(OWNERS, active="party1")

@@ -30,7 +30,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
+
 import numpy as np
+from loopback import LOOPBACK, connect
 from opponents import measured_against
 from players import ONE_THREAD, heard, say
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -45,7 +48,6 @@ from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
-from colonnade.runtime.sockets import LOOPBACK, connect
 
 ROWS, COLUMNS, BITS = 45_222, 41, 16
 PLAIN_A_TURN = 5

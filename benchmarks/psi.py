@@ -32,8 +32,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
+
 import duckdb
 import numpy as np
+from loopback import connect
 from opponents import measured_against
 
 from colonnade.data.arrays import of_texts
@@ -46,7 +49,6 @@ from colonnade.protocols.alignment import Alignment, align
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_as, run_here
-from colonnade.runtime.sockets import connect
 
 GROUP = Group.of(("bank", "insurer"), active="bank")
 MILLION = 1_000_000

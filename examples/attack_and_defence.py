@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 from colonnade import Schema, Table
-from colonnade.attacks.labels import recover_labels
-from colonnade.attacks.transcripts import recorded
 from colonnade.data import ClassLabel, NumericColumn
+from colonnade.lab.attacks import recover_labels
+from colonnade.lab.campaign import recorded
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.protocols.specs import TrainingSpec
 

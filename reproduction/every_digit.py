@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.attacks.labels import recover_labels
-from colonnade.attacks.success import Success
-from colonnade.attacks.transcripts import recorded
+from colonnade.lab.attacks import Success, recover_labels
+from colonnade.lab.campaign import recorded
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.protocols.specs import options_of

@@ -10,22 +10,30 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.public_data import ADULT_BANK, ADULT_EMPLOYER, CLASSES, PublicSet, adult
-from colonnade.comparison.compare import TEST_SHARE, Comparison, Row, compare
-from colonnade.comparison.entries import PAPER, ComparisonEntries, Contender
-from colonnade.comparison.held_out import split
 from colonnade.data.encoder import Encoder
 from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.labels import ClassLabel, LabelBlock, RealLabel
 from colonnade.data.table import Table as DataTable
+from colonnade.evaluation.open_rows import split
 from colonnade.federation.federation import Federation
+from colonnade.lab.comparison import (
+    TEST_SHARE,
+    Comparison,
+    ComparisonEntries,
+    Contender,
+    Row,
+    compare,
+    comparison_facts,
+)
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.table import METHODS
 from colonnade.models.input_spec import InputSpec
+from colonnade.privacy.paper.figure import LABEL as PAPER
 from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
 from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
-from colonnade.report.comparison import comparison_facts, comparison_picture
+from colonnade.report.comparison import comparison_picture
 from reproduction.functional_synthetic import synthetic_error
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, spread_text, timed
 from reproduction.vertical import vertical

@@ -8,16 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.comparison.entries import PAPER
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import LabelBlock, RealLabel
 from colonnade.data.schema import PublicSchema
-from colonnade.methods.baselines.frank_wolfe import GRID, walk
+from colonnade.methods.baselines.descents import GRID, walk
 from colonnade.methods.functional.minimise import Objective, minimise
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.models.least_squares import least_squares
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteLaplaceNoise, MatrixSkellamNoise
+from colonnade.privacy.paper.figure import LABEL as PAPER
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity
 from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SystemRandomness
@@ -111,7 +111,7 @@ def _drawn(rows: int, features: int, sparsity: float, *, seed: int) -> Sums:
 
 
 def _frank_wolfe(sums: Sums) -> np.ndarray:
-    """The walk of `colonnade.methods.baselines.frank_wolfe`, with its gradient from exact second moments."""
+    """The walk of `colonnade.methods.baselines.descents`, with its gradient from exact second moments."""
     plan = walk(_STEPS, radius=_RADIUS, epsilon=1.0, delta=DELTA)
     gram, cross = sums.train[:-1, :-1], sums.train[:-1, -1]
     weights, noise, randomness = np.zeros(len(cross)), DiscreteLaplaceNoise(plan.scale), SystemRandomness()

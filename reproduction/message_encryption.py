@@ -10,10 +10,10 @@ from time import process_time
 
 import numpy as np
 
-from colonnade.comparison.compare import TEST_SHARE
-from colonnade.comparison.held_out import HeldOut, split
 from colonnade.data.table import Table as Columns
+from colonnade.evaluation.open_rows import HeldOut, split
 from colonnade.federation.federation import Federation
+from colonnade.lab.comparison import TEST_SHARE
 from colonnade.methods.encrypted.method import METHOD, twin
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.method import LinearModel

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.public_data import adult
-from colonnade.comparison.compare import Comparison, compare
-from colonnade.comparison.entries import PAPER, ComparisonEntries, Contender, paper_choice
 from colonnade.data.table import Table as Columns
+from colonnade.lab.comparison import (
+    Comparison,
+    ComparisonEntries,
+    Contender,
+    compare,
+    comparison_facts,
+    paper_choice,
+)
 from colonnade.methods.baselines.vertical import IdealOptions
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.table import METHODS
-from colonnade.report.comparison import comparison_facts, comparison_picture
+from colonnade.privacy.paper.figure import LABEL as PAPER
+from colonnade.report.comparison import comparison_picture
 from reproduction.message_costs import BATCH, poisson_regression, running_time
 from reproduction.message_data import hetero, made_up, made_up_counts, visits
 from reproduction.message_encryption import TITLE as ENCRYPTED

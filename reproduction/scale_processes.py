@@ -14,7 +14,10 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/oracles"))
+
 import duckdb
+from loopback import LOOPBACK, connect
 
 from benchmarks.players import ONE_THREAD, heard, say
 from colonnade.data.schema import Schema
@@ -25,7 +28,6 @@ from colonnade.protocols.specs import TrainingSpec
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
-from colonnade.runtime.sockets import LOOPBACK, connect
 from colonnade.runtime.transcript import Traffic
 
 TIMEOUT = 3600.0

@@ -8,12 +8,17 @@ from statistics import fmean
 
 import numpy as np
 
-from colonnade.attacks.active import PackedQuestion
-from colonnade.attacks.averaging import average_signs, predicted_success
-from colonnade.attacks.features import foreign_scores, recover_inner_products
-from colonnade.attacks.labels import recover_labels
-from colonnade.attacks.success import Success, label_success
-from colonnade.attacks.transcripts import Transcript, arbiters, messages_by_epoch, recorded
+from colonnade.lab.attacks import (
+    PackedQuestion,
+    Success,
+    average_signs,
+    foreign_scores,
+    label_success,
+    predicted_success,
+    recover_inner_products,
+    recover_labels,
+)
+from colonnade.lab.campaign import Transcript, arbiters, messages_by_epoch, recorded
 from colonnade.methods.encrypted.ideal import IdealDescent
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests

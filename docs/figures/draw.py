@@ -12,10 +12,10 @@ from pathlib import Path
 
 import soundness_tables as tables
 
-from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.events import Repeated
 from colonnade.privacy.gdp import gaussian_sigma
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import PoissonBinomial
 from colonnade.privacy.paper import functional_mechanism, hdp_vfl
 from colonnade.privacy.sensitivity import functional
 from colonnade.report.charts import Axes, Series

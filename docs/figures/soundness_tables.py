@@ -30,10 +30,10 @@ from paper_counterexamples import (
 from unclipped_messages import achieved_delta
 
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.leaves import PoissonBinomial, Skellam
 from colonnade.privacy.events import Repeated
 from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_sigma
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.leaves import PoissonBinomial, Skellam
 from colonnade.privacy.paper import (
     functional_mechanism,
     hdp_vfl,

@@ -21,10 +21,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from colonnade import LogisticRegression, Table
-from colonnade.attacks.averaging import average_signs
-from colonnade.attacks.features import foreign_scores, recover_inner_products
-from colonnade.attacks.labels import recover_labels
-from colonnade.attacks.transcripts import arbiters, messages_by_epoch, recorded
+from colonnade.lab.attacks import average_signs, foreign_scores, recover_inner_products, recover_labels
+from colonnade.lab.campaign import arbiters, messages_by_epoch, recorded
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.vertical_logistic import label_attack_steps

@@ -102,7 +102,7 @@ def test_no_module_imports_another_in_a_circle(figures: dict[str, Any]) -> None:
 
 def test_only_the_table_of_methods_and_that_of_audits_name_methods(figures: dict[str, Any]) -> None:
     found = [place.split(":")[0] for place in figures["where"]["tables"]]
-    assert found == ["colonnade.audits.targets", "colonnade.methods.table"]
+    assert found == ["colonnade.lab.targets", "colonnade.methods.table"]
 
 
 def test_the_house_is_counted_as_it_stands(figures: dict[str, Any]) -> None:

@@ -17,10 +17,10 @@ LEVELS = (
     ("noise",),
     ("data", "runtime", "ledger"),
     ("protocols",),
-    ("learn", "attacks"),
-    ("report", "audits", "conformance"),
+    ("learn",),
+    ("report",),
     ("runs",),
-    ("board",),
+    ("lab", "testing", "board"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
@@ -28,15 +28,15 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # Where the process of a job begins, which may import from above: kits name it, so it stays where it is.
 ENTRIES = dict.fromkeys(("learn/remote.py", "learn/job_process.py"), "cli")
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
-# parties with the protocols, audits with the audits, the rest with the learners.
+# parties with the protocols, the rest with the learners.
 BETWEEN_PARTIES = {
-    *("plan", "request", "views", "terms", "noise", "interfaces", "session", "protocol", "steps", "exchange"),
+    *("plan", "views", "terms", "noise", "interfaces", "session", "protocol", "steps", "exchange"),
     *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid", "curve", "waves", "turning"),
     "conditional",
 }
 # Rooms of one level that know each other: a federation trains models, a model is fitted by a federation, a forecast
 # runs methods, and methods say what a pilot of theirs is. No module of them may be in a circle.
-WITH_LEARN = {"models", "federation", "evaluation", "forecast", "comparison"}
+WITH_LEARN = {"models", "federation", "evaluation", "forecast"}
 METHOD_FOLDERS = sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
 SHARED_BY_METHODS = {"glm"}
 
@@ -46,7 +46,7 @@ def room_of(path: Path) -> str:
     if within.as_posix() in ENTRIES:
         return ENTRIES[within.as_posix()]
     if within.parts[0] == "methods" and len(within.parts) == 3:
-        return {"audit": "audits"}.get(path.stem, "protocols" if path.stem in BETWEEN_PARTIES else "learn")
+        return "protocols" if path.stem in BETWEEN_PARTIES else "learn"
     return "learn" if within.parts[0] in {"methods", *WITH_LEARN} else within.parts[0].removesuffix(".py")
 
 
@@ -89,8 +89,11 @@ def test_the_layer_test_would_notice_an_upward_import() -> None:
     tree = ast.parse("from colonnade.models.linear import LinearRegression\nimport colonnade.noise.skellam")
     assert breaches("privacy", imported_rooms(tree)) != []
     assert breaches("data", {"ledger"}) == ["ledger"], "rooms of one level do not know each other"
-    tree = ast.parse("from colonnade.methods.slr import audit, method")
-    assert sorted(breaches("protocols", imported_rooms(tree))) == ["audits", "learn"]
+    tree = ast.parse("from colonnade.methods.slr import method\nfrom colonnade.lab import targets")
+    assert sorted(breaches("protocols", imported_rooms(tree))) == ["lab", "learn"]
+    assert breaches("report", imported_rooms(tree)) == ["lab"], (
+        "nothing below the command line builds on the lab"
+    )
 
 
 @pytest.mark.parametrize("folder", METHOD_FOLDERS, ids=lambda folder: folder.name)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from encrypted_runs import WIDER
 
-from colonnade.attacks.campaign import Campaign
 from colonnade.cli.app import run
+from colonnade.lab.campaign import Campaign
 from colonnade.protocols import paillier
 
 

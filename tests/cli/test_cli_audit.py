@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from cli_project import Project, one_object, train
 
-from colonnade.audits import auditing
-from colonnade.audits.auditing import Finding
-from colonnade.audits.experiments import Experiment
-from colonnade.audits.sessions import Sessions
 from colonnade.cli.app import run
+from colonnade.lab import experiments as auditing
+from colonnade.lab.experiments import Experiment, Finding, Sessions
 
 
 def audit(*arguments: str) -> int:

@@ -91,7 +91,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
 def test_a_comparison_that_is_stopped_keeps_what_was_charged(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from colonnade.comparison import compare as comparing
+    from colonnade.lab import comparison as comparing
 
     compare = comparing.compare_charged
 

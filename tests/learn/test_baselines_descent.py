@@ -13,9 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from typed import untyped
 
 from colonnade.errors import PlanError
-from colonnade.methods.baselines import descent
-from colonnade.methods.baselines.descent import GRID, Law, Schedule, clipped_sum, descend, schedule
-from colonnade.methods.baselines.losses import Loss
+from colonnade.methods.baselines import descents as descent
+from colonnade.methods.baselines.descents import GRID, Law, Loss, Schedule, clipped_sum, descend, schedule
 from colonnade.privacy.events import Approximated
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness

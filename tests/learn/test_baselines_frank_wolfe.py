@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import PlanError
-from colonnade.methods.baselines import frank_wolfe
-from colonnade.methods.baselines.frank_wolfe import (
-    GRID,
-    Walk,
-    choice_epsilon,
-    entry_sum,
-    walk,
-    wander,
-)
-from colonnade.methods.baselines.losses import Loss
+from colonnade.methods.baselines import descents as frank_wolfe
+from colonnade.methods.baselines.descents import GRID, Loss, Walk, choice_epsilon, entry_sum, walk, wander
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness
 

@@ -14,7 +14,7 @@ from typed import untyped
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.data.documents import Form
 from colonnade.errors import DataError, PlanError
-from colonnade.methods.baselines import central
+from colonnade.methods.baselines import method as central
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.baselines.method import BASELINES, DescentOptions, LaplaceOptions, WalkOptions
 from colonnade.methods.method import TrainedModel

@@ -21,7 +21,7 @@ from colonnade import (
     PoissonRegression,
     SupportVectorClassifier,
 )
-from colonnade.conformance import check_learner
+from colonnade.testing import check_learner
 
 PEOPLE = Shoppers(300)
 LEARNERS = [

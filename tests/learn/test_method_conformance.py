@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colonnade.conformance import ConformanceError, check_method
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.methods.method import LinearModel, Method, Noise
 from colonnade.methods.table import METHODS
+from colonnade.testing import ConformanceError, check_method
 
 PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(method, Method)}
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -14,12 +14,11 @@ from network_federations import REAL, federation_of, rows_of
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, PoissonRegression
-from colonnade.comparison.compare import compare
-from colonnade.comparison.entries import field_of
-from colonnade.comparison.held_out import HeldOut
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
+from colonnade.evaluation.open_rows import HeldOut
 from colonnade.federation.job import Job
 from colonnade.federation.train import spec_of
+from colonnade.lab.comparison import compare, field_of
 from colonnade.methods.method import LinearModel
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.method import METHOD

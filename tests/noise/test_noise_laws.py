@@ -17,6 +17,7 @@ from noise_statistics import (
     skellam,
 )
 from scipy import stats
+from table_audit import findings
 
 from colonnade.noise import (
     DiscreteGaussianNoise,
@@ -27,7 +28,6 @@ from colonnade.noise import (
 )
 from colonnade.noise import sampler as sampler_module
 from colonnade.noise import table as table_module
-from colonnade.noise.audit import findings
 from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
 from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw
 from colonnade.noise.polya import PolyaLaw

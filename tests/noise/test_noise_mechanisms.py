@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from typed import untyped
 
-from colonnade.conformance import check_mechanism
-from colonnade.conformance.mechanisms import two_sample
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.noise import (
     DiscreteGaussianNoise,
@@ -33,6 +31,8 @@ from colonnade.noise.sampler import LARGEST_DRAW
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, Approximated
 from colonnade.privacy.leaves import DiscreteGaussian, DiscreteLaplace, MatrixChange, MatrixSkellam, Skellam
 from colonnade.randomness import SystemRandomness
+from colonnade.testing import check_mechanism
+from colonnade.testing.mechanisms import two_sample
 
 CHANGE = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
 SQUARES = {

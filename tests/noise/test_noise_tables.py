@@ -14,10 +14,10 @@ from kernel_twin import Candidate, run, verdict
 from mpmath.ctx_mp_python import mpf
 from numba.core.registry import CPUDispatcher
 from numpy.typing import NDArray
+from table_audit import findings
 from typed import untyped
 
 from colonnade.errors import PlanError
-from colonnade.noise.audit import findings
 from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
 from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw
 from colonnade.noise.kernel import fill

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_kernels import plain_numpy
 from scipy import stats
 
 from colonnade.errors import FieldTooSmall
@@ -23,7 +24,6 @@ from colonnade.numbers.field import (
     largest_rows,
     smallest_field,
 )
-from colonnade.numbers.kernels import plain_numpy
 from colonnade.randomness import KeyedRandomness, SeededRandomness
 
 FALSE_ALARM = 1e-9

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from colonnade.noise.audit import chord_at
+from table_audit import chord_at
+
 from colonnade.noise.table import CAPACITY, COLUMN_BITS, OFFSET_BITS, Table
 
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from privacy_strategies import events, mechanisms
 
-from colonnade.conformance import check_event
 from colonnade.privacy.composition import contains_sampling, itemise
 from colonnade.privacy.events import (
     TOTAL_VARIATION_PER_DRAW,
@@ -36,6 +35,7 @@ from colonnade.privacy.leaves import (
     Skellam,
 )
 from colonnade.privacy.renyi import renyi
+from colonnade.testing import check_event
 
 CHANGE = MatrixChange(1, 2, 3, 4)
 

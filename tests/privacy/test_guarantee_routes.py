@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from privacy_strategies import additive, events
 
-from colonnade.conformance import check_event
 from colonnade.errors import PrivacyError
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.conversion import (
@@ -47,6 +46,7 @@ from colonnade.privacy.leaves import (
 from colonnade.privacy.pure import pure_epsilon
 from colonnade.privacy.renyi import least_delta, least_epsilon
 from colonnade.privacy.routes import least_delta_of_routes
+from colonnade.testing import check_event
 
 
 def test_normal_noise_is_accounted_for_exactly() -> None:

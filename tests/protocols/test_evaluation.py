@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from ideals import ideal_evaluation
 
-from colonnade.audits.bounds import threshold_bound
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
+from colonnade.lab.bounds import threshold_bound
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import DealtNoise

@@ -14,17 +14,16 @@ from ideals import ideal_moments
 from numpy.typing import NDArray
 from training_specs import asked as asked_of
 
-from colonnade.audits.auditing import audit
-from colonnade.audits.drawn import opened_draws
-from colonnade.audits.opened import direction, row_of
-from colonnade.audits.people import corner
-from colonnade.audits.targets import Wanted, target_of
 from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, LabelBlocks, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation, released
 from colonnade.forecast.expected import expected_loss
+from colonnade.lab.audited_sums import direction, opened_draws, row_of
+from colonnade.lab.experiments import audit
+from colonnade.lab.people import corner
+from colonnade.lab.targets import Wanted, target_of
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.session import moments_session

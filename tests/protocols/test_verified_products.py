@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_kernels import plain_numpy
 from typed import untyped
 
 from colonnade.crypto.product_proof import ProductClaim, ProductProof
@@ -15,7 +16,6 @@ from colonnade.errors import LocalProtocolError, RowsNotProved
 from colonnade.ledger import Ledger, Release
 from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.field import FIELD63
-from colonnade.numbers.kernels import plain_numpy
 from colonnade.protocols import sharing, verified_products
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify

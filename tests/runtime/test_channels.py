@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from channel_networks import free_ports, logged, memory, sealed, sockets, unplug
+from loopback import LOOPBACK, SocketChannel, connect
 
-from colonnade.conformance import check_channel
 from colonnade.errors import PeerTimeout, RemoteProtocolError
-from colonnade.runtime.sockets import LOOPBACK, SocketChannel, connect
+from colonnade.testing import check_channel
 
 NAMES = ("bank", "insurer", "server")
 

@@ -16,10 +16,10 @@ from cells import addresses, cells, stop
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply
 
-from colonnade.conformance import check_channel
 from colonnade.errors import PeerTimeout, RemoteProtocolError
 from colonnade.runtime import flare as flare_module
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
+from colonnade.testing import check_channel
 
 NAMES = ("server", "bank", "shop")
 

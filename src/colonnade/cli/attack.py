@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.screen import Advance, progress, say, say_json, width
-from colonnade.errors import InputError, OnlyForPublicData, PlanError
+from colonnade.cli.screen import progress, say, say_json, width
+from colonnade.errors import InputError, PlanError
 from colonnade.federation.records import json_text
 from colonnade.runs.folders import new_folder, uninterrupted
-
-if TYPE_CHECKING:
-    from colonnade.data.table import Table
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import PartyFile
 
 ATTACKS = Path("attacks")
 
@@ -70,13 +64,14 @@ def attack(
 
       colonnade attack demo-run/job.toml --people 200 --epsilon 0.5
     """
-    from colonnade.attacks.campaign import Campaign
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
+    from colonnade.lab.campaign import Campaign, attack_facts
+    from colonnade.lab.people import check_public, public_tables
     from colonnade.methods.encrypted.plan import EncryptedOptions
     from colonnade.protocols.plans import default_delta
     from colonnade.protocols.specs import TrainingSpec
-    from colonnade.report.attacks import attack_facts, attack_text, draw_attacks
+    from colonnade.report.attacks import attack_text, draw_attacks
 
     if people < 2:
         raise InputError(f"--people: found {people}; it must be at least 2.")
@@ -84,12 +79,18 @@ def attack(
         raise InputError(f"--batch: found {batch}; it must be at least 1.")
     agreed = Job.load(job)
     files = party_files(agreed, party)
-    _refuse_private(files)
+    check_public(
+        files, "an attack shows other parties' rows and runs only on", "Attack a data set that is public."
+    )
     with (
         new_folder(output or ATTACKS / agreed.path.stem, numbered=output is None) as folder,
         progress(not as_json) as advance,
     ):
-        tables = _aligned(agreed, files, advance)
+        if agreed.task != "classification":
+            raise PlanError(
+                f"{agreed.path}, task: found {agreed.task!r}; the attacks are on classification of two classes."
+            )
+        tables = public_tables(agreed, files, advance)
         rows = min(table.rows for table in tables.values())
         options = EncryptedOptions.model_construct(
             approximation=_chosen("--approximation", approximation, ("taylor", "minimax", "piecewise")),
@@ -135,29 +136,3 @@ def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
             f"{option}: found {found!r}; it must be one of {', '.join(choices)}.{nearest(found, choices)}"
         )
     return found
-
-
-def _refuse_private(files: Mapping[str, PartyFile]) -> None:
-    private = [str(file.path) for file in files.values() if not file.public]
-    if private:
-        raise OnlyForPublicData(
-            "an attack shows other parties' rows and runs only on data that every party declared public; "
-            f"{', '.join(private)} did not. Nothing was run. Attack a data set that is public."
-        )
-
-
-def _aligned(job: Job, files: Mapping[str, PartyFile], advance: Advance) -> dict[str, Table]:
-    """The people that all parties have, in one order; with ledgers of its own, because nothing is spent."""
-    from colonnade.federation.federation import Federation
-
-    tables = [file.table() for file in files.values()]
-    if job.task != "classification":
-        raise PlanError(
-            f"{job.path}, task: found {job.task!r}; the attacks are on classification of two classes."
-        )
-    federation = Federation(
-        tables, budget=(1.0, 1e-5), alignment=job.alignment, timeout=job.timeout, public=True
-    )
-    federation.progress = advance
-    outcome = federation.align()
-    return {party: outcome.results[party].table for party in federation.group.owners}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,16 @@ import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
-from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
+from colonnade.errors import InputError, ModelError, PrivacyError
 from colonnade.federation.records import json_text
 from colonnade.runs.folders import new_folder, uninterrupted
 from colonnade.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
 
 if TYPE_CHECKING:
-    from colonnade.audits.people import People
-    from colonnade.audits.targets import Wanted
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
+    from colonnade.lab.people import People
+    from colonnade.lab.targets import Wanted
 
 AUDITS = Path("audits")
 AUDIT = "audit.json"
@@ -106,7 +107,7 @@ def audit(
 
 
 def _audit_papers(as_json: bool) -> None:
-    from colonnade.audits.papers import variants
+    from colonnade.lab.papers import variants
     from colonnade.randomness import SystemRandomness
     from colonnade.report.audits import papers_text
 
@@ -162,13 +163,16 @@ def _audit_job(
 ) -> dict[str, Any]:
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
+    from colonnade.lab.people import check_public, public_tables
 
     job = Job.load(path)
     files = party_files(job, given)
     if public:
-        _refuse_private(files)
+        instead = "Leave --public out: people made up from the declared columns show as much."
+        check_public(files, "--public takes people of", instead)
     with new_folder(output or AUDITS / job.path.stem, numbered=output is None) as folder:
-        rest = _known(job, files) if public else None
+        tables = public_tables(job, files) if public else {}
+        rest = {owner: next(table.blocks(MOST_PEOPLE)) for owner, table in tables.items()} or None
         who = "people declared public" if public else "people made up"
         facts = _facts(_wanted_of_job(job, files, rest), job.name, runs, draws, who, quiet=quiet)
         with uninterrupted():
@@ -179,26 +183,18 @@ def _audit_job(
 
 
 def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> Wanted:
-    from colonnade.audits.targets import Wanted
     from colonnade.data.schema import Schema
-    from colonnade.runtime.group import Group
+    from colonnade.lab.targets import Wanted
 
     schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
     holders = [schema.party for schema in schemas if schema.label is not None]
-    group = Group.of(
-        job.parties,
-        active=holders[0] if holders else None,
-        server=job.server,
-        threshold=job.threshold,
-        keepers=job.keepers,
-        disclosed_noise=job.disclosed_noise,
-    )
+    group = replace(job, active=holders[0] if holders else None).group()
     return Wanted(job.method, job.spec, group, schemas, rest)
 
 
 def _wanted_of_run(run: RunFolder) -> Wanted:
-    from colonnade.audits.targets import Wanted
     from colonnade.data.schema import PublicSchema
+    from colonnade.lab.targets import Wanted
     from colonnade.methods.table import METHODS, checked_options
     from colonnade.protocols.specs import TrainingSpec
     from colonnade.runtime.group import Group
@@ -234,34 +230,11 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
     return Wanted(method.name, request, group, schemas)
 
 
-def _refuse_private(files: Mapping[str, PartyFile]) -> None:
-    private = [str(file.path) for file in files.values() if not file.public]
-    if private:
-        raise OnlyForPublicData(
-            f"--public takes people of data that every party declared public; {', '.join(private)} did not. Nothing "
-            "was run. Leave --public out: people made up from the declared columns show as much."
-        )
-
-
-def _known(job: Job, files: Mapping[str, PartyFile]) -> People:
-    """Some people of data declared public, the same at every party."""
-    from colonnade.federation.federation import Federation
-
-    tables = [file.table() for file in files.values()]
-    federation = Federation(
-        tables, budget=(1.0, 1e-5), alignment=job.alignment, timeout=job.timeout, public=True
-    )
-    outcome = federation.align()
-    return {
-        owner: next(outcome.results[owner].table.blocks(MOST_PEOPLE)) for owner in federation.group.owners
-    }
-
-
 def _facts(
     wanted: Wanted, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
 ) -> dict[str, Any]:
-    from colonnade.audits.auditing import audit as carry_out
-    from colonnade.audits.targets import target_of
+    from colonnade.lab.experiments import audit as carry_out
+    from colonnade.lab.targets import target_of
 
     began = time.monotonic()
     target = target_of(wanted)

@@ -18,10 +18,9 @@ from colonnade.runs.folders import MODELS, Folder, holds_paid, new_folder, unint
 from colonnade.runs.run_folders import RUNS
 
 if TYPE_CHECKING:
-    from colonnade.comparison.compare import Comparison
-    from colonnade.comparison.entries import ComparisonEntries
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
+    from colonnade.lab.comparison import Comparison, ComparisonEntries
     from colonnade.methods.method import TrainedModel
     from colonnade.models.release import MomentRelease
 
@@ -68,11 +67,10 @@ def compare(
 
       colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 3
     """
-    from colonnade.comparison.compare import checked_epsilons
-    from colonnade.comparison.entries import field_of
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
     from colonnade.federation.train import told_of
+    from colonnade.lab.comparison import checked_epsilons, field_of
     from colonnade.methods.table import METHODS
 
     wanted = checked_epsilons(_numbers(epsilons))
@@ -135,7 +133,7 @@ def _confirm(
     charge: bool,
 ) -> None:
     """Say what a comparison on private data would charge, and refuse it unless that was asked for."""
-    from colonnade.comparison.compare import planned_sums
+    from colonnade.lab.comparison import planned_sums
     from colonnade.privacy.guarantee import epsilon_text
 
     private = [party for party, file in files.items() if not file.public]
@@ -174,7 +172,7 @@ def _on_public(
     field: ComparisonEntries,
     advance: Advance,
 ) -> Comparison:
-    from colonnade.comparison.compare import compare as compare_tables
+    from colonnade.lab.comparison import compare as compare_tables
 
     return compare_tables(
         [file.table() for file in files.values()],
@@ -202,8 +200,8 @@ def _on_private(
     folder: Path,
     advance: Advance,
 ) -> Comparison:
-    from colonnade.comparison.compare import compare_charged
     from colonnade.federation.party_file import federation_of
+    from colonnade.lab.comparison import compare_charged
 
     return compare_charged(
         federation_of(job, files),
@@ -249,7 +247,8 @@ def _keep(folder: Path, name: str, result: TrainedModel | MomentRelease) -> None
 
 
 def _write(folder: Path, job: Job, comparison: Comparison) -> dict[str, Any]:
-    from colonnade.report.comparison import comparison_facts, comparison_page, comparison_picture
+    from colonnade.lab.comparison import comparison_facts
+    from colonnade.report.comparison import comparison_page, comparison_picture
 
     facts = {**comparison_facts(comparison, name=job.name), "time": now()}
     text = json_text(facts)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from colonnade.comparison.held_out import HeldOut
 from colonnade.data.documents import Form
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
+from colonnade.evaluation.open_rows import HeldOut
 from colonnade.federation.federation import Federation, Run
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.cost import Cost

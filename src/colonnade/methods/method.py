@@ -85,6 +85,12 @@ class LinearModel(TrainedModel):
         return np.asarray(np.exp(scores) if self.loss in LOG_LINK else scores)
 
 
+def in_label_units(label: LabelBlock, coefficients: Array, intercepts: Array) -> tuple[Array, Array]:
+    """A linear model of a number scaled to [−1, 1], in the label's own units."""
+    low, high = label.from_unit([-1.0, 1.0])
+    return coefficients * ((high - low) / 2.0), label.from_unit(intercepts)
+
+
 TrainingResult = TrainedModel | MomentRelease
 Kernel = Literal["products", "draws", "powers", "floats"]
 """What a protocol can spend most of its time in: products in a field, draws of noise, powers modulo n, floats."""

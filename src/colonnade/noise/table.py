@@ -5,7 +5,7 @@ probabilities and does not increase in k ≥ 0. The support is cut into at most 
 length. Inside a cell the masses lie within a known distance of a chord, so that a candidate can be
 accepted or refused by comparing a 24-bit uniform with a line; only candidates in the thin band around
 the line need the mass itself. `docs/proofs/strip-rejection.md` proves that the result has exactly the
-law mass(k)/Σ mass, and `colonnade.noise.audit` checks every integer fact the proof rests on.
+law mass(k)/Σ mass, and `tests/oracles/table_audit.py` checks every integer fact the proof rests on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The inner loops of proofs about rows, compiled with numba for one thread.
 
 Residues modulo a prime of 21 bits stand in doubles, so that matrix products of them are exact; words hold three of
-them, as in `compiled`. `check_loops_plain` has the same functions in plain numpy and gives the same integers.
+them, as in `compiled`. `tests/oracles/plain_check_loops.py` has the same functions in plain numpy.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.numbers import check_loops_plain, fallback
 from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.kernels import kernels
@@ -31,14 +30,9 @@ ORDER = min(PRIMES) ** 4
 """No extension has fewer elements."""
 
 
-def loops() -> ModuleType:
-    """The loops in force: compiled wherever numba can be imported."""
-    return check_loops_plain if kernels() is fallback else _compiled()
-
-
 @cache
-def _compiled() -> ModuleType:
-    # Here, not above: importing numba takes longer than most commands run.
+def loops() -> ModuleType:
+    """The module `check_loops`, loaded at first use as `kernels` are."""
     from colonnade.numbers import check_loops
 
     return check_loops

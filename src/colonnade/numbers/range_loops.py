@@ -1,6 +1,6 @@
 """The inner loops that keep rows small, compiled with numba for one thread: random projections and three squares.
 
-They belong to `check_loops`, which has them too, and have their plain twins in `check_loops_plain`.
+They belong to `check_loops`, which has them too, and have their plain twins in `tests/oracles/plain_check_loops.py`.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class ResidueWords:
     def encode(self, values: NDArray[np.int64], out: Words) -> int:
         """Write the words of signed integers; returns the bits that occur in v, or in −v − 1 if v < 0."""
         z = self._flat(out)
-        return max(kernels().encode(values.reshape(-1), p, z[limb]) for limb, p in enumerate(self._triples))
+        return max(int(kernels().encode(values.reshape(-1), p, z[i])) for i, p in enumerate(self._triples))
 
     def encode_exact(self, values: NDArray[np.object_], out: Words) -> None:
         """The same for Python integers of any size."""

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from colonnade.attacks.campaign import Finding
 from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 from colonnade.report.facts import Facts
 from colonnade.report.plain import lines_text, table_lines, wrapped
 
 DEFENCES = {"none": "without a defence", "sound": "with noise before encryption"}
-
-
-def attack_facts(
-    findings: Iterable[Finding], *, name: str, people: int, epsilon: float, delta: float
-) -> Facts:
-    return {
-        "name": name,
-        "people": people,
-        "epsilon": epsilon,
-        "delta": delta,
-        "findings": [finding.to_data() for finding in findings],
-    }
 
 
 def attack_text(facts: Facts, *, width: int | None = None) -> str:

@@ -7,11 +7,10 @@ import statistics
 
 from markupsafe import Markup
 
-from colonnade.comparison.compare import METRIC_NOTES, Comparison, Row
-from colonnade.comparison.entries import PAPER
+from colonnade.privacy.paper.figure import LABEL
 from colonnade.report.charts import Axes, Chart, Level, Mark, Series, Style, svg
 from colonnade.report.compared import compared_text
-from colonnade.report.facts import Facts, guarantee_facts
+from colonnade.report.facts import Facts
 from colonnade.report.html import render
 from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.plain import lines_text, table_lines, wrapped
@@ -37,47 +36,6 @@ _HAIR, _APART = 0.025, 9
 # Errors that differ by more than this are drawn on a logarithmic scale.
 _WIDE = 30.0
 FURTHER = {"R²": "R² (share of the variance explained)", "RMSE": "RMSE (in the label's own units)"}
-
-
-def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
-    """Everything that a comparison found, as plain values."""
-    return {
-        "name": name,
-        "task": comparison.task,
-        "metric": comparison.metric,
-        "metric_note": METRIC_NOTES[comparison.task],
-        "larger_is_better": comparison.larger_is_better,
-        "public": comparison.public,
-        "epsilons": list(comparison.epsilons),
-        "delta": comparison.delta,
-        "seeds": comparison.seeds,
-        "trained_on": comparison.trained_on,
-        "held_out": comparison.held_out,
-        "constant": comparison.constant,
-        "constants": dict(comparison.constants),
-        "rows": [_row_facts(row) for row in comparison.rows],
-        "left_out": [{"method": method, "reason": reason} for method, reason in comparison.left_out],
-    }
-
-
-def _row_facts(row: Row) -> Facts:
-    return {
-        "method": row.method,
-        "title": row.title,
-        "paper": row.paper,
-        "trusted": row.trusted,
-        "split": row.split,
-        "epsilon": row.epsilon,
-        "mean": row.mean,
-        "spread": row.spread,
-        "scores": list(row.scores),
-        "further": {name: list(values) for name, values in row.further.items()},
-        "failures": list(row.failures),
-        "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
-        "seconds": row.seconds,
-        "bytes": row.bytes_sent,
-        "notes": list(row.notes),
-    }
 
 
 def comparison_text(facts: Facts, *, width: int | None = None) -> str:
@@ -181,7 +139,7 @@ def promise_table(facts: Facts) -> list[tuple[str, str]]:
 
 def _promise(row: Facts) -> str:
     if row["paper"]:
-        return PAPER
+        return LABEL
     if not row["guarantees"]:
         # What is not promised is told by the method itself, if it has something to say.
         return "-" if row["failures"] else next(iter(row["notes"]), "No privacy.")
@@ -219,7 +177,7 @@ def remarks_on(facts: Facts) -> list[str]:
             "takes all weights together, and joint predictions are not covered by it."
         )
     if any(row["paper"] for row in facts["rows"]):
-        said.append(f"Rows marked (paper) are calibrated as a paper says: {PAPER}.")
+        said.append(f"Rows marked (paper) are calibrated as a paper says: {LABEL}.")
     if not facts["public"]:
         said.append(
             "The data is not declared public, so no accuracy is shown: an exact one would be a release of its own. The "

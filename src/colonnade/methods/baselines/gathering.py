@@ -16,12 +16,13 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation
-from colonnade.methods.baselines.losses import Loss
+from colonnade.methods.baselines.descents import Loss
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 from colonnade.privacy.events import Event
-from colonnade.privacy.guarantee import guarantee
+from colonnade.privacy.guarantee import Guarantee, guarantee
 from colonnade.privacy.neighbours import ZERO_OUT
 from colonnade.privacy.observers import Reader
 from colonnade.protocols.plans import check_parties, checked_delta
@@ -99,6 +100,31 @@ class Gathered:
             assumption=TRUST,
         )
         return Privacy((stated,), reproducible=reproducible)
+
+
+def release_of(
+    plan: MomentsPlan,
+    matrix: NDArray[np.int64],
+    *,
+    mu: Fraction,
+    gamma: int | None = None,
+    guarantees: Iterable[Guarantee] = (),
+    made_by: tuple[str, str] = ("", ""),
+    reproducible: bool,
+) -> MomentRelease:
+    """A matrix of these columns as something to fit models from; `made_by` is the hash of its plan, and its run."""
+    return MomentRelease(
+        matrix=matrix,
+        gamma=gamma or plan.gamma,
+        rows=plan.rows,
+        encoders=tuple(plan.encoders.items()),
+        label=plan.label,
+        mu=mu,
+        guarantees=tuple(guarantees),
+        plan=made_by[0],
+        run=made_by[1],
+        reproducible=reproducible,
+    )
 
 
 def gather(federation: Federation, asked: TrainingSpec) -> Gathered:

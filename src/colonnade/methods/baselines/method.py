@@ -1,11 +1,14 @@
 """Baselines as methods: what a trusted party could do with everybody's rows, and what can be done without privacy.
 
 They look at all rows in one place, so they run only on data that every party declared public. Each states the
-guarantee it would really give, with the trust it would need.
+guarantee it would really give, with the trust it would need. Exact linear models are scikit-learn's, without loading
+it; central moments with Gaussian noise are what a release could be without distributed noise.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,17 +18,109 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.errors import DataError, LabelMismatch
 from colonnade.federation.federation import Federation
-from colonnade.methods.baselines.central import exact_release, gaussian_release
-from colonnade.methods.baselines.descent import Law, descend, schedule
-from colonnade.methods.baselines.exact import exact_classes, exact_numbers
-from colonnade.methods.baselines.frank_wolfe import walk, wander
-from colonnade.methods.baselines.gathering import Gathered, gather
-from colonnade.methods.method import Baseline, LinearModel, TrainedModel
+from colonnade.methods.baselines.descents import Law, Loss, descend, schedule, walk, wander
+from colonnade.methods.baselines.gathering import Gathered, gather, release_of
+from colonnade.methods.method import Baseline, LinearModel, TrainedModel, in_label_units, options_of
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import NoOptions, TrainingSpec, options_of
+from colonnade.noise import DiscreteGaussianNoise
+from colonnade.numbers.threads import few_threads
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Approximated
+from colonnade.privacy.leaves import DiscreteGaussian
+from colonnade.privacy.sensitivity.matrix import matrix_change_zero_out
+from colonnade.protocols.specs import NoOptions, TrainingSpec
+from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
+# Where the mean loss is as flat as this it is at its least.
+_FLAT = 1e-6
+
+
+def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float) -> tuple[Array, Array]:
+    """Weights and constants with the least summed log-loss plus penalty/2·‖weights‖²; constants are free.
+
+    `classes` are numbered from 0 and all occur: of two there is one row of weights, of more one for each.
+    """
+    # Loading it takes longer than most runs wait for anything, and few are compared with no privacy.
+    from scipy.optimize import minimize
+
+    count, width = features.shape
+    occurring = int(classes.max()) + 1
+    loss = Loss("classes", classes, outputs=1 if occurring == 2 else occurring)
+    everybody = np.arange(count)
+    bordered = np.column_stack([features, np.ones(count)])
+    held = np.append(np.full(width, penalty / count), 0.0)
+
+    def objective(point: Array) -> tuple[float, Array]:
+        weights = point.reshape(loss.outputs, width + 1)
+        scores = bordered @ weights.T
+        slope = loss.residuals(scores, everybody).T @ bordered / count + held * weights
+        return float(loss.values(scores, everybody).mean() + (held * weights**2).sum() / 2), slope.ravel()
+
+    with few_threads(bordered.size):
+        solution = minimize(
+            objective,
+            np.zeros(loss.outputs * (width + 1)),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 2000, "maxfun": 10_000, "ftol": 1e-13, "gtol": _FLAT},
+        )
+    weights = np.asarray(solution.x).reshape(loss.outputs, width + 1)
+    return weights[:, :-1], weights[:, -1]
+
+
+def exact_numbers(features: Array, labels: Array) -> tuple[Array, Array]:
+    """The weights, the shortest where several do, and the constant with the least squares."""
+    centre, middle = features.mean(axis=0), labels.mean()
+    weights = np.linalg.lstsq(features - centre, labels - middle, rcond=None)[0]
+    return weights[None, :], np.atleast_1d(middle - centre @ weights)
+
+
+def exact_release(rows: Gathered) -> MomentRelease:
+    """The moments without noise, as a release that promises nothing."""
+    return _release(rows, rows.moments(), variance=Fraction(0), reproducible=False)
+
+
+def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease:
+    """The moments with discrete Gaussian noise: σ² on the diagonal, σ²/2 off it, within (ε, δ) of the plan.
+
+    Guarantee: a zeroed record changes the matrix by D with F² = Σ Dᵢᵢ² + 2 Σ Dᵢⱼ² at most that of
+    `matrix_change_zero_out`, and D_α ≤ α F²/2σ² for every order α, as for one discrete Gaussian of variance σ² and
+    sensitivity F (docs/proofs/baselines.md). `mu` of the release is half the variance on the diagonal, as
+    everywhere; its law is another.
+    """
+    plan = rows.plan
+    change = matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius
+    variance = _variance(Fraction(change), plan.coefficients, epsilon=plan.spec.epsilon, delta=plan.delta)
+    diagonal = DiscreteGaussianNoise(variance).draw(plan.size, randomness)
+    beside = DiscreteGaussianNoise(variance / 2).draw((plan.size, plan.size), randomness)
+    upper = np.triu(beside, 1)
+    noisy = rows.moments() + upper + upper.T + np.diag(diagonal)
+    edge = sum(plan.widths.values())
+    noisy[edge:, edge:] *= plan.labels.opened
+    return _release(rows, noisy, variance=variance, reproducible=randomness.reproducible)
+
+
+def gaussian_event(sensitivity: Fraction, variance: Fraction, entries: int) -> Approximated:
+    """The release to a reader, as one discrete Gaussian."""
+    return Approximated(DiscreteGaussian(sensitivity, variance), draws=entries)
+
+
+@lru_cache(maxsize=256)
+def _variance(sensitivity: Fraction, entries: int, *, epsilon: float, delta: float) -> Fraction:
+    return calibrate(
+        lambda variance: gaussian_event(sensitivity, variance, entries), epsilon=epsilon, delta=delta
+    )
+
+
+def _release(rows: Gathered, matrix: np.ndarray, *, variance: Fraction, reproducible: bool) -> MomentRelease:
+    plan = rows.plan
+    change = Fraction(matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius)
+    guarantees = rows.privacy(gaussian_event(change, variance, plan.coefficients)) if variance else ()
+    return release_of(plan, matrix, mu=variance / 2, guarantees=guarantees, reproducible=reproducible)
+
+
 NO_PRIVACY = "This model was trained without any privacy, for comparison."
 # Below this penalty, in units of the summed loss, only classes that a line separates exactly would differ.
 _PENALTY = 1e-3
@@ -144,8 +239,7 @@ def _linear_model(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedMo
     label = rows.plan.label
     coefficients, intercepts = weights[:, :-1], weights[:, -1]
     if not label.one_hot:
-        low, high = label.from_unit([-1.0, 1.0])
-        coefficients, intercepts = coefficients * ((high - low) / 2.0), label.from_unit(intercepts)
+        coefficients, intercepts = in_label_units(label, coefficients, intercepts)
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=privacy)
 
 

@@ -9,31 +9,22 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.table import AlignedTable
 from colonnade.errors import LabelMismatch, OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.glm.interfaces import Loss
-from colonnade.methods.glm.options import (
-    GlmOptions,
-    Positive,
-    chosen_loss,
-    linear_model,
-    link_note,
-)
-from colonnade.methods.glm.rows import CONSTANT, ClippedRows
-from colonnade.methods.glm.solver import solve
+from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss, linear_model
+from colonnade.methods.glm.rows import ClippedRows
+from colonnade.methods.glm.solver import solve_parts
 from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.messages.protocol import intermediate_session
-from colonnade.methods.method import Baseline, LinearModel, TrainedModel
+from colonnade.methods.method import Baseline, TrainedModel, options_of
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import check_parties
-from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.protocols.specs import TrainingSpec
 
-Array = NDArray[np.float64]
 NO_NOISE = "Messages were sent without noise, for comparison: no privacy. Public data only."
 ALONE = "The active party trained on its own columns alone. Nothing left it, and nothing reached it."
 TOGETHER = "All rows lay in one place, without any privacy, for comparison. Public data only."
@@ -81,17 +72,9 @@ def ideal_messages(
     run = federation.run(intermediate_session, spec)
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
-    frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights)
-    return LinearModel(
-        coefficients,
-        intercepts,
-        loss.name,
-        frame=frame,
-        privacy=Privacy(()),
-        run=run,
-        split=True,
-        notes=(NO_NOISE, SPLIT, *link_note(loss)),
-    )
+    notes = (NO_NOISE, SPLIT)
+    trained = linear_model(plan.clipped, loss, plan.label, weights, privacy=Privacy(()), notes=notes)
+    return replace(trained, run=run)
 
 
 def alone(federation: Federation, asked: TrainingSpec) -> TrainedModel:
@@ -118,35 +101,17 @@ def exactly(
     if label is None:
         raise LabelMismatch(f"{active} declares no label.")
     loss.check(label)
-    parts = {owner: _rows(clipped, table) for owner, table in tables.items()}
-    constant = np.full((tables[active].rows, 1), CONSTANT)
-    # The active party's part comes last, so that its constant, which is not penalised, is the last column.
-    order = [owner for owner in parts if owner != active] + [active]
-    features = np.concatenate([parts[owner] for owner in order] + [constant], axis=1)
+    parts = {
+        owner: np.concatenate([clipped.of(owner, block) for block in table.blocks()])
+        for owner, table in tables.items()
+    }
     labels = np.concatenate([block.label for block in tables[active].blocks() if block.label is not None])
-    solution = solve(features, loss.targets(label, labels), loss=loss, penalty=options.penalties())
-    weights, start = {}, 0
-    for owner in order:
-        width = parts[owner].shape[1] + (owner == active)
-        weights[owner] = solution[start : start + width]
-        start += width
+    targets = loss.targets(label, labels)
+    weights = solve_parts(parts, targets, active=active, loss=loss, penalty=options.penalties())
     for owner in group.owners:
         weights.setdefault(owner, np.zeros(clipped.encoders[owner].width))
-    frame, coefficients, intercepts = linear_model(clipped, loss, label, weights)
-    note = ALONE if alone else TOGETHER
-    return LinearModel(
-        coefficients,
-        intercepts,
-        loss.name,
-        frame=frame,
-        privacy=Privacy(()),
-        split=alone,
-        notes=(note, *link_note(loss)),
-    )
-
-
-def _rows(clipped: ClippedRows, table: AlignedTable) -> Array:
-    return np.concatenate([clipped.of(table.party, block) for block in table.blocks()])
+    notes = (ALONE if alone else TOGETHER,)
+    return linear_model(clipped, loss, label, weights, privacy=Privacy(()), notes=notes, split=alone)
 
 
 def _only_public(federation: Federation) -> None:

@@ -25,7 +25,15 @@ from colonnade.methods.functional.minimise import (
 )
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    Noise,
+    TrainedModel,
+    in_label_units,
+    options_of,
+    plan_views,
+)
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.privacy.guarantee import epsilon_text
@@ -40,7 +48,7 @@ from colonnade.privacy.paper.functional_mechanism import (
     logistic_sensitivity,
     party_epsilon,
 )
-from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.protocols.specs import TrainingSpec
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
@@ -95,10 +103,7 @@ def noise(plan: FunctionalPlan) -> Noise:
 def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
     """Log-odds as they are; numbers back from [−1, 1] to the label's own units."""
     weights, intercept = scale * minimum.weights[None, :], np.array([minimum.intercept])
-    if label.one_hot:
-        return weights, intercept
-    low, high = label.from_unit([-1.0, 1.0])
-    return weights * ((high - low) / 2.0), label.from_unit(intercept)
+    return (weights, intercept) if label.one_hot else in_label_units(label, weights, intercept)
 
 
 def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel:

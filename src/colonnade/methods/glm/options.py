@@ -17,13 +17,15 @@ from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES, Gamma
 from colonnade.methods.glm.penalties import Penalty, PenaltyName
 from colonnade.methods.glm.rows import CONSTANT, ClippedRows
-from colonnade.methods.method import LOG_LINK
+from colonnade.methods.method import LOG_LINK, LinearModel, in_label_units
 from colonnade.models.input_spec import InputSpec
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.specs import TrainingSpec
 
 Array = NDArray[np.float64]
 LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
 Positive = Annotated[float, Field(gt=0)]
+LOG_NOTE = "Coefficients and intercept give the logarithm of the expected label: the link is log."
 
 
 class GlmOptions(Form):
@@ -49,17 +51,17 @@ def chosen_loss(spec: TrainingSpec, options: GlmOptions) -> Loss:
     return loss
 
 
-def link_note(loss: Loss) -> tuple[str, ...]:
-    """What a reader of coefficients has to know, if they do not give the label itself."""
-    if loss.name not in LOG_LINK:
-        return ()
-    return ("Coefficients and intercept give the logarithm of the expected label: the link is log.",)
-
-
 def linear_model(
-    rows: ClippedRows, loss: Loss, label: Label, weights: Mapping[str, Array]
-) -> tuple[InputSpec, Array, Array]:
-    """Weights on clipped rows as coefficients on features: the frame, the coefficients and the intercept.
+    rows: ClippedRows,
+    loss: Loss,
+    label: Label,
+    weights: Mapping[str, Array],
+    *,
+    privacy: Privacy,
+    notes: tuple[str, ...],
+    split: bool = True,
+) -> LinearModel:
+    """The model of weights on clipped rows, as coefficients on features.
 
     They follow from the weights and the public plan alone. A row that clipping leaves as it is has the score that it
     had in training; a longer one has a longer score, because what clipping took is the owner's to know
@@ -73,14 +75,15 @@ def linear_model(
     # Features of a frame are divided by √m, clipped rows are also stretched and divided by √2.
     scale = rows.scale * math.sqrt(rows.attributes)
     coefficients = np.concatenate([np.zeros(0), *parts])[None, :] * scale
+    here_too = rows.active in weights
+    intercepts = weights[rows.active][-1:] * CONSTANT if here_too else np.zeros(1)
     if loss.name == "least_squares":
-        low, high = frame.label.from_unit([-1.0, 1.0])
-        coefficients = coefficients * ((high - low) / 2.0)
-    if rows.active not in weights:
-        return frame, coefficients, np.zeros(1)
-    intercepts = weights[rows.active][-1:] * CONSTANT
-    if loss.name == "least_squares":
-        intercepts = frame.label.from_unit(intercepts)
-    elif isinstance(loss, Gamma):
+        coefficients, units = in_label_units(frame.label, coefficients, intercepts)
+        intercepts = units if here_too else intercepts
+    elif isinstance(loss, Gamma) and here_too:
         intercepts = intercepts + math.log(loss.unit(label))
-    return frame, coefficients, intercepts
+    if loss.name in LOG_LINK:
+        notes = (*notes, LOG_NOTE)
+    return LinearModel(
+        coefficients, intercepts, loss.name, frame=frame, privacy=privacy, split=split, notes=notes
+    )

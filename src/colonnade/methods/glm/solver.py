@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.glm.rows import CONSTANT
 from colonnade.numbers.threads import few_threads
 
 Array = NDArray[np.float64]
@@ -51,3 +54,15 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
             options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-13, "gtol": 1e-8},
         )
     return joined(np.asarray(solution.x))
+
+
+def solve_parts(
+    parts: Mapping[str, Array], targets: Array, *, active: str, loss: Loss, penalty: Penalty
+) -> dict[str, Array]:
+    """The same of owners' rows side by side: weights by owner, the active one's with that of the constant last."""
+    order = [*(owner for owner in parts if owner != active), active]
+    constant = np.full((len(targets), 1), CONSTANT)
+    features = np.concatenate([*(parts[owner] for owner in order), constant], axis=1)
+    ends = np.cumsum([parts[owner].shape[1] for owner in order[:-1]])
+    solution = solve(features, targets, loss=loss, penalty=penalty)
+    return dict(zip(order, np.split(solution, ends), strict=True))

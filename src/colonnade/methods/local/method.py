@@ -10,9 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
+from colonnade.methods.baselines.gathering import release_of
 from colonnade.methods.local.plan import LocalOptions, LocalPlan
 from colonnade.methods.local.protocol import PerturbedMoments, local_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, in_label_units, plan_views
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
@@ -54,16 +55,12 @@ def perturbed_release(perturbed: PerturbedMoments) -> MomentRelease:
     bound = plan.bound_of_all_but(None) / plan.size
     entry = math.sqrt(plan.rows * float(variance) * (float(variance) + 2 * bound))
     spread = entry + float(variance) * math.sqrt(plan.size) / 2
-    return MomentRelease(
-        matrix=matrix,
-        gamma=columns.gamma,
-        rows=plan.rows,
-        encoders=tuple(columns.encoders.items()),
-        label=columns.label,
+    return release_of(
+        columns,
+        matrix,
         mu=Fraction(spread**2),
         guarantees=plan.guarantees,
-        plan=plan.hash,
-        run=perturbed.run,
+        made_by=(plan.hash, perturbed.run),
         reproducible=perturbed.reproducible,
     )
 
@@ -85,8 +82,7 @@ def perturbed_model(perturbed: PerturbedMoments) -> LinearModel:
         # ½ + u/4 is the second-order probability at log-odds u.
         slopes, offsets = 4.0 * slopes, 4.0 * (offsets - 0.5)
     else:
-        low, high = label.from_unit([-1.0, 1.0])
-        slopes, offsets = slopes * ((high - low) / 2.0), label.from_unit(offsets)
+        slopes, offsets = in_label_units(label, slopes, offsets)
     return LinearModel(
         slopes,
         np.asarray(offsets),

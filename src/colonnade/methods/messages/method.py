@@ -8,11 +8,10 @@ from dataclasses import replace
 from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.methods.glm.options import (
     linear_model,
-    link_note,
 )
 from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.specs import TrainingSpec
 
@@ -28,18 +27,10 @@ def model(_asked: TrainingSpec, results: Mapping[str, TrainedPart]) -> TrainedMo
     first = next(iter(results.values()))
     plan = first.plan
     weights = {owner: part.weights for owner, part in results.items() if part.weights is not None}
-    frame, coefficients, intercepts = linear_model(plan.clipped, plan.loss, plan.label, weights)
     notes = (SPLIT,) if plan.options.calibration == "sound" else (PAPER, SPLIT)
-    return LinearModel(
-        coefficients,
-        intercepts,
-        plan.loss.name,
-        frame=frame,
-        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
-        split=True,
-        notes=(*notes, *link_note(plan.loss)),
-        figures=plan.figures,
-    )
+    privacy = Privacy(plan.guarantees, reproducible=first.reproducible)
+    trained = linear_model(plan.clipped, plan.loss, plan.label, weights, privacy=privacy, notes=notes)
+    return replace(trained, figures=plan.figures)
 
 
 def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:

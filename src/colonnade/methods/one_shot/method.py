@@ -13,17 +13,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.labels import Label
 from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
 from colonnade.methods.glm.interfaces import Loss
-from colonnade.methods.glm.options import (
-    chosen_loss,
-    linear_model,
-    link_note,
-)
+from colonnade.methods.glm.options import chosen_loss, linear_model
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.glm.solver import solve
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
+from colonnade.methods.glm.solver import solve_parts
+from colonnade.methods.method import Method, Noise, TrainedModel, options_of, plan_views
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -32,8 +27,7 @@ from colonnade.methods.one_shot.protocol import (
     noisy_columns_session,
 )
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.specs import TrainingSpec, options_of
-from colonnade.runtime.run import Program
+from colonnade.protocols.specs import TrainingSpec
 
 Array = NDArray[np.float64]
 _SHIFT = 0.25
@@ -43,35 +37,19 @@ KEPT = (
 )
 
 
-def session(_asked: TrainingSpec) -> Program:
-    return noisy_columns_session
-
-
 def model(asked: TrainingSpec, results: Mapping[str, NoisyColumns]) -> TrainedModel:
     """All weights, where the active party is here, which made them; elsewhere none."""
     options = options_of(asked, OneShotOptions)
     loss, first = chosen_loss(asked, options), next(iter(results.values()))
     plan = first.plan
-    weights: dict[str, Array] = {}
     label = next(schema.label for schema in plan.schemas if schema.label is not None)
-    if plan.active in results:
-        weights, label = fitted_once(results[plan.active], loss, options)
-    frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights)
-    return LinearModel(
-        coefficients,
-        intercepts,
-        loss.name,
-        frame=frame,
-        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
-        split=True,
-        holder=plan.active,
-        notes=(KEPT, *link_note(loss)),
-    )
+    weights = fitted_once(results[plan.active], loss, options) if plan.active in results else {}
+    privacy = Privacy(plan.guarantees, reproducible=first.reproducible)
+    trained = linear_model(plan.clipped, loss, label, weights, privacy=privacy, notes=(KEPT,))
+    return replace(trained, holder=plan.active)
 
 
-def fitted_once(
-    received: NoisyColumns, loss: Loss, options: OneShotOptions
-) -> tuple[dict[str, Array], Label]:
+def fitted_once(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> dict[str, Array]:
     """What the active party learns from the noisy columns it received and its own: weights by owner."""
     plan, table = received.plan, received.aligned
     if table is None or table.schema.label is None:
@@ -80,35 +58,25 @@ def fitted_once(
     own = np.concatenate([plan.clipped.of(plan.active, block) for block in blocks])
     labels = np.concatenate([block.label for block in blocks if block.label is not None])
     noisy = np.concatenate([received.columns[owner] for owner in plan.passive], axis=1)
-    deviations = np.concatenate(
-        [np.full(plan.clipped.encoders[owner].width, plan.sigma(owner)) for owner in plan.passive]
-    )
-    typical = np.concatenate(
-        [
-            np.full(encoder.width, plan.clipped.cap(owner) ** 2 / encoder.width)
-            for owner, encoder in plan.clipped.encoders.items()
-            if owner != plan.active
-        ]
-    )
-    guessed = calibrated(own, noisy, deviations, typical=typical)
-    constant = np.full((plan.rows, 1), CONSTANT)
+    widths = [plan.clipped.encoders[owner].width for owner in plan.passive]
+    deviations = np.repeat([plan.sigma(owner) for owner in plan.passive], widths)
+    typical = [
+        plan.clipped.cap(owner) ** 2 / width for owner, width in zip(plan.passive, widths, strict=True)
+    ]
+    guessed = calibrated(own, noisy, deviations, typical=np.repeat(typical, widths))
+    pieces = np.split(guessed, np.cumsum(widths)[:-1], axis=1)
+    parts = {**dict(zip(plan.passive, pieces, strict=True)), plan.active: own}
     targets = loss.targets(table.schema.label, labels)
-    solution = solve(
-        np.concatenate((guessed, own, constant), axis=1), targets, loss=loss, penalty=options.penalties()
-    )
-    weights = {plan.active: solution[guessed.shape[1] :]}
-    start = 0
+    weights = solve_parts(parts, targets, active=plan.active, loss=loss, penalty=options.penalties())
     for owner in plan.passive:
-        width = plan.clipped.encoders[owner].width
-        part = solution[start : start + width]
+        part = weights[owner]
         # Noise also hides where the columns' means lie; longer weights would shift every score by more than this.
         longest = min(options.radius, _SHIFT * math.sqrt(plan.rows) / plan.sigma(owner))
         weights[owner] = part * min(1.0, longest / max(float(np.linalg.norm(part)), 1e-300))
         # What is cut off was part of the mean score, which the constant keeps.
-        centre = guessed[:, start : start + width].mean(axis=0)
+        centre = parts[owner].mean(axis=0)
         weights[plan.active][-1] += float(centre @ (part - weights[owner])) / CONSTANT
-        start += width
-    return weights, table.schema.label
+    return weights
 
 
 def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -> Array:
@@ -152,7 +120,7 @@ METHOD = Method(
     title="noisy columns, sent once to the active party",
     tasks=("classification", "regression"),
     options=OneShotOptions,
-    session=session,
+    session=lambda _asked: noisy_columns_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.federation.federation import Federation
-from colonnade.methods.baselines.gathering import Gathered, gather
+from colonnade.methods.baselines.gathering import Gathered, gather, release_of
 from colonnade.models.release import MomentRelease
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.rounding import stochastic
@@ -44,19 +44,8 @@ def paper_spca(federation: Federation, asked: TrainingSpec, *, gamma: int) -> Mo
     matrix = np.zeros((size + 1, size + 1), dtype=np.int64)
     matrix[:size, :size] = noisy
     matrix[size, size] = plan.rows * plan.label.constant(gamma) ** 2
-    return MomentRelease(
-        matrix=matrix,
-        gamma=gamma,
-        rows=plan.rows,
-        encoders=tuple(plan.encoders.items()),
-        label=plan.label,
-        # Every entry has variance 2μ, and a release states the variance off the diagonal.
-        mu=2 * mu,
-        guarantees=(),
-        plan="",
-        run="",
-        reproducible=randomness.reproducible,
-    )
+    # Every entry has variance 2μ, and a release states the variance off the diagonal.
+    return release_of(plan, matrix, mu=2 * mu, gamma=gamma, reproducible=randomness.reproducible)
 
 
 def paper_gram(rows: Gathered, gamma: int, randomness: Randomness) -> Integers:

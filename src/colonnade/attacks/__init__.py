@@ -1,1 +1,0 @@
-"""Attacks from the literature, run against recorded transcripts of our own protocols."""

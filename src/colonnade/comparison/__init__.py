@@ -1,1 +1,0 @@
-"""Methods beside each other on the same people."""

@@ -1,0 +1,530 @@
+"""How observers look for one record in what a method of many steps shows them.
+
+Under encryption an owner has, for every batch, one sum for each of its columns. As far as these determine the others'
+noisy scores it solves for them; the label of a record then shows as the sign of its score, and another party's columns
+as how the record's score goes with those of the rest.
+
+In margin descent weights are public, so whoever knows the other people can say at every step what a gradient would be
+without the record and with it. The statistic is how much likelier what was opened is with it, as if its noise were
+normal: all steps and the moments together.
+
+Given every noisy message that was sent, a party's weights follow from its own rows. Whoever knows all rows but one can
+follow them on either of two data sets, and compare what was sent with what each of them would have sent. A passive
+party does not see what other passive parties send; it reckons with what they would have sent without noise.
+
+What is proved of noisy sums of embeddings holds for any network, so the audit brings those that give away most: each
+party's embedding is one corner of its range for one record and the opposite corner for the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.table import AlignedTable, Table
+from colonnade.lab.attacks import OwnerView
+from colonnade.lab.experiments import (
+    Array,
+    Bits,
+    Claim,
+    Drawn,
+    Experiment,
+    Session,
+    Statistic,
+    alone,
+    among,
+    many_records,
+    others_of,
+    two_parts,
+    two_worlds,
+)
+from colonnade.lab.people import People, chosen, corner, mixed, together
+from colonnade.methods.encrypted.plan import EncryptedPlan
+from colonnade.methods.glm.rows import CONSTANT
+from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
+from colonnade.methods.margin.optimiser import MarginDescent
+from colonnade.methods.margin.plan import MarginPlan
+from colonnade.methods.messages.plan import GRID, IntermediatePlan
+from colonnade.methods.messages.protocol import Descent, step_weights
+from colonnade.methods.network.interfaces import PartyModels
+from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
+from colonnade.methods.network.terms import BOUND
+from colonnade.methods.slr.plan import GradientPlan, SlrOptions
+from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
+from colonnade.noise.skellam import MatrixSkellamNoise
+from colonnade.privacy.neighbours import ZERO_OUT, ColumnsOf
+from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.randomness import Randomness, SeededRandomness, public_permutation
+from colonnade.runtime.party import Party
+
+ENCRYPTED_ROWS = 2
+MARGIN_ROWS = GRADIENT_ROWS = 8
+MESSAGE_ROWS = 4
+"""Records of a session with one canary: few, so that noise moves weights far and the record counts for much."""
+MANY_MESSAGES, MANY_EMBEDDED = 200, 400
+WORST = "Networks are the ones that give away most: one corner of the embedding for one record, another for the other."
+HOLDER_ONLY = "Tried is what the label holder learns of one record; whole columns and fellow parties are not."
+
+Indices = NDArray[np.int64]
+
+
+def encrypted_experiments(
+    plan: EncryptedPlan, request: TrainingSpec, claims: Sequence[Claim], rest: People
+) -> list[Experiment]:
+    """Every owner with two values of the others' part of the first record."""
+    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
+    what = "the others' noisy scores of the record, solved for from the sums that it decrypted"
+    experiments = []
+    for claim in claims:
+        owner = next(name for name in plan.group.owners if PartyView(name).name == claim.observer)
+        # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
+        record = mixed(low, high, [owner])
+        worlds = [together([first, rest]) for first in (record, high)]
+        experiments.append(two_worlds([claim], worlds, _scores_statistic(plan, owner), request, what))
+    return experiments
+
+
+def _scores_statistic(plan: EncryptedPlan, owner: str) -> Statistic:
+    def statistic(session: Session, _claim: Claim) -> Array:
+        diary = session.result(owner).diary
+        block = session.people[owner]
+        features = plan.quantizers[owner].quantize(block) / plan.spec.gamma
+        labels = None if block.label is None else 2.0 * block.label - 1.0
+        score = 0.0
+        for look in OwnerView(plan, owner, diary, features, labels).looks:
+            own = look.own_scores if labels is None else look.own_scores - 2.0 * labels[look.rows]
+            others = look.coefficients - own
+            here = look.rows == 0
+            if not here.any():
+                continue
+            if owner != plan.active:
+                # −2y of the record, y going from −1 to 1.
+                score -= float(others[here][0])
+            elif (~here).any():
+                score -= float(others[here][0] * others[~here].mean())
+        return np.array([score])
+
+    return statistic
+
+
+def margin_experiments(plan: MarginPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
+    """The server and readers with a record there or left out, every party with two values of the others' part."""
+    what = "how much likelier moments and gradients are with "
+    public = [Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)]
+    worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
+    statistic = _margin_statistic(plan, *worlds)
+    experiments = [two_worlds(public, worlds, statistic, request, f"{what}the record than without")]
+    for stated in plan.guarantees:
+        if isinstance(stated.observer, PartyView):
+            worlds = among(rest, two_parts(plan.schemas, others_of(plan.group, stated.observer.party)))
+            statistic = _margin_statistic(plan, *worlds)
+            part = f"{what}one of two values of the others' part"
+            experiments.append(two_worlds([Claim.of(stated)], worlds, statistic, request, part))
+    return experiments
+
+
+def _margin_statistic(plan: MarginPlan, first: People, second: People) -> Statistic:
+    before, after = joint_rows(plan, first), joint_rows(plan, second)
+
+    def statistic(session: Session, claim: Claim) -> Array:
+        if claim.observer == Reader().name:
+            # A reader has the model alone: how far it lies along what the record adds at the start.
+            model = session.result(plan.group.owners[0]).weights
+            start = np.zeros_like(model)
+            change = expected_gradient(plan, *after, start) - expected_gradient(plan, *before, start)
+            return np.array([float(change @ model.T.reshape(-1))])
+        descent = session.result(plan.group.server).descent
+        return np.array([likelihood(plan, descent, before, after)])
+
+    return statistic
+
+
+def likelihood(
+    plan: MarginPlan, descent: MarginDescent, before: tuple[Array, Array], after: tuple[Array, Array]
+) -> float:
+    """How much likelier all that was opened is with the second people, up to a constant."""
+    overhead = Fraction(len(plan.group.dealers), plan.group.whole)
+    change = after[0].T @ after[0] - before[0].T @ before[0]
+    seen = descent.moments - (before[0].T @ before[0])
+    # Every unordered entry was opened once, those off the diagonal with half the variance: together they count twice.
+    ratio = float(np.sum((seen - change / 2) * change)) / float(plan.moments_variance * overhead)
+    for weights, opened in zip(descent.path, descent.opened, strict=True):
+        known = expected_gradient(plan, *before, weights)
+        moved = expected_gradient(plan, *after, weights) - known
+        ratio += float((opened - known - moved / 2) @ moved) / float(plan.variance * overhead)
+    return ratio
+
+
+def joint_rows(plan: MarginPlan, people: People) -> tuple[Array, Array]:
+    """Everybody's part of these people's rows, up to how they are rounded, and for every head their labels as ±1."""
+    parts = []
+    for owner in plan.group.owners:
+        parts.append(plan.encoders[owner].encode(people[owner]) * (plan.gamma / plan.attributes**0.5))
+        if owner == plan.label_holder:
+            parts.append(np.full((people[owner].rows, 1), float(plan.constant)))
+    label = people[plan.label_holder].label
+    if label is None:
+        raise ValueError("people without labels cannot be audited")
+    classes = np.array([1]) if plan.heads == 1 else np.arange(plan.heads)
+    return np.concatenate(parts, axis=1), np.where(label[:, None] == classes, 1.0, -1.0)
+
+
+def expected_gradient(plan: MarginPlan, rows: Array, signs: Array, weights: Array) -> Array:
+    """Σ r̃x̃ of these people at these weights, up to rounding."""
+    table = plan.waves.curve.at_angles / (MILLION * 2.0**40)
+    margins = signs * (rows @ weights) / plan.gamma
+    places = np.rint(np.remainder(margins, PERIOD) * (ANGLES / PERIOD)).astype(np.int64) % ANGLES
+    slopes = plan.scale * signs * table[places]
+    return np.asarray((rows.T @ slopes).T.reshape(-1))
+
+
+def margin_draws(plan: MarginPlan) -> list[Drawn]:
+    """Server and readers, with the noise that each owner's own code draws and a record that moves every step most."""
+    return [
+        Drawn(Claim.of(stated), _draws(plan), "draws of the noise of moments and gradients")
+        for stated in plan.guarantees
+        if not isinstance(stated.observer, PartyView) and stated.unit == ZERO_OUT
+    ]
+
+
+def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
+    row, step = float(plan.row.norm_squared), float(plan.gradient_zeroed.l2)
+    variances = float(plan.moments_variance), float(plan.variance)
+    # Server and readers may know one part of the noise, and the server its own.
+    unknown = len(plan.group.dealers) - plan.group.tolerated
+
+    def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
+        ratios = np.zeros(count)
+        for _ in range(unknown):
+            # A record with one entry moves one entry of the moments and one of each gradient.
+            first = _diagonals(plan.moments_noise.part(plan.group.whole), count, randomness)
+            later = plan.noise.part(plan.group.whole).draw((count, plan.schedule.steps), randomness)
+            ratios += first * row / variances[0] + later.astype(np.float64).sum(axis=1) * step / variances[1]
+        if neighbour:
+            ratios += row**2 / variances[0] + plan.schedule.steps * step**2 / variances[1]
+        return ratios
+
+    return draw
+
+
+def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, randomness: Randomness) -> Array:
+    side = 64
+    drawn = [np.diag(noise.draw_symmetric(side, randomness)) for _ in range(-(-count // side))]
+    return np.concatenate(drawn)[:count].astype(np.float64)
+
+
+def message_experiments(
+    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[Claim], rest: People
+) -> list[Experiment]:
+    """Every claim with one record among few; what the active party sends, also with every record of many."""
+    what = "the likelihood ratio of every message, the senders' weights followed on either data set"
+    experiments = []
+    for claim in claims:
+        sees = [owner for owner in plan.group.owners if PartyView(owner).name == claim.observer]
+        changed = [
+            owner
+            for owner in plan.group.owners
+            if (owner not in sees if sees else claim.unit == f"own-part:{owner}")
+        ]
+        worlds = [together([record, rest]) for record in two_parts(plan.schemas, changed)]
+        experiments.append(two_worlds([claim], worlds, _ratio(plan, changed, worlds, sees), request, what))
+    return experiments
+
+
+def canary_message_experiments(
+    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[Claim]
+) -> list[Experiment]:
+    """Many records in one session, each with a coin, to whoever reads the active party's residuals."""
+    order = np.argsort(public_permutation(plan.rows, plan.options.seed))
+    ends = together([corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)])
+    target = plan.loss.targets(plan.label, _labels(ends, plan.active))
+    sign = float(np.sign(np.diff(plan.loss.residual(np.zeros(2), target))[0]))
+    readers = {PartyView(owner).name for owner in plan.passive}
+    seen = [each for each in claims if each.observer in readers or each.unit == f"own-part:{plan.active}"]
+    if not seen or not sign:
+        return []
+
+    def statistic(session: Session, _claim: Claim) -> Array:
+        values = [said.arrays["values"] for said in session.heard(plan.passive[0], "residuals")]
+        steps = plan.schedule.steps_per_epoch
+        epochs = [np.concatenate(values[i : i + steps]) for i in range(0, len(values), steps)]
+        return np.asarray(sign * np.asarray(np.sum(epochs, axis=0, dtype=np.float64))[order])
+
+    what = "the sum of each record's noisy residuals over the epochs"
+    records = two_parts(plan.schemas, [plan.active])
+    return [many_records(seen, records, plan.rows, statistic, request, what, independent=False)]
+
+
+def _labels(people: People, active: str) -> Array:
+    label = people[active].label
+    if label is None:
+        raise ValueError("the active party has no label")
+    return label
+
+
+def _ratio(
+    plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], sees: Sequence[str]
+) -> Statistic:
+    def statistic(session: Session, _claim: Claim) -> Array:
+        ratio = 0.0
+        for owner in changed:
+            if owner == plan.active or plan.active in sees or not sees:
+                sent = messages_of(plan, session, owner)
+                first, second = (
+                    expected_messages(plan, session, owner, people, sees=sees) for people in worlds
+                )
+                variance = plan.sigma(owner) ** 2
+                ratio += sum(
+                    float(np.sum((values - a) ** 2) - np.sum((values - b) ** 2)) / (2 * variance)
+                    for values, a, b in zip(sent, first, second, strict=True)
+                )
+        return np.array([ratio])
+
+    return statistic
+
+
+def messages_of(plan: IntermediatePlan, session: Session, owner: str) -> list[Array]:
+    """What an owner sent at each step, as numbers."""
+    if owner == plan.active:
+        said = session.heard(plan.passive[0], "residuals")
+    else:
+        said = session.heard(plan.active, "scores", sender=owner)
+    return [message.arrays["values"] * float(GRID) for message in said]
+
+
+def expected_messages(
+    plan: IntermediatePlan, session: Session, owner: str, people: People, *, sees: Sequence[str] = ()
+) -> list[Array]:
+    """What an owner would have sent, noise aside, if these were its rows and everybody else had sent what they did.
+
+    `sees` is whose eyes it is followed with, nobody's for all of them together. Scores go to the active party alone: of
+    those that a passive party neither sent nor received it knows what these people would have made them, noise aside.
+    """
+    features, targets = _in_order(plan, owner, people)
+    party = alone(plan.group, owner, SeededRandomness(0))
+    state = Descent(np.zeros(features.shape[1]), rate=plan.rate(owner))
+    if owner == plan.active:
+        received = {
+            passive: messages_of(plan, session, passive)
+            if not sees or passive in sees
+            else expected_messages(plan, session, passive, people)
+            for passive in plan.passive
+        }
+    else:
+        received = {plan.active: messages_of(plan, session, plan.active)}
+    sent = []
+    for step, rows in plan.batches():
+        batch = features[rows]
+        scores = batch @ state.weights
+        if targets is None:
+            residuals = received[plan.active][step]
+            if plan.clip is not None:
+                residuals = np.clip(residuals, -plan.clip, plan.clip)
+            sent.append(scores)
+        else:
+            for passive in plan.passive:
+                told = received[passive][step]
+                if plan.options.calibration == "sound":
+                    limit = plan.radius * plan.cap(passive)
+                    told = np.clip(plan.weight(passive) * told, -limit, limit)
+                scores = scores + told
+            residuals = plan.loss.residual(scores, targets[rows])
+            sent.append(residuals)
+        step_weights(party, plan, state, batch=batch, residuals=residuals)
+    return sent
+
+
+def _in_order(plan: IntermediatePlan, owner: str, people: People) -> tuple[Array, Array | None]:
+    """An owner's rows in the public order of the batches, and at the active party the constant and its targets."""
+    order = public_permutation(plan.rows, plan.options.seed)
+    features = plan.clipped.of(owner, people[owner])[order]
+    if owner != plan.active:
+        return features, None
+    targets = plan.loss.targets(plan.label, _labels(people, owner))[order]
+    return np.column_stack([features, np.full(plan.rows, CONSTANT)]), targets
+
+
+def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
+    """The server and readers with a record there or left out, every party with two values of the others' part.
+
+    Gradients are divided by the number of people who take part on average. Where the record is left out that is one
+    person less, and steps are shorter by as much, so that only the record itself is missing.
+    """
+    what = "how far the weights of every step moved along "
+    record = corner(plan.schemas, 1.0)
+    public = [Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)]
+    statistic = _weights_statistic(plan, gradient_of(plan, record))
+    worlds = [rest, together([rest, record])]
+    whole = two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
+    shorter = _rescaled(request, (plan.rows - 1) / plan.rows)
+    experiments = [replace(whole, request=lambda coins: request if coins[0] else shorter)]
+    for stated in plan.guarantees:
+        if isinstance(stated.observer, PartyView):
+            records = two_parts(plan.schemas, others_of(plan.group, stated.observer.party))
+            first, second = (gradient_of(plan, each) for each in records)
+            statistic = _weights_statistic(plan, second - first)
+            change, worlds = f"{what}the change of the record's gradient", among(rest, records)
+            experiments.append(two_worlds([Claim.of(stated)], worlds, statistic, request, change))
+    return experiments
+
+
+def _rescaled(spec: TrainingSpec, factor: float) -> TrainingSpec:
+    options = options_of(spec, SlrOptions)
+    if options.optimiser == "adam":
+        return spec  # it takes no notice of the size of gradients
+    return spec.with_options(learning_rate=options.learning_rate * factor)
+
+
+def gradient_of(plan: GradientPlan, people: People) -> Array:
+    """One record's gradient where all weights are zero: x̃(2γ² − 4γỹ), up to a factor."""
+    parts = []
+    for owner in plan.group.owners:
+        parts.append(plan.encoders[owner].encode(people[owner])[0] * (plan.gamma / plan.attributes**0.5))
+        if owner == plan.label_holder:
+            parts.append(np.array([float(plan.constant)]))
+    label = people[plan.label_holder].label
+    sign = 1.0 if label is None or label[0] == 0 else -1.0
+    return np.concatenate(parts) * sign
+
+
+def _weights_statistic(plan: GradientPlan, way: Array) -> Statistic:
+    owner = plan.group.owners[0]
+
+    def statistic(session: Session, claim: Claim) -> Array:
+        final = session.result(owner).weights
+        if claim.observer == Reader().name:
+            return np.array([-float(final @ way)])
+        # What the server names at each step it computed from what it opened; every member hears the same.
+        weights = [said.arrays["weights"].astype(np.float64) for said in session.heard(owner, "weights")]
+        moved = weights[-1] - weights[0] if len(weights) > 1 else np.zeros(plan.size)
+        return np.array([-float((moved / plan.gamma + final) @ way)])
+
+    return statistic
+
+
+async def worst_session(party: Party, table: Table | None, request: TrainingSpec) -> TrainedEmbeddings:
+    """The protocol of the networks, with networks that give away most and a fusion model that only writes down."""
+    return await embeddings_session(party, table, request, _bring)
+
+
+def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Experiment]:
+    """The label holder, in both of its roles, about each party's part of a record and about all of them."""
+    observers = {Server().name, PartyView(plan.receiver).name}
+    units: dict[str, list[Claim]] = {}
+    for stated in plan.guarantees:
+        tried = stated.observer.name in observers and not isinstance(stated.unit, ColumnsOf)
+        if tried and math.isfinite(stated.epsilon):
+            units.setdefault(stated.unit.name, []).append(Claim.of(stated))
+    trained_on = np.sort(np.concatenate([batch.rows for batch in plan.batches(0) if not batch.held_out]))
+
+    def statistic(session: Session, _claim: Claim) -> Array:
+        result = session.result(plan.receiver)
+        seen = result.brought.fusion.total if plan.learns_locally else result.sums.sum(axis=1)
+        return np.asarray(seen[trained_on], dtype=np.float64)
+
+    experiments = []
+    for unit, claims in units.items():
+        hidden = [party for party in plan.contributors if party != plan.receiver]
+        changed = [party for party in hidden if unit in ("others-part", f"own-part:{party}")]
+        records = two_parts(plan.schemas, changed)
+        what = "each record's noisy sum over all coordinates and passes"
+        tried_here = many_records(claims, records, plan.train_rows, statistic, request, what)
+        experiments.append(replace(tried_here, people=_placed(plan, records, trained_on)))
+    return experiments
+
+
+def _placed(
+    plan: EmbeddingsPlan, records: tuple[People, People], trained_on: Indices
+) -> Callable[[Bits], People]:
+    def people(coins: Bits) -> People:
+        # People who are held out are shown as well, and are the same on both sides.
+        placed = np.zeros(plan.rows, dtype=np.bool_)
+        placed[trained_on] = coins
+        return chosen(*records, placed)
+
+    return people
+
+
+def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
+    if table is None:
+        return PartyModels()
+    contributor = None
+    if table.party in plan.contributors:
+        encoder = plan.encoders[table.party]
+        ends = [encoder.encode(corner(plan.schemas, place)[table.party])[0] for place in (0.0, 1.0)]
+        way, middle = ends[1] - ends[0], (ends[0] + ends[1]) / 2
+        rows = np.concatenate([encoder.encode(block) for block in table.blocks()])
+        contributor = _Corners(np.where((rows - middle) @ way > 0, 1.0, -1.0) * BOUND, plan.options.embedding)
+    fusion = _Notes(plan) if table.party == plan.receiver else None
+    return PartyModels(contributor, fusion)
+
+
+@dataclass(eq=False)
+class _Corners:
+    """A network that learns nothing and embeds each row into one of two corners."""
+
+    sides: Array
+    embedding: int
+    parameters: int = 1
+
+    def embed(self, rows: Indices) -> Array:
+        return np.repeat(self.sides[rows][:, None], self.embedding, axis=1)
+
+    def clipped_sum(self, rows: Indices, gradient: Array, *, clip: float, grid: int) -> Indices:
+        return np.zeros(self.parameters, dtype=np.int64)
+
+    def plain_sum(self, rows: Indices, gradient: Array) -> Array:
+        return np.zeros(self.parameters)
+
+    def step(self, direction: Array) -> None:
+        """Learn nothing."""
+
+    def save(self, epoch: int) -> None:
+        """There is nothing to keep."""
+
+    def load(self, epoch: int) -> None:
+        """There is nothing to go back to."""
+
+    def saved(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(eq=False)
+class _Notes:
+    """A fusion model that adds up what it is shown of each row, and sends gradients of zero."""
+
+    plan: EmbeddingsPlan
+    total: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = np.zeros(self.plan.rows)
+
+    def labels(self) -> Array:
+        classes = len(self.plan.label.classes)
+        return np.ones((self.plan.rows, classes if classes > 2 else 1))
+
+    def learn(self, rows: Indices, sums: Array, targets: Array) -> Array:
+        self.total[rows] += sums.sum(axis=1)
+        return np.zeros_like(sums)
+
+    def look(self, rows: Indices, sums: Array, targets: Array) -> None:
+        """Held-out rows are not asked about."""
+
+    def goes_on(self, epoch: int) -> bool:
+        return True
+
+    def save(self, epoch: int) -> None:
+        """There is nothing to keep."""
+
+    def load(self, epoch: int) -> None:
+        """There is nothing to go back to."""
+
+    def saved(self) -> tuple[int, ...]:
+        return ()

@@ -1,0 +1,362 @@
+"""Every attack that fits some parties' data, on recorded runs of the undefended protocol and of the defended one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.table import Table
+from colonnade.errors import RemoteProtocolError
+from colonnade.lab.attacks import (
+    OwnerView,
+    PackedQuestion,
+    Success,
+    WideQuestion,
+    average_signs,
+    foreign_scores,
+    label_success,
+    labels_without_other_columns,
+    recover_column,
+    recover_inner_products,
+    recover_labels,
+    value_success,
+)
+from colonnade.lab.experiments import Progress, run_recorded
+from colonnade.methods.encrypted.exchange import Question
+from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
+from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
+from colonnade.methods.encrypted.protocol import Descended, encrypted_session
+from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.randomness import SystemRandomness, public_permutation
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party, silent
+
+Array = NDArray[np.float64]
+Asker = Callable[[EncryptedPlan, str], Question]
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """What every owner could write down, and the truth to score an attack with."""
+
+    plan: EncryptedPlan
+    diaries: Mapping[str, OwnerTranscript]
+    holdings: Mapping[str, OwnerState]
+
+    @property
+    def labels(self) -> Array:
+        """The true labels, ±1."""
+        labels = self.holdings[self.plan.active].labels
+        if labels is None:
+            raise ValueError("the active party brought no labels")
+        return labels
+
+    @property
+    def largest_starting_score(self) -> float:
+        """ε of corollary 4.5: the largest |θ₀ᵀx|, which the attacker knows from how weights are initialised."""
+        scores = sum(
+            (self.holdings[owner].features @ diary.weights[0] for owner, diary in self.diaries.items()),
+            np.zeros(self.plan.rows),
+        )
+        return float(np.max(np.abs(scores)))
+
+    def view(self, owner: str) -> OwnerView:
+        holding = self.holdings[owner]
+        return OwnerView(self.plan, owner, self.diaries[owner], holding.features, holding.labels)
+
+
+def owners_alone(tables: Mapping[str, Table]) -> Group:
+    """The group of these parties; two need nobody else."""
+    holders = [party for party, table in tables.items() if table.schema.label is not None]
+    active = holders[0] if holders else None
+    if len(tables) == 2:
+        first, second = tables
+        return Group.pair(first, second, active=active)
+    return Group.of(tuple(tables), active=active)
+
+
+def planned(tables: Mapping[str, Table], request: TrainingSpec) -> EncryptedPlan:
+    """The plan that these parties would agree on; all tables hold the same people in the same order."""
+    schemas = tuple(table.public() for table in tables.values())
+    plan: EncryptedPlan = request.plan(owners_alone(tables), schemas, _rows(tables))
+    return plan
+
+
+def recorded(
+    tables: Mapping[str, Table],
+    request: TrainingSpec,
+    *,
+    attacker: str | None = None,
+    asks: Asker | None = None,
+    progress: Progress = silent,
+) -> tuple[Transcript, Question | None]:
+    """The protocol itself, every message of it; `attacker` asks something else than was agreed, if `asks` says so."""
+    group = owners_alone(tables)
+    question = asks(planned(tables, request), attacker) if asks is not None and attacker is not None else None
+
+    async def program(party: Party, table: Table | None) -> Descended:
+        return await encrypted_session(party, table, request, question if party.name == attacker else None)
+
+    outcome = run_recorded(program, group, tables, progress=progress)
+    results: dict[str, Descended] = {owner: outcome.results[owner] for owner in group.owners}
+    plan = results[group.owners[0]].plan
+    diaries = {owner: result.diary for owner, result in results.items() if result.diary is not None}
+    return Transcript(plan, diaries, _holdings(tables, plan)), question
+
+
+def arbiters(tables: Mapping[str, Table], request: TrainingSpec) -> tuple[Transcript, IdealDescent]:
+    """A run in which an arbiter tells every party its gradient after each batch, without encryption in between."""
+    plan = planned(tables, request)
+    randomness = {owner: SystemRandomness() for owner in plan.group.owners}
+    ideal = ideal_descent(plan, tables, randomness)
+    return Transcript(plan, ideal.diaries, _holdings(tables, plan)), ideal
+
+
+def messages_by_epoch(plan: EncryptedPlan, ideal: IdealDescent, owner: str) -> list[Array]:
+    """An owner's messages in the clear, an array an epoch in the order of the records, in natural units."""
+    steps = plan.schedule.steps_per_epoch
+    messages = []
+    for epoch in range(plan.schedule.epochs):
+        message = np.zeros(plan.rows)
+        sent = ideal.messages[owner][epoch * steps : (epoch + 1) * steps]
+        for rows, numbers in zip(plan.batches(epoch), sent, strict=True):
+            message[rows] = numbers / (1 << plan.fraction_bits)
+        messages.append(message)
+    return messages
+
+
+def _holdings(tables: Mapping[str, Table], plan: EncryptedPlan) -> dict[str, OwnerState]:
+    return {owner: OwnerState(owner, tables[owner], plan, SystemRandomness()) for owner in plan.group.owners}
+
+
+# Inner products of so few people are n(n + 1)/2 unknowns that so many epochs determine.
+_FEW, _MANY_EPOCHS, _FAST = 12, 12, 0.5
+_RECORDED = "our protocol, recorded"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attack on one run: how well it did, epoch by epoch where that means something, or who refused it."""
+
+    attack: str
+    attacker: str
+    target: str
+    run: str
+    defence: str
+    success: Success | None = None
+    by_epoch: tuple[Success, ...] = ()
+    refused: str | None = None
+    note: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        success = None if self.success is None else self.success.to_data()
+        return {**vars(self), "success": success, "by_epoch": [each.to_data() for each in self.by_epoch]}
+
+
+def _options(spec: TrainingSpec) -> EncryptedOptions:
+    return options_of(spec, EncryptedOptions)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Whom to attack and how: all parties' tables hold the same people in the same order and are declared public.
+
+    `people` is how many of them take part in encrypted runs; an arbiter's run, which takes no time, has all.
+    """
+
+    tables: Mapping[str, Table]
+    request: TrainingSpec
+    people: int
+    progress: Progress = silent
+
+    def findings(self) -> Iterator[Attempt]:
+        """The attacks, one after another."""
+        # The defence is worked out for the Taylor coefficient, whatever is attacked without it.
+        for request in (
+            self.request.with_options(defence="none"),
+            self.request.with_options(defence="sound", approximation="taylor"),
+        ):
+            yield from self._labels(request)
+            yield from self._arbiter(request)
+            yield from self._packed(request)
+            yield from self._columns(request)
+
+    @cached_property
+    def _some(self) -> dict[str, Table]:
+        if self.people >= _rows(self.tables):
+            return dict(self.tables)
+        chosen = public_permutation(_rows(self.tables), seed=1)[: self.people]
+        return {party: table.take(chosen) for party, table in self.tables.items()}
+
+    @cached_property
+    def _attacker(self) -> str:
+        """The party without the label that has the most columns: it has the most equations."""
+        plan = planned(self.tables, self.request.with_options(defence="none", batch=None))
+        return max((owner for owner in plan.group.owners if owner != plan.active), key=plan.width)
+
+    def _fitting(self, request: TrainingSpec, tables: Mapping[str, Table]) -> TrainingSpec:
+        """The request with batches of as many records as the attacker has columns, unless it names its own."""
+        width = planned(tables, request.with_options(batch=None)).width(self._attacker)
+        return request.with_options(batch=min(_rows(tables), _options(request).batch or max(2, width)))
+
+    def _labels(self, request: TrainingSpec) -> Iterator[Attempt]:
+        transcript, _ = recorded(self._some, self._fitting(request, self._some), progress=self.progress)
+        yield self._from_gradients(transcript, _RECORDED)
+        if transcript.plan.width(transcript.plan.active) == 0 and transcript.plan.splits:
+            view = transcript.view(self._attacker)
+            guesses = labels_without_other_columns(view, transcript.holdings[self._attacker].integers)
+            success = label_success(guesses, transcript.labels)
+            yield self._attempt("labels of a party without columns", transcript.plan, success=success)
+
+    def _arbiter(self, request: TrainingSpec) -> Iterator[Attempt]:
+        transcript, ideal = arbiters(self.tables, self._fitting(request, self.tables))
+        yield self._from_gradients(transcript, "an arbiter's gradients, everybody")
+        if _options(request).defence == "sound":
+            plan = transcript.plan
+            sigma = float(plan.noise_of(plan.active).sigma_squared) ** 0.5 / (1 << plan.fraction_bits)
+            messages = messages_by_epoch(plan, ideal, plan.active)
+            averaged = average_signs(messages, transcript.labels, sigma=sigma)
+            yield self._attempt(
+                "labels from averaged messages",
+                plan,
+                run="every message in the clear, everybody",
+                success=averaged.by_looks[-1],
+                by_epoch=averaged.by_looks,
+                note=f"σ = {sigma:.3g}; Φ(2·√looks/σ) = {averaged.predicted[-1]:.3f} after the last epoch",
+            )
+
+    def _packed(self, request: TrainingSpec) -> Iterator[Attempt]:
+        attack, attacker, tables = "labels from packed answers", self._attacker, self._some
+        if not planned(self.tables, request).splits:
+            reason = f"not run: with {_options(request).approximation} the label holder is asked for no sums"
+            yield self._attempt(attack, planned(self.tables, request), run="our protocol", note=reason)
+            return
+        rows = _rows(tables)
+        reads = PackedQuestion(
+            planned(tables, request.with_options(defence="none", batch=rows)), attacker
+        ).reads
+        packed = request.with_options(epochs=1, batch=min(rows, reads, 256))
+        plan = planned(tables, packed)
+        try:
+            transcript, asked = recorded(
+                tables, packed, attacker=attacker, asks=PackedQuestion, progress=self.progress
+            )
+        except RemoteProtocolError as error:
+            yield self._attempt(attack, plan, refused=str(error))
+        else:
+            guesses = np.zeros(rows)
+            captured = asked.captured if isinstance(asked, PackedQuestion) else []
+            for batch, values in zip(transcript.plan.batches(0), captured, strict=True):
+                guesses[batch[: len(values)]] = -np.sign(np.array(values, dtype=np.float64))
+            note = f"batches of {_options(packed).batch}, with {plan.width(attacker)} columns"
+            yield self._attempt(attack, plan, success=label_success(guesses, transcript.labels), note=note)
+        attack = "claiming more columns"
+        try:
+            recorded(tables, packed, attacker=attacker, asks=lambda _plan, _owner: WideQuestion())
+        except RemoteProtocolError as error:
+            yield self._attempt(attack, plan, refused=str(error))
+        else:
+            note = "it was not refused: the peer took the claim"
+            yield self._attempt(attack, plan, run="our protocol", note=note)
+
+    def _columns(self, request: TrainingSpec) -> Iterator[Attempt]:
+        """The other party's features, where two parties are alone."""
+        plan = planned(self.tables, request)
+        if len(self.tables) != 2:
+            reason = "not run: with more than two parties a sum does not say whose columns it is of"
+            yield self._attempt("columns of the other party", plan, run="our protocol", note=reason)
+            return
+        active, passive = plan.active, self._attacker
+        if plan.width(passive) == 1 and plan.width(active) >= 2:
+            yield self._column(request, active, passive)
+        elif plan.width(active) == 1 and plan.width(passive) >= 2:
+            yield self._column(request, passive, active)
+        elif plan.width(active) >= 2:
+            yield self._inner_products(request, active, passive)
+
+    def _column(self, request: TrainingSpec, attacker: str, target: str) -> Attempt:
+        width = planned(self._some, request.with_options(batch=None)).width(attacker)
+        several = request.with_options(batch=min(width, self.people), epochs=max(4, _options(request).epochs))
+        transcript, _ = recorded(self._some, several, progress=self.progress)
+        plan, view, labels = transcript.plan, transcript.view(attacker), transcript.labels
+        if attacker != plan.active:
+            labels = recover_labels(view, labels).guesses
+        truth = transcript.holdings[target].features[:, 0]
+        recovered = recover_column(foreign_scores(view, labels), rows=plan.rows, step=plan.step_size)
+        signed = recovered * (np.sign(np.nansum(recovered * truth)) or 1.0)
+        return self._attempt(
+            "the only column", plan, attacker=attacker, target=target, success=value_success(signed, truth)
+        )
+
+    def _inner_products(self, request: TrainingSpec, attacker: str, target: str) -> Attempt:
+        few = public_permutation(_rows(self.tables), seed=2)[:_FEW]
+        tables = {party: table.take(few) for party, table in self.tables.items()}
+        batch = min(len(few) // 2, planned(tables, request.with_options(batch=None)).width(attacker))
+        long = request.with_options(batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
+        transcript, _ = recorded(tables, long, progress=self.progress)
+        recovered = recover_inner_products(
+            foreign_scores(transcript.view(attacker), transcript.labels),
+            rows=len(few),
+            step=transcript.plan.step_size,
+            starts_at_zero=_options(request).initialisation == "zero",
+        )
+        features = transcript.holdings[target].features
+        upper = np.triu_indices(len(few))
+        return self._attempt(
+            "inner products of records",
+            transcript.plan,
+            attacker=attacker,
+            target=target,
+            success=value_success(recovered[upper], (features @ features.T)[upper], tolerance=0.05),
+            note=f"{len(few)} people, {_MANY_EPOCHS} epochs; entries within a twentieth of their spread",
+        )
+
+    def _from_gradients(self, transcript: Transcript, run: str) -> Attempt:
+        view, largest = transcript.view(self._attacker), transcript.largest_starting_score
+        found = recover_labels(view, transcript.labels, largest_score=largest)
+        note = f"{found.determined:.0%} of the batches determine every coefficient"
+        if found.safe_steps is not None and transcript.plan.options.defence == "none":
+            note += f"; cannot fail in the first {found.safe_steps.value:.0f} steps"
+        success, epochs = found.by_epoch[0], found.by_epoch
+        plan = transcript.plan
+        return self._attempt(
+            "labels from gradients", plan, run=run, success=success, by_epoch=epochs, note=note
+        )
+
+    def _attempt(
+        self,
+        attack: str,
+        plan: EncryptedPlan,
+        *,
+        attacker: str | None = None,
+        target: str | None = None,
+        run: str = _RECORDED,
+        success: Success | None = None,
+        by_epoch: tuple[Success, ...] = (),
+        refused: str | None = None,
+        note: str = "",
+    ) -> Attempt:
+        who, whom = attacker or self._attacker, target or plan.active
+        return Attempt(attack, who, whom, run, plan.options.defence, success, by_epoch, refused, note)
+
+
+def _rows(tables: Mapping[str, Table]) -> int:
+    return min(table.rows for table in tables.values())
+
+
+def attack_facts(
+    findings: Iterable[Attempt], *, name: str, people: int, epsilon: float, delta: float
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "people": people,
+        "epsilon": epsilon,
+        "delta": delta,
+        "findings": [finding.to_data() for finding in findings],
+    }

@@ -1,0 +1,558 @@
+"""Every method on the same people at the same ε: what privacy costs, and what each way of getting it costs.
+
+On public data the people are split by a public seed, each method trains on one part through its real protocol, and
+its accuracy on the other part is exact. On private data every run is charged, and nothing is shown but guarantees and
+the bytes that were sent besides finding the common people: an exact accuracy would be a release of its own, and time,
+the size of an alignment and the words of an error can depend on rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from functools import partial
+from typing import Any
+
+from colonnade.data.declaring import nearest
+from colonnade.data.documents import Form, check
+from colonnade.data.table import Table
+from colonnade.errors import ColonnadeError, InputError
+from colonnade.evaluation.open_rows import METRICS, HeldOut, split
+from colonnade.federation.federation import Federation
+from colonnade.federation.preflight import check_plan
+from colonnade.markup import html_table
+from colonnade.methods.baselines.gathering import TRUST
+from colonnade.methods.method import AnyMethod, Method, TrainedModel
+from colonnade.methods.table import METHODS
+from colonnade.models.fitting import NoiseWarning
+from colonnade.models.release import MomentRelease
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.plans import check_parties
+from colonnade.protocols.specs import DEFAULT_GAMMA, Task, TrainingSpec
+from colonnade.report.facts import Facts, guarantee_facts
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import silent
+from colonnade.runtime.run import reason_for_peers
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One method with its options; `paper` marks one that is calibrated as a paper says.
+
+    `label` tells two contenders of one method apart.
+    """
+
+    method: AnyMethod
+    options: Form
+    paper: bool = False
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        if self.label:
+            return self.label
+        return f"{self.method.name} (paper)" if self.paper else self.method.name
+
+    @property
+    def title(self) -> str:
+        return f"{self.method.title} ({LABEL})" if self.paper else self.method.title
+
+    def at(self, epsilons: Sequence[float]) -> tuple[float | None, ...]:
+        """The ε it runs at: all of them, or once if it has none."""
+        return tuple(epsilons) if self.method.has_epsilon else (None,)
+
+
+@dataclass(frozen=True)
+class ComparisonEntries:
+    """Who takes part in a comparison, and who does not, with the reason."""
+
+    contenders: tuple[Contender, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def field_of(
+    methods: Iterable[AnyMethod],
+    task: Task,
+    *,
+    named: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    paper: bool = False,
+    public: bool = True,
+) -> ComparisonEntries:
+    """Every method that can do the task, or those named; each with its options, else with its defaults.
+
+    `paper` adds, to each method that has a paper's calibration, a second contender with it, on public data only.
+    A method that was named and cannot do the task is an error; one that could and may not is left out with its reason.
+    """
+    table = {method.name: method for method in methods}
+    for name in (*(named or ()), *(options or {})):
+        if name not in table:
+            raise InputError(
+                f"no method is called {name!r}; there are {', '.join(table)}.{nearest(name, tuple(table))}"
+            )
+    if named is not None and not named:
+        raise InputError(f"the list of methods is empty. Name some of {', '.join(table)}.")
+    contenders: list[Contender] = []
+    left_out: list[tuple[str, str]] = []
+    for name in dict.fromkeys(named if named is not None else table):
+        method = table[name]
+        given = dict((options or {}).get(name, {}))
+        if named is None and task not in method.tasks:
+            continue
+        reason = _reason(method, task, given, public=public)
+        if reason and named is not None and method.public_only <= public:
+            raise InputError(f"method {name!r} cannot take part: {reason}")
+        if reason:
+            left_out.append((name, reason))
+            continue
+        contenders.append(Contender(method, check(method.options, given, name=f"options of {name!r}")))
+        choice = paper_choice(method)
+        if paper and public and choice is not None:
+            form = check(
+                method.options,
+                {**given, choice: "paper"},
+                name=f"options of {name!r}",
+            )
+            contenders.append(Contender(method, form, paper=True))
+    if not contenders:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
+        raise InputError(f"no method is left to compare. {reasons}")
+    return ComparisonEntries(tuple(contenders), tuple(left_out))
+
+
+def paper_choice(method: AnyMethod) -> str | None:
+    """The option that asks for a paper's own formula by the value "paper"; None if the method has none."""
+    return next((name for name in ("calibration", "defence") if name in method.options.model_fields), None)
+
+
+def _reason(method: AnyMethod, task: Task, given: Mapping[str, Any], *, public: bool) -> str:
+    """Why a method cannot take part; empty if it can."""
+    if task not in method.tasks:
+        return f"it is for {', '.join(method.tasks)}, not for {task}."
+    if method.public_only and not public:
+        return "it looks at everybody's rows in one place, which is only for data declared public."
+    try:
+        method.needs()
+    except InputError as error:
+        return str(error)
+    needed = [
+        name
+        for name, field in method.options.model_fields.items()
+        if field.is_required() and name not in given
+    ]
+    return f"it needs options that have no default: {', '.join(needed)}." if needed else ""
+
+
+DEFAULT_EPSILONS = (0.1, 1.0, 10.0)
+DEFAULT_SEEDS = 5
+TEST_SHARE = 0.2
+METRIC_NOTES: dict[Task, str] = {
+    "classification": "the share of held-out people whose class is predicted right",
+    "regression": "over held-out people, the label scaled to [−1, 1]",
+    "pca": "of held-out people, over that of their own best directions",
+}
+# Public data is charged to ledgers that end with the run; nothing is to be refused there.
+_UNLIMITED = (1e9, 0.5)
+Advance = Callable[[str, int, int], None]
+Keep = Callable[[str, TrainedModel | MomentRelease], None]
+Tell = Callable[[str, ColonnadeError], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
+
+    `further` are figures beside the score, by name, for each of these seeds: AUC, or R² and RMSE.
+    `epsilon` is None for a method without privacy, `trusted` marks what only a trusted place with all rows could do,
+    and `split` a model whose weights stay with their parties. `failures` are the reasons of the seeds without a model,
+    on private data as peers may know them. `seconds` is None on private data.
+    """
+
+    method: str
+    title: str
+    paper: bool
+    trusted: bool
+    split: bool
+    epsilon: float | None
+    scores: tuple[float, ...]
+    failures: tuple[str, ...]
+    guarantees: tuple[Guarantee, ...]
+    seconds: float | None
+    bytes_sent: float | None
+    notes: tuple[str, ...]
+    further: Mapping[str, tuple[float, ...]] = dataclass_field(default_factory=dict)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score; None without a model, or on private data."""
+        return statistics.fmean(self.scores) if self.scores else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over seeds; None for fewer than two."""
+        return statistics.stdev(self.scores) if len(self.scores) > 1 else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The rows of a comparison, and all that is needed to read them."""
+
+    task: Task
+    public: bool
+    epsilons: tuple[float, ...]
+    delta: float | None
+    seeds: int
+    trained_on: int
+    held_out: int
+    constants: Mapping[str, float]
+    rows: tuple[Row, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the score of every method at every ε."""
+        rows = [
+            (
+                row.method,
+                "-" if row.epsilon is None else f"{row.epsilon:g}",
+                "not shown" if row.mean is None else f"{row.mean:.4f}",
+                "" if row.spread is None else f"± {row.spread:.4f}",
+            )
+            for row in self.rows
+        ]
+        return html_table(f"{self.metric} by method", ("method", "ε", self.metric, "over splits"), rows)
+
+    @property
+    def metric(self) -> str:
+        return METRICS[self.task]
+
+    @property
+    def constant(self) -> float | None:
+        """The score of whoever always answers the same; None for components and on private data."""
+        return self.constants.get(self.metric)
+
+    @property
+    def larger_is_better(self) -> bool:
+        return self.task != "regression"
+
+
+def compare(
+    tables: Iterable[Table],
+    *,
+    task: Task,
+    epsilons: Sequence[float] = DEFAULT_EPSILONS,
+    methods: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    paper: bool = False,
+    field: ComparisonEntries | None = None,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+    seeds: int = DEFAULT_SEEDS,
+    test_share: float = TEST_SHARE,
+    components: int | None = None,
+    server: str = "server",
+    threshold: int | None = None,
+    keepers: tuple[str, ...] | None = None,
+    timeout: float = 600.0,
+    noise_seed: int | None = None,
+    progress: Advance = silent,
+) -> Comparison:
+    """Compare methods on tables that are public: calling this declares them so, and nothing is charged.
+
+    Every method that can do the task takes part, or those named in `methods`; `options` are by method, and `paper`
+    adds the calibrations of papers, which guarantee nothing. A `field` takes the place of all three. Seeds 0, 1, …
+    each give a split of the people that all tables have in common; noise is fresh, unless a study seeds it. A party
+    that waits longer than `timeout` seconds for another gives up.
+    """
+    given = list(tables)
+    chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
+    asked_epsilons = checked_epsilons(epsilons)
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
+    holders = [table.party for table in given if table.schema.label is not None]
+    group = Group.of(
+        tuple(table.party for table in given),
+        active=holders[0] if holders else None,
+        server=server,
+        threshold=threshold,
+        keepers=keepers,
+    )
+    check_parties(group, tuple(table.public() for table in given), task)
+    runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(asked_epsilons)]
+    outcomes: dict[tuple[str, float | None], list[_Run]] = {
+        (entry.name, epsilon): [] for entry, epsilon in runs
+    }
+    constants, trained_on, tested_on = [], 0, 0
+    for seed in range(seeds):
+        training, testing = split(given, seed=seed, share=test_share)
+        held_out = HeldOut(task, testing, components=components)
+        constants.append(held_out.constant_figures())
+        trained_on, tested_on = training[0].rows, testing[0].rows
+        for number, (entry, epsilon) in enumerate(runs):
+            progress("comparing", seed * len(runs) + number, seeds * len(runs))
+            place = Federation(
+                training,
+                budget=_UNLIMITED,
+                server=server,
+                threshold=threshold,
+                keepers=keepers,
+                timeout=timeout,
+                public=True,
+                noise_seed=None if noise_seed is None else noise_seed + seed,
+            )
+            asked = TrainingSpec(
+                task,
+                epsilon or asked_epsilons[-1],
+                delta=delta,
+                accepted_delta=accepted_delta,
+                gamma=gamma,
+                options=entry.options,
+            )
+            outcomes[entry.name, epsilon].append(_run(entry, place, asked, held_out))
+    progress("comparing", seeds * len(runs), seeds * len(runs))
+    return Comparison(
+        task=task,
+        public=True,
+        epsilons=asked_epsilons,
+        delta=delta,
+        seeds=seeds,
+        trained_on=trained_on,
+        held_out=tested_on,
+        constants={name: statistics.fmean(one[name] for one in constants) for name in constants[0]},
+        rows=tuple(_row(entry, epsilon, outcomes[entry.name, epsilon]) for entry, epsilon in runs),
+        left_out=chosen.left_out,
+    )
+
+
+def compare_charged(
+    federation: Federation,
+    *,
+    task: Task,
+    field: ComparisonEntries,
+    epsilons: Sequence[float],
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+    keep: Keep = lambda _name, _found: None,
+    tell: Tell = lambda _name, _error: None,
+    progress: Advance = silent,
+) -> Comparison:
+    """Run every contender once on private data, each charged to the parties' own ledgers; no score is computed.
+
+    `keep` is given what each run found, under a name of its own, as soon as it is there: it was paid for. `tell` is
+    given the error of one that failed, for whoever may read all of it.
+    """
+    asked_epsilons = checked_epsilons(epsilons)
+    runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(asked_epsilons)]
+    rows = []
+    for number, (entry, epsilon) in enumerate(runs):
+        progress("comparing", number, len(runs))
+        asked = TrainingSpec(
+            task,
+            epsilon or asked_epsilons[-1],
+            delta=delta,
+            accepted_delta=accepted_delta,
+            gamma=gamma,
+            options=entry.options,
+        )
+        name = f"{entry.name} at ε = {asked.epsilon:g}"
+        done = _run(entry, federation, asked, None, keep=partial(keep, name), tell=partial(tell, name))
+        rows.append(_row(entry, epsilon, [done]))
+    progress("comparing", len(runs), len(runs))
+    people = [run.plan.rows for run in federation.runs]
+    return Comparison(
+        task=task,
+        public=False,
+        epsilons=asked_epsilons,
+        delta=delta,
+        seeds=1,
+        trained_on=people[-1] if people else 0,
+        held_out=0,
+        constants={},
+        rows=tuple(rows),
+        left_out=field.left_out,
+    )
+
+
+def planned_sums(
+    group: Group,
+    tables: Mapping[str, Table],
+    *,
+    task: Task,
+    field: ComparisonEntries,
+    epsilons: Sequence[float],
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """What `compare_charged` would tell each observer if losses simply added up; and methods whose plan is not known.
+
+    No row is read. A plan that must fail costs nothing; its run will say why.
+    """
+    sums: dict[str, float] = {}
+    unknown: dict[str, None] = {}
+    for entry in field.contenders:
+        for epsilon in entry.at(epsilons):
+            asked = TrainingSpec(
+                task,
+                epsilon or epsilons[-1],
+                delta=delta,
+                accepted_delta=accepted_delta,
+                gamma=gamma,
+                options=entry.options,
+            )
+            if not isinstance(entry.method, Method):
+                unknown[entry.name] = None
+                continue
+            try:
+                plan = check_plan(asked, group, tables)
+            except ColonnadeError:
+                continue
+            for item in plan.guarantees if plan is not None else ():
+                sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
+    return sums, tuple(unknown)
+
+
+def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
+    """The list itself, if it can be one: not empty, positive, rising, each once."""
+    if not len(epsilons):
+        raise InputError("the list of ε is empty. Give at least one, for instance 0.1,1,10.")
+    for epsilon in epsilons:
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise InputError(f"the list of ε holds {epsilon:g}; privacy loss is a finite number above 0.")
+    for before, after in itertools.pairwise(epsilons):
+        if after == before:
+            raise InputError(f"the list of ε holds {after:g} twice. Give each once.")
+        if after < before:
+            shown = ",".join(f"{epsilon:g}" for epsilon in sorted(set(epsilons)))
+            raise InputError(
+                f"the list of ε has {after:g} after {before:g}. Give it in rising order: {shown}."
+            )
+    return tuple(float(epsilon) for epsilon in epsilons)
+
+
+@dataclass(frozen=True)
+class _Run:
+    figures: Mapping[str, float]
+    failure: str | None
+    guarantees: tuple[Guarantee, ...]
+    seconds: float | None
+    bytes_sent: int | None
+    split: bool
+    notes: tuple[str, ...]
+
+
+def _run(
+    entry: Contender,
+    federation: Federation,
+    asked: TrainingSpec,
+    held_out: HeldOut | None,
+    *,
+    keep: Callable[[TrainedModel | MomentRelease], None] = lambda _found: None,
+    tell: Callable[[ColonnadeError], None] = lambda _error: None,
+) -> _Run:
+    """One training; what noise or a plan made impossible is a reason, not an exception.
+
+    Of private data a run tells no more than a finished one does in its report, and a failed one its peers.
+    """
+    public = federation.public
+    start, before = time.perf_counter(), len(federation.runs)
+    trained: TrainedModel | MomentRelease | None = None
+    figures: Mapping[str, float] = {}
+    failure = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)
+        try:
+            trained = entry.method.train(federation, asked)
+            seconds = time.perf_counter() - start
+            keep(trained)
+            if held_out is not None:
+                figures = held_out.figures(trained)
+        except ColonnadeError as error:
+            seconds = time.perf_counter() - start
+            failure = str(error) if public else reason_for_peers(error)
+            tell(error)
+    notes = [str(item.message) for item in caught if issubclass(item.category, NoiseWarning)]
+    if trained is not None:
+        notes += [] if isinstance(trained, MomentRelease) else trained.notes
+    outcomes = [run.outcome if public else run.outcome.shared for run in federation.runs[before:]]
+    sent = [outcome.bytes_sent for outcome in outcomes]
+    return _Run(
+        figures,
+        failure,
+        tuple(trained.privacy) if trained is not None else (),
+        seconds if public else None,
+        sum(sent) if sent else None,
+        isinstance(trained, TrainedModel) and trained.split,
+        tuple(notes),
+    )
+
+
+def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
+    sent = [run.bytes_sent for run in runs if run.bytes_sent is not None]
+    seconds = [run.seconds for run in runs if run.seconds is not None]
+    scored = [run.figures for run in runs if run.figures]
+    main, *others = scored[0] if scored else [""]
+    return Row(
+        method=entry.name,
+        title=entry.title,
+        paper=entry.paper,
+        trusted=any(item.assumption == TRUST for run in runs for item in run.guarantees),
+        split=any(run.split for run in runs),
+        epsilon=epsilon,
+        scores=tuple(figures[main] for figures in scored),
+        failures=tuple(run.failure for run in runs if run.failure is not None),
+        guarantees=next((run.guarantees for run in runs if run.guarantees), ()),
+        seconds=statistics.fmean(seconds) if seconds else None,
+        bytes_sent=statistics.fmean(sent) if sent else None,
+        notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
+        further={name: tuple(figures[name] for figures in scored if name in figures) for name in others},
+    )
+
+
+def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
+    """Everything that a comparison found, as plain values."""
+    return {
+        "name": name,
+        "task": comparison.task,
+        "metric": comparison.metric,
+        "metric_note": METRIC_NOTES[comparison.task],
+        "larger_is_better": comparison.larger_is_better,
+        "public": comparison.public,
+        "epsilons": list(comparison.epsilons),
+        "delta": comparison.delta,
+        "seeds": comparison.seeds,
+        "trained_on": comparison.trained_on,
+        "held_out": comparison.held_out,
+        "constant": comparison.constant,
+        "constants": dict(comparison.constants),
+        "rows": [_row_facts(row) for row in comparison.rows],
+        "left_out": [{"method": method, "reason": reason} for method, reason in comparison.left_out],
+    }
+
+
+def _row_facts(row: Row) -> Facts:
+    return {
+        "method": row.method,
+        "title": row.title,
+        "paper": row.paper,
+        "trusted": row.trusted,
+        "split": row.split,
+        "epsilon": row.epsilon,
+        "mean": row.mean,
+        "spread": row.spread,
+        "scores": list(row.scores),
+        "further": {name: list(values) for name, values in row.further.items()},
+        "failures": list(row.failures),
+        "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
+        "seconds": row.seconds,
+        "bytes": row.bytes_sent,
+        "notes": list(row.notes),
+    }

@@ -1,0 +1,419 @@
+"""One harness for audits: sessions of a method's own protocol, experiments on them, and what they show of ε.
+
+Sessions are of synthetic or public people, with ledgers that end with them; nothing of it is anybody's budget.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import PlanError
+from colonnade.lab.bounds import CONFIDENCE, Bound, best_of, canary_bound, threshold_bound
+from colonnade.lab.people import People, chosen, corner, mixed, table_of, together
+from colonnade.ledger import Ledger
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.observers import Observer
+from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.specs import TrainingSpec
+from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.runtime.group import Group
+from colonnade.runtime.memory import memory_network
+from colonnade.runtime.party import Party, silent
+from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
+from colonnade.runtime.wire import Message, decode
+
+Array = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+Progress = Callable[[str, int, int], None]
+Draw = TypeVar("Draw", bytes, NDArray[np.uint64])
+_UNLIMITED = 1e9
+_AT_ONCE = 1 << 18
+
+
+def run_recorded(
+    program: Program,
+    group: Group,
+    tables: Mapping[str, Table],
+    *agreed: Any,
+    randomness: Mapping[str, Randomness] | None = None,
+    progress: Progress = silent,
+) -> Outcome:
+    """A run of all members in this process, every frame kept, with ledgers that refuse nothing and end with it."""
+    inputs = {}
+    for member in group.members:
+        ledger = Ledger.in_memory(member)
+        if member in tables:
+            ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
+        source = (randomness or {}).get(member) or SystemRandomness()
+        inputs[member] = PartyInputs(ledger, tables.get(member), dataset=member, randomness=source)
+    return run_here(program, group, inputs, *agreed, timeout=600.0, record=True, progress=progress)
+
+
+class RecordedRandomness:
+    """What an observer that takes part knows of itself: the coins it drew since the last mark, so that its own noise is
+    no noise to it."""
+
+    def __init__(self, inner: Randomness) -> None:
+        self._inner = inner
+        self._bytes: list[bytes] = []
+        self._words: list[NDArray[np.uint64]] = []
+
+    @property
+    def reproducible(self) -> bool:
+        return self._inner.reproducible
+
+    def mark(self) -> None:
+        self._bytes.clear()
+        self._words.clear()
+
+    def bytes(self, count: int) -> bytes:
+        self._bytes.append(self._inner.bytes(count))
+        return self._bytes[-1]
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        drawn = self._inner.words(count)
+        self._words.append(drawn.copy())
+        return drawn
+
+    def again(self) -> Randomness:
+        """The draws since the mark, in the same order."""
+        return _Again(list(self._bytes), list(self._words))
+
+
+class _Again:
+    reproducible = True
+
+    def __init__(self, pieces: list[bytes], words: list[NDArray[np.uint64]]) -> None:
+        self._pieces, self._words = iter(pieces), iter(words)
+
+    def bytes(self, count: int) -> bytes:
+        return _of_size(next(self._pieces), count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return _of_size(next(self._words), count).copy()
+
+
+def _of_size(drawn: Draw, count: int) -> Draw:
+    if len(drawn) != count:
+        raise ValueError(f"{len(drawn)} were drawn here, not {count}")
+    return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """What came of one session: results, frames by member, and the coins of everybody who deals noise,
+    of owners those since they read their last row."""
+
+    plan: Any
+    outcome: Outcome
+    people: People
+    randomness: Mapping[str, RecordedRandomness]
+
+    def result(self, member: str) -> Any:
+        return self.outcome.results[member]
+
+    def heard(self, member: str, step: str, *, sender: str | None = None) -> list[Message]:
+        """What a member received at steps of this kind, in order, from everybody or from one sender."""
+        return [
+            decode(seen.frame)[1]
+            for seen in self.outcome.seen[member] or ()
+            if seen.step.split(" ")[0] == step and sender in (None, seen.sender)
+        ]
+
+    def alone(self, owner: str) -> Party:
+        """A party that can draw again, for itself, what it drew in the session since it read its last row."""
+        return alone(self.plan.group, owner, self.randomness[owner].again())
+
+
+def alone(group: Group, owner: str, randomness: Randomness) -> Party:
+    """A party with these coins and nobody to talk to."""
+    return Party(owner, group, memory_network((owner,))[owner], Ledger.in_memory(owner), randomness)
+
+
+@dataclass(eq=False)
+class Sessions:
+    """As many sessions as are asked for, of one request among these parties; `seed` makes them repeat."""
+
+    program: Program
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    seed: int | None = None
+    count: int = field(default=0, init=False)
+
+    def randomness(self, member: str) -> Randomness:
+        """Where a member draws from in the next session."""
+        if self.seed is None:
+            return SystemRandomness()
+        return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
+
+    def run(self, request: TrainingSpec, people: People) -> Session:
+        sources = {member: self.randomness(member) for member in self.group.members}
+        recorded = {member: RecordedRandomness(sources[member]) for member in self.group.dealers}
+        tables = {
+            schema.party: table_of(
+                schema.with_ids(), schema.party, people[schema.party], recorded[schema.party].mark
+            )
+            for schema in self.schemas
+        }
+        outcome = run_recorded(self.program, self.group, tables, request, randomness={**sources, **recorded})
+        self.count += 1
+        return Session(outcome.results[self.group.owners[0]].plan, outcome, people, recorded)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed of one observer and unit: a proved ε, or a paper's formula, which promises nothing."""
+
+    observer: str
+    unit: str
+    about: str
+    epsilon: float
+    delta: float
+    proved: bool = True
+    source: str = ""
+
+    @classmethod
+    def of(cls, stated: Guarantee) -> Claim:
+        about = f"{stated.observer.sentence}, about {stated.unit.sentence}"
+        return cls(stated.observer.name, stated.unit.name, about, stated.epsilon, stated.delta)
+
+    @classmethod
+    def of_paper(cls, observer: Observer, unit: str, about: str, *, epsilon: float, delta: float) -> Claim:
+        """The claim of a formula as a paper prints it."""
+        return cls(observer.name, unit, about, epsilon, delta, proved=False, source=LABEL)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.observer, self.unit
+
+
+Statistic = Callable[[Session, Claim], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Sessions on data sets that `people` makes of coins, and what observers make of what they saw.
+
+    With `neighbours` there is one coin: which of two data sets it is. With `canaries` each of many records has its own.
+    `statistic` gives every claim's observer one number a coin, larger where the coin says yes. `independent` says that
+    what is seen of one record has nothing to do with the others, so that a session counts once for each of them.
+    `request` is what is run, for these coins.
+    """
+
+    kind: Literal["neighbours", "canaries"]
+    claims: tuple[Claim, ...]
+    canaries: int
+    people: Callable[[Bits], People]
+    statistic: Statistic
+    request: Callable[[Bits], TrainingSpec]
+    what: str
+    independent: bool = False
+
+    def coins(self, runs: int, randomness: Randomness) -> Iterable[Bits]:
+        """The coins of every session: for two data sets as many of either in either half, for canaries fair ones."""
+        for number in range(runs):
+            if self.kind == "neighbours" and self.canaries == 1:
+                yield np.array([number % 2 == 1])
+            else:
+                yield (randomness.words(self.canaries) & np.uint64(1)).astype(np.bool_)
+
+    def bound(self, values: Array, coins: Bits, claim: Claim, *, confidence: float) -> Bound:
+        """What a table of statistics shows, a row a session and a column a coin."""
+        if self.kind == "neighbours" or self.independent:
+            flat, truth = values.ravel(), coins.ravel()
+            return threshold_bound(flat[~truth], flat[truth], delta=claim.delta, confidence=confidence)
+        return canary_bound(values, coins, delta=claim.delta, confidence=confidence)
+
+
+def two_worlds(
+    claims: Iterable[Claim], worlds: Sequence[People], statistic: Statistic, request: TrainingSpec, what: str
+) -> Experiment:
+    """One coin says which of two data sets it is."""
+    return Experiment(
+        "neighbours",
+        tuple(claims),
+        1,
+        lambda coins: worlds[int(coins[0])],
+        statistic,
+        lambda _coins: request,
+        what,
+    )
+
+
+def many_records(
+    claims: Iterable[Claim],
+    records: tuple[People, People],
+    count: int,
+    statistic: Statistic,
+    request: TrainingSpec,
+    what: str,
+    *,
+    independent: bool = True,
+) -> Experiment:
+    """Each of so many people is the first record or the second, as a coin of its own says."""
+    return Experiment(
+        "canaries",
+        tuple(claims),
+        count,
+        lambda coins: chosen(*records, coins),
+        statistic,
+        lambda _coins: request,
+        what,
+        independent,
+    )
+
+
+def others_of(group: Group, owner: str) -> list[str]:
+    return [other for other in group.owners if other != owner]
+
+
+def two_parts(schemas: Sequence[PublicSchema], changed: Sequence[str]) -> tuple[People, People]:
+    """A record at one end of everything declared, and the same with these owners' parts at the other end."""
+    low = corner(schemas, 0.0)
+    return low, mixed(low, corner(schemas, 1.0), changed)
+
+
+def among(rest: People, records: Iterable[People]) -> list[People]:
+    """One data set for each record, of known people and the record."""
+    return [together([rest, record]) for record in records]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A claim, and independent values of a statistic on either of two neighbouring data sets, without a session.
+
+    `draw(neighbour, count, coins)` gives that many, larger where `neighbour` is true: many draws of a plan's own noise,
+    which is quicker, and blind to everything but the noise.
+    """
+
+    claim: Claim
+    draw: Callable[[bool, int, Randomness], Array]
+    what: str
+
+    def bound(self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE) -> Bound:
+        """What so many draws on either side show."""
+        counts = [min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE)]
+        values = [
+            np.concatenate([self.draw(side, some, randomness) for some in counts]) for side in (False, True)
+        ]
+        return threshold_bound(*values, delta=self.claim.delta, confidence=confidence)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A method's protocol with what an audit tries of it; `runs` sessions an experiment take about a minute in all."""
+
+    method: str
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    program: Program
+    experiments: tuple[Experiment, ...]
+    runs: int
+    notes: tuple[str, ...] = ()
+    drawn: tuple[Drawn, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What one experiment showed about one claim."""
+
+    kind: str
+    what: str
+    sessions: int
+    bound: Bound
+
+    def to_data(self) -> dict[str, Any]:
+        return {"kind": self.kind, "what": self.what, "sessions": self.sessions, **asdict(self.bound)}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One observer and unit: what is claimed, and the largest ε that was shown, with 95 % confidence."""
+
+    claim: Claim
+    shown: tuple[Shown, ...]
+
+    @property
+    def lower(self) -> float:
+        """ε is at least this."""
+        return best_of(each.bound for each in self.shown).epsilon
+
+    @property
+    def most(self) -> float:
+        """The largest bound that these trials could have given."""
+        return max(each.bound.most for each in self.shown)
+
+    @property
+    def exceeded(self) -> bool:
+        return self.lower > self.claim.epsilon
+
+    def to_data(self) -> dict[str, Any]:
+        claim = asdict(self.claim)
+        claim["upper"] = claim.pop("epsilon")
+        shown = [each.to_data() for each in self.shown]
+        return {
+            **claim,
+            "lower": self.lower,
+            "most": self.most,
+            "exceeded": self.exceeded,
+            "experiments": shown,
+        }
+
+
+def audit(
+    target: Target, *, runs: int, draws: int = 0, seed: int | None = None, progress: Progress = silent
+) -> tuple[Finding, ...]:
+    """Every experiment of a target in so many sessions each, and so many draws of its noise where it has such."""
+    sessions = Sessions(target.program, target.group, target.schemas, seed=seed)
+    drawn = target.drawn if draws else ()
+    return carry_out(target.experiments, sessions, runs=runs, drawn=drawn, draws=draws, progress=progress)
+
+
+def carry_out(
+    experiments: Sequence[Experiment],
+    sessions: Sessions,
+    *,
+    runs: int,
+    drawn: Sequence[Drawn] = (),
+    draws: int = 0,
+    progress: Progress = silent,
+) -> tuple[Finding, ...]:
+    """Every experiment in so many sessions; one finding a claim, in the order of the claims.
+
+    Where a claim is tried in more than one way, the alarms of the ways are shared out, so that 95 % is for their best.
+    """
+    if runs < 4:
+        raise PlanError(
+            f"{runs} sessions are too few to choose an event on one half and judge it on the other."
+        )
+    claims = [claim for experiment in experiments for claim in experiment.claims]
+    claims += [each.claim for each in drawn]
+    ways = Counter(claim.key for claim in claims)
+    sure = {key: 1 - (1 - CONFIDENCE) / count for key, count in ways.items()}
+    shown: dict[tuple[str, str], list[Shown]] = {key: [] for key in ways}
+    for number, experiment in enumerate(experiments):
+        coins, values = [], []
+        for done, flipped in enumerate(experiment.coins(runs, sessions.randomness("auditor")), start=1):
+            session = sessions.run(experiment.request(flipped), experiment.people(flipped))
+            coins.append(flipped)
+            values.append([experiment.statistic(session, claim) for claim in experiment.claims])
+            progress("sessions", number * runs + done, runs * len(experiments))
+        for place, claim in enumerate(experiment.claims):
+            table = np.array([row[place] for row in values])
+            bound = experiment.bound(table, np.array(coins), claim, confidence=sure[claim.key])
+            shown[claim.key].append(Shown(experiment.kind, experiment.what, runs, bound))
+    for number, each in enumerate(drawn):
+        key = each.claim.key
+        bound = each.bound(draws, sessions.randomness(f"draws {number}"), confidence=sure[key])
+        shown[key].append(Shown("draws", each.what, 0, bound))
+        progress("draws", number + 1, len(drawn))
+    first = {claim.key: claim for claim in reversed(claims)}
+    return tuple(Finding(first[key], tuple(each)) for key, each in shown.items())

@@ -1,0 +1,204 @@
+"""People that nobody is: records of a job's declared columns, at the corners of what the columns may hold.
+
+Noise is calibrated to the record that moves a release most, and such a record lies at the ends of the declared bounds;
+so audits need no row of anybody's data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from colonnade.data.block import Block
+from colonnade.data.clipping import ClippingLog
+from colonnade.data.kinds import Column
+from colonnade.data.labels import Label
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.table import ArrayRows, Table
+from colonnade.errors import OnlyForPublicData
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
+from colonnade.randomness import Randomness
+from colonnade.runtime.party import silent
+
+People = Mapping[str, Block]
+"""Everybody's rows, by owner."""
+
+
+def corner(schemas: Sequence[PublicSchema], place: float) -> People:
+    """One record with every number this far between its bounds, and every category as far down its list."""
+    return {schema.party: _record(schema, [place] * _places(schema)) for schema in schemas}
+
+
+def anybody(schemas: Sequence[PublicSchema], randomness: Randomness) -> People:
+    """One record with every number at one of its bounds and every category and class drawn evenly."""
+    made = {}
+    for schema in schemas:
+        words = randomness.words(_places(schema))
+        made[schema.party] = _record(
+            schema, [float(word >> np.uint64(11)) * 2.0**-53 for word in words], ends=True
+        )
+    return made
+
+
+def _places(schema: PublicSchema) -> int:
+    """One for each column and label; one for a label that is not there, so that draws are those of any other party."""
+    return len(schema.columns) + max(1, len(schema.labels))
+
+
+def _record(schema: PublicSchema, places: Sequence[float], *, ends: bool = False) -> Block:
+    def at(declared: Column | Label, place: float, *, at_ends: bool) -> NDArray[Any]:
+        return declared.at(np.array([float(round(place)) if at_ends and declared.bounds else place]))
+
+    columns = {
+        column.name: at(column, place, at_ends=ends)
+        for column, place in zip(schema.columns, places, strict=False)
+    }
+    left = places[len(schema.columns) :]
+    labels = [at(label, place, at_ends=True) for label, place in zip(schema.labels, left, strict=False)]
+    return Block.of(columns, labels, 1)
+
+
+def together(records: Sequence[People]) -> People:
+    """Several people as the rows of one data set."""
+    return {
+        owner: Block.of(
+            {
+                name: np.concatenate([people[owner].columns[name] for people in records])
+                for name in first.columns
+            },
+            [
+                np.concatenate([people[owner].labels[place] for people in records])
+                for place in range(len(first.labels))
+            ],
+            sum(people[owner].rows for people in records),
+        )
+        for owner, first in records[0].items()
+    }
+
+
+def several(record: People, count: int) -> People:
+    return together([record] * count)
+
+
+def mixed(first: People, second: People, owners: Sequence[str]) -> People:
+    """The first record with these owners' parts of the second."""
+    return {owner: (second if owner in owners else first)[owner] for owner in first}
+
+
+def chosen(first: People, second: People, coins: NDArray[np.bool_]) -> People:
+    """As many people as there are coins, each the first record or, where its coin says so, the second."""
+    which = coins.astype(np.int64)
+    return {
+        owner: both.each(lambda values: values[which], len(which))
+        for owner, both in together([first, second]).items()
+    }
+
+
+def as_far_as(
+    distance: Callable[[People, People], float], first: People, second: People, *, limit: float
+) -> People:
+    """A record between two others that is as far from the first as the limit allows, column by column.
+
+    Columns of the second are taken one after another while the record stays within the limit; of the column that
+    would go beyond, a number is moved as far as it can.
+    """
+    moved = first
+    for owner, block in second.items():
+        for name, values in block.columns.items():
+            moved = _moved(distance, first, moved, owner, name, values, limit)
+        if block.label is not None and distance(first, _with(moved, owner, None, block.label)) <= limit:
+            moved = _with(moved, owner, None, block.label)
+    return moved
+
+
+def _moved(
+    distance: Callable[[People, People], float],
+    first: People,
+    so_far: People,
+    owner: str,
+    name: str,
+    values: NDArray[np.generic],
+    limit: float,
+) -> People:
+    whole = _with(so_far, owner, name, values)
+    if distance(first, whole) <= limit:
+        return whole
+    here = so_far[owner].columns[name]
+    if values.dtype.kind != "f":
+        return so_far
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        part = _with(so_far, owner, name, here + middle * (values - here))
+        low, high = (middle, high) if distance(first, part) <= limit else (low, middle)
+    return _with(so_far, owner, name, here + low * (values - here))
+
+
+def _with(people: People, owner: str, name: str | None, values: NDArray[np.generic]) -> People:
+    block = people[owner]
+    columns = dict(block.columns)
+    label = block.label
+    if name is None:
+        label = values
+    else:
+        columns[name] = values
+    return {**people, owner: replace(block, columns=columns, label=label)}
+
+
+def table_of(schema: Schema, party: str, rows: Block, read: Callable[[], None]) -> Table:
+    """One party's table; `read` is called whenever its rows have been read to the end."""
+    ids = [f"n{number}" for number in range(rows.rows)]
+    return Table.of_rows(party, _WatchedRows(ArrayRows("synthetic people", rows, ids), read), schema)
+
+
+@dataclass(frozen=True, eq=False)
+class _WatchedRows:
+    inner: ArrayRows
+    read: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def count(self) -> int:
+        return self.inner.count
+
+    def ids(self) -> Iterator[pa.Array]:
+        return self.inner.ids()
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        yield from self.inner.blocks(size, log)
+        self.read()
+
+
+def public_tables(
+    job: Job, files: Mapping[str, PartyFile], progress: Callable[[str, int, int], None] = silent
+) -> dict[str, Table]:
+    """The people that all parties have, in one order; with ledgers of its own, because nothing is spent."""
+    federation = Federation(
+        [file.table() for file in files.values()],
+        budget=(1.0, 1e-5),
+        alignment=job.alignment,
+        timeout=job.timeout,
+        public=True,
+    )
+    federation.progress = progress
+    outcome = federation.align()
+    return {party: outcome.results[party].table for party in federation.group.owners}
+
+
+def check_public(files: Mapping[str, PartyFile], what: str, instead: str) -> None:
+    """Refuse files of which some do not declare their data public."""
+    private = [str(file.path) for file in files.values() if not file.public]
+    if private:
+        raise OnlyForPublicData(
+            f"{what} data that every party declared public; {', '.join(private)} did not. Nothing was run. {instead}"
+        )

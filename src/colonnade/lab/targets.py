@@ -1,0 +1,215 @@
+"""What can be audited, method by method: which protocol is run, on how many people, and which claims are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import PlanError
+from colonnade.lab.audited_descents import (
+    ENCRYPTED_ROWS,
+    GRADIENT_ROWS,
+    HOLDER_ONLY,
+    MANY_EMBEDDED,
+    MANY_MESSAGES,
+    MARGIN_ROWS,
+    MESSAGE_ROWS,
+    WORST,
+    canary_message_experiments,
+    encrypted_experiments,
+    gradient_experiments,
+    margin_draws,
+    margin_experiments,
+    message_experiments,
+    network_experiments,
+    worst_session,
+)
+from colonnade.lab.audited_sums import (
+    MANY,
+    local_experiments,
+    one_shot_experiments,
+    opened_draws,
+    opened_experiments,
+)
+from colonnade.lab.experiments import Claim, Drawn, Experiment, Target
+from colonnade.lab.people import People, corner, several
+from colonnade.methods.encrypted.plan import EncryptedOptions
+from colonnade.methods.table import protocol_named
+from colonnade.privacy.neighbours import OthersPart
+from colonnade.privacy.observers import PartyView
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.plans import Plan, default_delta
+from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Program
+
+ALIGNED: Alignment = "equal"
+"""Everybody brings the same people in the same order: alignment releases nothing and is not audited."""
+SAME_NOISE = (
+    "The noise of this method does not depend on how many people there are: few show as much as many."
+)
+ALONE = (
+    "What is seen of one record has nothing to do with the others, so that every record of a session counts."
+)
+OWN_ROWS = "The plan is the job's on so few people, with noise of its own for the same ε."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a job asks for, and who is in the data set beside the canaries: people declared public, or nobody."""
+
+    method: str
+    asked: TrainingSpec
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    rest: People | None = None
+
+    def others(self, count: int) -> People:
+        """The known people of a data set; so many that nobody is, where none are declared public."""
+        return several(corner(self.schemas, 0.0), count) if self.rest is None else self.rest
+
+    def rows(self, count: int) -> int:
+        """How many people a data set has with one canary, where so many would be made up."""
+        return 1 + self.others(count - 1)[self.group.owners[0]].rows
+
+
+def target_of(wanted: Wanted) -> Target:
+    """What there is to audit of a method; a method that promises nothing and claims nothing is a `PlanError`."""
+    method, asked = wanted.method, wanted.asked
+    if method not in _BUILDERS:
+        audited = ", ".join(_BUILDERS)
+        raise PlanError(
+            f"method = {method!r} has no observers to audit: it is a simulation in one place, or has no noise. "
+            f"Audits are of {audited}."
+        )
+    delta = default_delta(1) if asked.delta is None else asked.delta
+    # On so few people any δ may be above 1/n; that is about real people, and there are none here.
+    return _BUILDERS[method](replace(wanted, asked=replace(asked, delta=delta, accepted_delta=delta)))
+
+
+def _aligned(wanted: Wanted) -> TrainingSpec:
+    return replace(wanted.asked, alignment=ALIGNED)
+
+
+def _target(
+    wanted: Wanted,
+    experiments: Iterable[Experiment],
+    runs: int,
+    *notes: str,
+    program: Program | None = None,
+    drawn: Iterable[Drawn] = (),
+) -> Target:
+    own = program or protocol_named(wanted.method).session(wanted.asked)
+    tried = tuple(experiments)
+    return Target(wanted.method, wanted.group, wanted.schemas, own, tried, runs, notes, tuple(drawn))
+
+
+def _opened(wanted: Wanted) -> Target:
+    # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
+    request = replace(_aligned(wanted), verify="none")
+    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
+    experiments = opened_experiments(plan, request, wanted.rest)
+    return _target(wanted, experiments, 400, SAME_NOISE, drawn=opened_draws(plan))
+
+
+def _local(wanted: Wanted) -> Target:
+    request = _aligned(wanted)
+    plan = request.plan(wanted.group, wanted.schemas, 1)
+    return _target(wanted, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
+
+
+def _one_shot(wanted: Wanted) -> Target:
+    request = _aligned(wanted)
+    plan = request.plan(wanted.group, wanted.schemas, MANY)
+    return _target(wanted, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
+
+
+def _messages(wanted: Wanted) -> Target:
+    paper = getattr(wanted.asked.options, "calibration", "sound") == "paper"
+    rows = wanted.rows(MESSAGE_ROWS)
+    asked, sized = _within(wanted.asked, rows, calibration="sound")
+    request = replace(asked, alignment=ALIGNED)
+    if paper:
+        changed = request.options.model_copy(update={"calibration": "paper"})
+        request = replace(request, options=changed, public=wanted.group.owners)
+    few, many = (request.plan(wanted.group, wanted.schemas, count) for count in (rows, MANY_MESSAGES))
+    experiments = (
+        *message_experiments(few, request, _claims(few, asked, paper), wanted.others(MESSAGE_ROWS - 1)),
+        *canary_message_experiments(many, request, _claims(many, asked, paper)),
+    )
+    return _target(wanted, experiments, 400, OWN_ROWS, *sized)
+
+
+def _gradient(wanted: Wanted) -> Target:
+    request = _aligned(wanted)
+    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
+    experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
+    return _target(wanted, experiments, 24, OWN_ROWS)
+
+
+def _margin(wanted: Wanted) -> Target:
+    request = _aligned(wanted)
+    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
+    experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
+    return _target(wanted, experiments, 24, SAME_NOISE, drawn=margin_draws(plan))
+
+
+def _encrypted(wanted: Wanted) -> Target:
+    defence = getattr(wanted.asked.options, "defence", "sound")
+    if defence == "none":
+        raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
+    rows = wanted.rows(ENCRYPTED_ROWS)
+    asked, sized = _within(wanted.asked, rows, defence="sound")
+    request = replace(asked, alignment=ALIGNED)
+    if defence == "paper":
+        step = min(1.0, options_of(request, EncryptedOptions).step_size)
+        changed = request.options.model_copy(update={"defence": "paper", "learning_rate": step})
+        request = replace(request, options=changed, public=wanted.group.owners)
+    plan = request.plan(wanted.group, wanted.schemas, rows)
+    claims = _claims(plan, asked, defence == "paper")
+    experiments = encrypted_experiments(plan, request, claims, wanted.others(ENCRYPTED_ROWS - 1))
+    return _target(wanted, experiments, 24, OWN_ROWS, *sized)
+
+
+def _network(wanted: Wanted) -> Target:
+    request = _aligned(wanted)
+    experiments = network_experiments(request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED), request)
+    return _target(wanted, experiments, 60, WORST, ALONE, HOLDER_ONLY, program=worst_session)
+
+
+def _within(asked: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
+    """The same options for so few rows, and what had to change for that."""
+    batch = getattr(asked.options, "batch", None)
+    if batch is None or batch <= rows:
+        return replace(asked, options=asked.options.model_copy(update=changed)), ()
+    options = asked.options.model_copy(update={**changed, "batch": None})
+    return replace(asked, options=options), (f"Batches of {batch} are audited as one batch of all people.",)
+
+
+def _claims(plan: Plan, asked: TrainingSpec, paper: bool) -> list[Claim]:
+    """What is proved, or what a paper's formula was given as its target."""
+    if not paper:
+        return [Claim.of(stated) for stated in plan.guarantees]
+    claims = []
+    for owner in plan.group.owners:
+        observer, unit = PartyView(owner), OthersPart(owner)
+        about = f"{observer.sentence}, about {unit.sentence}"
+        claims.append(Claim.of_paper(observer, unit.name, about, epsilon=asked.epsilon, delta=plan.delta))
+    return claims
+
+
+_BUILDERS: dict[str, Callable[[Wanted], Target]] = {
+    "moments": _opened,
+    "spca": _opened,
+    "functional": _opened,
+    "slr": _gradient,
+    "margin": _margin,
+    "local": _local,
+    "intermediate": _messages,
+    "one-shot": _one_shot,
+    "encrypted": _encrypted,
+    "network": _network,
+}
+AUDITED = tuple(_BUILDERS)
+"""The methods that have observers to audit."""

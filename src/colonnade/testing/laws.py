@@ -1,0 +1,69 @@
+"""How a suite holds a case to its laws, and what it says when one does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+Case = TypeVar("Case")
+
+
+class ConformanceError(AssertionError):
+    """A law that does not hold; `law` is its name."""
+
+    def __init__(self, law: str, *, expected: str, found: str) -> None:
+        super().__init__(f"{law}: expected {expected}, found {found}.")
+        self.law = law
+
+
+class Broken(Exception):
+    """Raised inside a law, which does not know its own name."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(expected, found)
+        self.expected, self.found = expected, found
+
+
+def expect(holds: bool, expected: str, found: object) -> None:
+    """Go on if it holds."""
+    if not holds:
+        raise Broken(expected, str(found))
+
+
+def expect_refusal(
+    attempt: Callable[[], object], kinds: type[Exception] | tuple[type[Exception], ...], what: str
+) -> str:
+    """The message of the refusal, of one of these kinds."""
+    named = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+    try:
+        result = attempt()
+    except kinds as error:
+        return str(error)
+    except Exception as error:
+        raise Broken(f"{what} to be refused with {named}", f"{type(error).__name__}: {error}") from error
+    raise Broken(f"{what} to be refused with {named}", f"it was taken, and gave {type(result).__name__}")
+
+
+def expect_named(message: str, *names: str) -> None:
+    """Go on if a message names all of these."""
+    missing = [name for name in names if name not in message]
+    expect(not missing, f"a message that names {', '.join(map(repr, missing))}", repr(message))
+
+
+@contextmanager
+def judging(law: str) -> Iterator[None]:
+    """Whatever goes wrong inside is a breach of this law, also what was not foreseen."""
+    try:
+        yield
+    except Broken as broken:
+        raise ConformanceError(law, expected=broken.expected, found=broken.found) from broken.__cause__
+    except Exception as error:
+        raise ConformanceError(law, expected="no error", found=f"{type(error).__name__}: {error}") from error
+
+
+def hold(laws: Mapping[str, Callable[[Case], None]], case: Case) -> None:
+    """Hold a case to every law by its name; the first that it breaks is told."""
+    for name, law in laws.items():
+        with judging(name):
+            law(case)

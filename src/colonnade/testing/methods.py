@@ -1,0 +1,195 @@
+"""What every method owes: a request that is compared, a plan that is priced, and the same model wherever it is kept.
+
+A site has what one member came away with, and one process what all did. What a site makes of its own must be its part
+of what one process makes of everybody's, or jobs between machines would leave something else than was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+
+from colonnade.errors import BudgetExceeded
+from colonnade.federation.federation import Federation, Run
+from colonnade.methods.method import Kernel, LinearModel, Method, TrainedModel, TrainingResult
+from colonnade.methods.network.model import NetworkModel
+from colonnade.methods.table import checked_options
+from colonnade.models.release import MomentRelease
+from colonnade.protocols.specs import Task, TrainingSpec
+from colonnade.testing.laws import expect, expect_refusal, hold
+
+Law: TypeAlias = Callable[["_Case"], None]
+_SUM = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    method: Method
+    source: Callable[[tuple[float, float]], Federation]
+    task: Task
+    epsilon: float
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def asked(self) -> TrainingSpec:
+        return TrainingSpec(self.task, self.epsilon, options=checked_options(self.method, self.options))
+
+    @cached_property
+    def run(self) -> Run[Any]:
+        federation = self.source((1e9, 0.5))
+        spec = replace(self.asked, alignment=federation.alignment)
+        return federation.run(self.method.session(spec), spec)
+
+    @cached_property
+    def whole(self) -> TrainingResult:
+        result = self.method.model(self.asked, self.run.outcome.results)
+        expect(result is not None, "something that was learnt", "nothing")
+        return result  # type: ignore[return-value]
+
+    def at(self, member: str) -> TrainingResult | None:
+        return self.method.model(self.asked, {member: self.run.outcome.results[member]})
+
+
+def check_method(
+    method: Method,
+    source: Callable[[tuple[float, float]], Federation],
+    *,
+    epsilon: float = 2.0,
+    options: Mapping[str, Any] | None = None,
+) -> None:
+    """Hold a method to its contract, with the first of its tasks and these options.
+
+    `source(budget)` is a fresh federation whose parties grant every observer that (ε, δ), of people with a label for
+    the task; nothing of it is run but what the laws run.
+    """
+    case = _Case(method, source, method.tasks[0], epsilon, dict(options or {}))
+    hold(LAWS, case)
+
+
+def _is_named(case: _Case) -> None:
+    method = case.method
+    expect(bool(method.name) and bool(method.title), "a name and a title", (method.name, method.title))
+    expect(
+        bool(method.tasks) and set(method.tasks) <= set(get_args(Task)), "tasks that there are", method.tasks
+    )
+    expect(method.kernel in get_args(Kernel), f"one of {get_args(Kernel)}", method.kernel)
+
+
+def _is_compared(case: _Case) -> None:
+    one, other = (case.asked.to_data() for _ in range(2))
+    expect(one == other, "the same request for the same job", "two that differ")
+    more = TrainingSpec(case.task, 2 * case.epsilon, options=case.asked.options)
+    changed = more.to_data()
+    expect(changed != one, "another request for another ε", "the same, so that parties would not notice")
+
+
+def _is_priced(case: _Case) -> None:
+    plan = case.run.plan
+    views = case.method.views(plan)
+    expect(bool(views), "a view for each observer", "none")
+    expect(len(plan.guarantees) == len(views), "a guarantee for each view", len(plan.guarantees))
+    for owner in plan.group.owners:
+        release = plan.release(owner, run="a run", reproducible=False)
+        stranger = plan.release(owner, run="another run", reproducible=False)
+        expect(release.id != stranger.id, "a release of another run under another id", release.id)
+    charged = [plan.release(owner, run="a run", reproducible=False) for owner in plan.group.owners]
+    expect(any(release.lines for release in charged), "lines in somebody's ledger", "none in any")
+
+
+def _charges_first(case: _Case) -> None:
+    poor = case.source((1e-9, 1e-12))
+    expect_refusal(lambda: case.method.train(poor, case.asked), BudgetExceeded, "a run that no budget allows")
+    for owner in poor.group.owners:
+        kinds = {entry.kind for entry in poor.ledgers[owner].entries()}
+        expect("charge" not in kinds, f"nothing charged to {owner}", "a charge")
+
+
+def _is_the_same_everywhere(case: _Case) -> None:
+    whole, plan = case.whole, case.run.plan
+    members = {member: case.at(member) for member in plan.group.members}
+    if isinstance(whole, TrainedModel) and whole.split:
+        _parts_are_the_whole(whole, members, plan.group.owners)
+        return
+    for member, result in members.items():
+        if result is not None:
+            expect(_same(result, whole), f"{member} to have what all have", "something else")
+    expect(
+        any(result is not None for result in members.values()), "somebody to have what was released", "nobody"
+    )
+
+
+def _parts_are_the_whole(
+    whole: TrainedModel, members: Mapping[str, TrainingResult | None], owners: tuple[str, ...]
+) -> None:
+    for member, model in members.items():
+        expect(
+            isinstance(model, TrainedModel) and model.split,
+            f"{member}'s part of a model in parts",
+            type(model),
+        )
+        expect(
+            isinstance(model, TrainedModel) and model.notes == whole.notes,
+            "the same notes at everybody",
+            member,
+        )
+    if isinstance(whole, NetworkModel):
+        for member, model in members.items():
+            here = set(model.network.locals) if isinstance(model, NetworkModel) else set()
+            expect(here <= {member}, f"no network but {member}'s own at {member}", sorted(here))
+        return
+    if not isinstance(whole, LinearModel):
+        return
+    if whole.holder is not None:
+        for member, model in members.items():
+            size = model.coefficients.size if isinstance(model, LinearModel) else 0
+            wanted = whole.coefficients.size if member == whole.holder else 0
+            expect(size == wanted, f"{wanted} weights at {member}", size)
+        return
+    parts = [members[owner] for owner in owners]
+    beside = np.concatenate([part.coefficients for part in parts if isinstance(part, LinearModel)], axis=1)
+    expect(np.array_equal(beside, whole.coefficients), "parts that are the whole, side by side", "others")
+    intercepts = sum(part.intercepts for part in parts if isinstance(part, LinearModel))
+    expect(np.array_equal(intercepts, whole.intercepts), "one party's intercept", "another")
+
+
+def _same(one: TrainingResult, other: TrainingResult) -> bool:
+    if isinstance(one, MomentRelease) and isinstance(other, MomentRelease):
+        return np.array_equal(one.matrix, other.matrix) and one.guarantees == other.guarantees
+    if isinstance(one, LinearModel) and isinstance(other, LinearModel):
+        alike = np.array_equal(one.coefficients, other.coefficients) and one.notes == other.notes
+        return alike and np.array_equal(one.intercepts, other.intercepts)
+    return type(one) is type(other)
+
+
+def _has_pilots(case: _Case) -> None:
+    plan = case.run.plan
+    pilots = case.method.pilots(plan)
+    expect(bool(pilots), "at least one pilot run", "none")
+    total = sum(pilot.weight for pilot in pilots)
+    expect(abs(total - 1.0) < _SUM, "weights that sum to 1", total)
+    for pilot in pilots:
+        expect(pilot.plan.views == plan.views, "a pilot that charges what the plan charges", "another")
+        expect(pilot.plan.rows <= plan.rows, "a pilot of no more people", pilot.plan.rows)
+
+
+def _says_its_noise(case: _Case) -> None:
+    noise = case.method.noise(case.run.plan)
+    if case.run.plan.guarantees:
+        expect(
+            noise is not None and noise.deviation > 0 and bool(noise.on), "noise above 0 on something", noise
+        )
+
+
+LAWS: Mapping[str, Law] = {
+    "it has a name, tasks and a kernel": _is_named,
+    "a request is compared by what was asked": _is_compared,
+    "every observer's view is priced": _is_priced,
+    "nothing is charged for what no budget allows": _charges_first,
+    "a site has its part of what one process has": _is_the_same_everywhere,
+    "pilot runs add up to the plan": _has_pilots,
+    "noise is said in numbers": _says_its_noise,
+}
