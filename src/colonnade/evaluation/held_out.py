@@ -71,7 +71,7 @@ def refuse_before_training(job: Job) -> Callable[[Plan, bool], None]:
         unlearnable(plan, counts)
         if counts and job.held_out is not None and protocol_of(job).scores == "released weights":
             check_held_out(plan, job.held_out, epsilon=job.epsilon)
-        if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.coalitions:
+        if job.held_out is not None and isinstance(plan, EmbeddingsPlan) and plan.options.coalitions:
             raise PlanError(
                 "held_out: people are held out to judge the network on by scores with noise, and no statement covers "
                 "what the coalitions of [options] would learn of those together. Nothing was charged. Leave held_out "

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from colonnade.data.labels import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
-from colonnade.evaluation.figures import auc
+from colonnade.evaluation.figures import ScoreDistribution, auc
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.method import TrainedModel, frame_of
 from colonnade.models.discriminant import class_codes
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.linear import LinearRegression
-from colonnade.models.log_odds import ScoreLaw
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
 from colonnade.models.rules import solve
@@ -117,7 +116,7 @@ class HeldOut:
         present = [number for number in classes if 0 < np.mean(self.labels == number) < 1]
         areas = [
             auc(
-                ScoreLaw.of(
+                ScoreDistribution.of(
                     scores[:, min(number, scores.shape[1] - 1)], (self.labels == number).astype(np.int64)
                 )
             )

@@ -133,7 +133,8 @@ class TrainingSpec(Spec):
     def to_data(self) -> dict[str, Any]:
         """As plain values, a method's own beside the rest: γ of an option is the one that counts."""
         data = super().to_data()
-        return data | data.pop("options")
+        own: dict[str, Any] = data.pop("options")
+        return data | own
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
         return self.own.plan(self, group, schemas, rows)

@@ -20,7 +20,7 @@ from colonnade.errors import DataError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.descents import Law, Loss, descend, schedule, walk, wander
 from colonnade.methods.baselines.gathering import Gathered, gather, release_of
-from colonnade.methods.method import Baseline, LinearModel, TrainedModel, in_label_units, options_of
+from colonnade.methods.method import Baseline, LinearModel, TrainedModel, in_label_units
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteGaussianNoise
@@ -29,7 +29,7 @@ from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated
 from colonnade.privacy.leaves import DiscreteGaussian
 from colonnade.privacy.sensitivity.matrix import matrix_change_zero_out
-from colonnade.protocols.specs import NoOptions, TrainingSpec
+from colonnade.protocols.specs import NoOptions, TrainingSpec, options_of
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]

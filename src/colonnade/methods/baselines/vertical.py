@@ -20,10 +20,10 @@ from colonnade.methods.glm.solver import solve_parts
 from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.messages.protocol import intermediate_session
-from colonnade.methods.method import Baseline, TrainedModel, options_of
+from colonnade.methods.method import Baseline, TrainedModel
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import check_parties
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.specs import TrainingSpec, options_of
 
 NO_NOISE = "Messages were sent without noise, for comparison: no privacy. Public data only."
 ALONE = "The active party trained on its own columns alone. Nothing left it, and nothing reached it."

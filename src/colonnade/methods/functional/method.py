@@ -31,7 +31,6 @@ from colonnade.methods.method import (
     Noise,
     TrainedModel,
     in_label_units,
-    options_of,
     plan_views,
 )
 from colonnade.models.input_spec import InputSpec
@@ -48,7 +47,7 @@ from colonnade.privacy.paper.functional_mechanism import (
     logistic_sensitivity,
     party_epsilon,
 )
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.specs import TrainingSpec, options_of
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation

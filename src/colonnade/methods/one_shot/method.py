@@ -18,7 +18,7 @@ from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.options import chosen_loss, linear_model
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.glm.solver import solve_parts
-from colonnade.methods.method import Method, Noise, TrainedModel, options_of, plan_views
+from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -27,7 +27,7 @@ from colonnade.methods.one_shot.protocol import (
     noisy_columns_session,
 )
 from colonnade.models.privacy import Privacy
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.specs import TrainingSpec, options_of
 
 Array = NDArray[np.float64]
 _SHIFT = 0.25
