@@ -30,7 +30,20 @@ ENTRIES = dict.fromkeys(("learn/remote.py", "learn/job_process.py"), "cli")
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
 # parties with the protocols, the rest with the learners.
 BETWEEN_PARTIES = {
-    *("plan", "views", "terms", "noise", "interfaces", "session", "protocol", "steps", "exchange"),
+    *(
+        "plan",
+        "options",
+        "losses",
+        "penalties",
+        "views",
+        "terms",
+        "noise",
+        "interfaces",
+        "session",
+        "protocol",
+        "steps",
+        "exchange",
+    ),
     *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid", "curve", "waves", "turning"),
     "conditional",
 }

@@ -18,24 +18,11 @@ from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.errors import InputError, LabelMismatch, OutOfRange, PlanError
 from colonnade.evaluation.figures import RULES, check_rule
+from colonnade.protocols.specs import USUAL_THRESHOLD, ClassOptions
 
 Array = NDArray[np.float64]
 ClassWeight = Literal["balanced"] | Mapping[str, float] | None
 BALANCED = "balanced"
-USUAL = 0.5
-"""The threshold that nothing is said about."""
-
-
-class ClassOptions(Form):
-    """What may be chosen of a classifier that says log-odds.
-
-    `threshold` is the probability above which the second of two classes is predicted, or a rule by which it is read
-    from the people held out. `class_weight` is "balanced", for weights that make all classes count alike, or a weight
-    for each class.
-    """
-
-    threshold: float | str = USUAL
-    class_weight: str | dict[str, float] | None = None
 
 
 class _Asks(Protocol):
@@ -104,7 +91,7 @@ def check_classes(options: Form, names: Sequence[str]) -> None:
 
 def check_fits(threshold: float | str, asked: object, names: Sequence[str]) -> None:
     """Refuse a threshold for more than two classes, and weights of classes that are not declared."""
-    if threshold != USUAL and len(names) != 2:
+    if threshold != USUAL_THRESHOLD and len(names) != 2:
         raise LabelMismatch(
             f"threshold = {threshold!r} is for two classes; this label has {len(names)}. Leave it at 0.5."
         )
@@ -154,11 +141,11 @@ def of_job(options: Any) -> dict[str, Any]:
     """What a classifier is made with; a rule for the threshold is read later, when there is something to read from."""
     if not isinstance(options, ClassOptions):
         return {}
-    threshold = USUAL if isinstance(options.threshold, str) else options.threshold
+    threshold = USUAL_THRESHOLD if isinstance(options.threshold, str) else options.threshold
     return {"threshold": threshold, "class_weight": options.class_weight}
 
 
 def rule_of(options: Form) -> str | None:
     """The rule by which a job has its threshold read from the people held out, if it does."""
-    threshold = options.threshold if isinstance(options, ClassOptions) else USUAL
+    threshold = options.threshold if isinstance(options, ClassOptions) else USUAL_THRESHOLD
     return threshold if isinstance(threshold, str) else None

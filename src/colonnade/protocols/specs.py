@@ -18,6 +18,8 @@ from colonnade.runtime.group import Group
 Task = Literal["classification", "regression", "pca"]
 DEFAULT_GAMMA = 1 << 12
 """The grid of a moment release and of an objective."""
+USUAL_THRESHOLD = 0.5
+"""The threshold that nothing is said about."""
 OptionsT = TypeVar("OptionsT", bound=Form)
 _INSTEAD = "Take method = 'moments', which learns all of them from one release"
 
@@ -87,6 +89,18 @@ class Options(Form, ABC):
     @abstractmethod
     def plan(self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
         """The plan with the least noise that keeps ε, or an error that says why there is none."""
+
+
+class ClassOptions(Form):
+    """What may be chosen of a classifier that says log-odds.
+
+    `threshold` is the probability above which the second of two classes is predicted, or a rule by which it is read
+    from the people held out. `class_weight` is "balanced", for weights that make all classes count alike, or a weight
+    for each class.
+    """
+
+    threshold: float | str = USUAL_THRESHOLD
+    class_weight: str | dict[str, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from pydantic import Field
 from colonnade.errors import LabelMismatch, OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.glm.interfaces import Loss
-from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss, linear_model
+from colonnade.methods.glm.models import linear_model
+from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import ClippedRows
 from colonnade.methods.glm.solver import solve_parts
 from colonnade.methods.messages.method import SPLIT

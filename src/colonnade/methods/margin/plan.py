@@ -22,7 +22,6 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
 from colonnade.methods.margin.curve import HARMONICS, Curve
 from colonnade.methods.margin.waves import Waves
-from colonnade.models.class_weights import ClassOptions
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, smallest_field
@@ -52,7 +51,7 @@ from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.specs import Options, TrainingSpec, check_job_gamma
+from colonnade.protocols.specs import ClassOptions, Options, TrainingSpec, check_job_gamma
 from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 

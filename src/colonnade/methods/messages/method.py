@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
-from colonnade.methods.glm.options import (
-    linear_model,
-)
+from colonnade.methods.glm.models import linear_model
 from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
 from colonnade.methods.method import Method, Noise, TrainedModel, plan_views

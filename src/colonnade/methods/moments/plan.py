@@ -20,7 +20,6 @@ from colonnade.data.number_codes import Mode
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
-from colonnade.models.class_weights import ClassOptions
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
@@ -45,7 +44,7 @@ from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.specs import Options, TrainingSpec, check_one_label
+from colonnade.protocols.specs import ClassOptions, Options, TrainingSpec, check_one_label
 from colonnade.protocols.verified_rows import checked_block, chosen_verify
 from colonnade.runtime.group import Group
 

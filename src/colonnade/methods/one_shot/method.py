@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
 from colonnade.methods.glm.interfaces import Loss
-from colonnade.methods.glm.options import chosen_loss, linear_model
+from colonnade.methods.glm.models import linear_model
+from colonnade.methods.glm.options import chosen_loss
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.glm.solver import solve_parts
 from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
