@@ -203,12 +203,10 @@ def _plain(given: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column of one piece and of a type that is read."""
     type = given.type
     if isinstance(given, pa.ChunkedArray):
-        if pa.types.is_string(type) or pa.types.is_string_view(type):
-            given = given.cast(pa.large_string())
-        joined = given.combine_chunks()
-        return _plain(joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks))
+        chunks = given.chunks or [pa.nulls(0, type)]
+        return pa.concat_arrays([_plain(chunk) for chunk in chunks])
     if pa.types.is_dictionary(type):
-        return _plain(given.dictionary_decode())
+        return _plain(given.dictionary).take(given.indices)
     if isinstance(type, pa.BaseExtensionType):
         return _plain(given.storage)
     if pa.types.is_string(type) or pa.types.is_string_view(type):
