@@ -170,7 +170,8 @@ def numbers(column: pa.Array) -> NDArray[np.float64]:
         return np.full(len(column), np.nan)
     if held(column) in ("date", "moment"):
         column = column.view(pa.int32() if held(column) == "date" else pa.int64())
-    return cast(NDArray[np.float64], column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    exact = column if pa.types.is_float64(column.type) else column.cast(pa.float64(), safe=False)
+    return cast(NDArray[np.float64], exact.to_numpy(zero_copy_only=False))
 
 
 def objects(column: pa.Array) -> list[object]:
