@@ -46,6 +46,9 @@ COLUMNS = {
     "text": pa.array(["a", None, "é ü"]),
     "large text": pa.array(["a", None, "bc"], pa.large_string()),
     "levels": pa.array(["a", None, "a"]).dictionary_encode(),
+    "levels of views": pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 1], pa.uint32()), pa.array(["a", "é" * 20], pa.string_view())
+    ),
     "dates": pa.array([date(1969, 12, 31), None, date(2024, 2, 29)]),
     "moments": pa.array([MOMENT, None, datetime(1900, 1, 1)], pa.timestamp("us")),
     "milliseconds": pa.array([MOMENT, None, datetime(1900, 1, 1)], pa.timestamp("ms")),

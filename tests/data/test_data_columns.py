@@ -96,7 +96,7 @@ DATES = DateColumn("opened", low=date(2000, 1, 1), high=date(2020, 1, 1), missin
 
 
 def days(values: object, column: DateColumn = DATES) -> list[float]:
-    coded = code(values, column)  # type: ignore[arg-type]
+    coded = code(values, column)
     assert not coded.problems
     return list(coded.values)
 

@@ -170,7 +170,8 @@ def numbers(column: pa.Array) -> NDArray[np.float64]:
         return np.full(len(column), np.nan)
     if held(column) in ("date", "moment"):
         column = column.view(pa.int32() if held(column) == "date" else pa.int64())
-    return cast(NDArray[np.float64], column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    exact = column if pa.types.is_float64(column.type) else column.cast(pa.float64(), safe=False)
+    return cast(NDArray[np.float64], exact.to_numpy(zero_copy_only=False))
 
 
 def objects(column: pa.Array) -> list[object]:
@@ -203,12 +204,10 @@ def _plain(given: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column of one piece and of a type that is read."""
     type = given.type
     if isinstance(given, pa.ChunkedArray):
-        if pa.types.is_string(type) or pa.types.is_string_view(type):
-            given = given.cast(pa.large_string())
-        joined = given.combine_chunks()
-        return _plain(joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks))
+        chunks = given.chunks or [pa.nulls(0, type)]
+        return pa.concat_arrays([_plain(chunk) for chunk in chunks])
     if pa.types.is_dictionary(type):
-        return _plain(given.dictionary_decode())
+        return _plain(given.dictionary).take(given.indices)
     if isinstance(type, pa.BaseExtensionType):
         return _plain(given.storage)
     if pa.types.is_string(type) or pa.types.is_string_view(type):

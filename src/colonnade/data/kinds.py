@@ -162,7 +162,8 @@ class NumberKind(Column):
 
     def features(self, mode: Mode) -> tuple[str, ...]:
         code = self.shape(mode)
-        return code.names(self.name, self._back(np.linspace(*self.range, code.knots)))
+        knots = self._back(np.linspace(*self.range, code.knots)) if code.knots else np.empty(0)
+        return code.names(self.name, knots)
 
     def writer(self, mode: Mode, scale: float) -> Writer:
         code, (low, high) = self.shape(mode), self.range
