@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypedDict, TypeVar
 
 from colonnade.data.labels import LabelBlock, kinds_for
 from colonnade.data.schema import PublicSchema
@@ -152,6 +152,23 @@ class TrainingPlan(Plan):
     """A plan by which a model is trained: what was asked, with the options of its method, and what follows from it."""
 
     spec: TrainingSpec
+
+
+class Agreed(TypedDict):
+    """What every plan of a training holds before anything is derived."""
+
+    spec: TrainingSpec
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    delta: float
+
+
+def agreed(spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Agreed:
+    """Refuse columns and a δ of which no plan can be made."""
+    check_parties(group, schemas, spec.task)
+    delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+    return Agreed(spec=spec, group=group, rows=rows, schemas=schemas, delta=delta)
 
 
 def group_data(group: Group) -> dict[str, Any]:

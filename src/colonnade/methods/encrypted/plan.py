@@ -42,7 +42,7 @@ from colonnade.privacy.sensitivity.messages import (
 )
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.paillier import Keys, PaillierKeys
-from colonnade.protocols.plans import TrainingPlan, check_parties, checked_delta
+from colonnade.protocols.plans import TrainingPlan, agreed
 from colonnade.protocols.specs import Options, TrainingSpec, options_of
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
@@ -102,9 +102,8 @@ class EncryptedOptions(Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> EncryptedPlan:
         """The plan with the least noise that keeps ε for every owner about the others' part of a record."""
-        check_parties(group, schemas, "classification")
-        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
-        plan = EncryptedPlan(spec=spec, group=group, rows=rows, schemas=schemas, delta=delta)
+        terms = agreed(spec, group, schemas, rows)
+        plan = EncryptedPlan(**terms)
         _check(plan)
         if self.defence == "sound":
             plan = _calibrated(plan)

@@ -39,7 +39,12 @@ from colonnade.privacy.sensitivity.functional import CoefficientChange
 from colonnade.protocols.assumptions import Verify, server_assumption
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties, checked_delta, guarantees_of
+from colonnade.protocols.plans import (
+    TrainingPlan,
+    agreed,
+    check_keepers,
+    guarantees_of,
+)
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
@@ -117,8 +122,7 @@ class FunctionalOptions(Options):
                 f"the functional mechanism minimises a linear or a logistic objective; {task} has neither. "
                 "Choose classification or regression."
             )
-        check_parties(group, schemas, task)
-        delta = checked_delta(epsilon, spec.delta, spec.accepted_delta, rows)
+        terms = agreed(spec, group, schemas, rows)
         least = _LEAST_GAMMA[domain]
         if not least <= gamma <= MOST_GAMMA:
             raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
@@ -126,11 +130,7 @@ class FunctionalOptions(Options):
             gamma,
             (),
             (),
-            spec=spec,
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
+            **terms,
         )
         _check_columns(blank)
         # In a box by default nothing: every feature has pads of its own, which takes more than two and a half times.

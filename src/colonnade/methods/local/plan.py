@@ -25,7 +25,7 @@ from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import root_up
 from colonnade.protocols.assumptions import UNCHECKED
-from colonnade.protocols.plans import TrainingPlan, check_parties, checked_delta, lines_about
+from colonnade.protocols.plans import TrainingPlan, agreed, lines_about
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.specs import Options, TrainingSpec
 from colonnade.runtime.group import Group
@@ -130,23 +130,18 @@ class LocalOptions(Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> LocalPlan:
         """The plan with the least noise that keeps ε for the server and for readers."""
-        check_parties(group, schemas, spec.task)
-        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        terms = agreed(spec, group, schemas, rows)
         blank = LocalPlan(
             spec.gamma,
             Fraction(1),
             bits_for(spec.epsilon),
-            spec=spec,
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
+            **terms,
         )
         bound = blank.bound_of_all_but(None)
         least = calibrate(
             lambda variance: replace(blank, sigma_squared=variance).event(bound),
             epsilon=spec.epsilon,
-            delta=delta,
+            delta=terms["delta"],
         )
         plan = _drawable(replace(blank, sigma_squared=least))
         # Who replaces a record moves it farthest.

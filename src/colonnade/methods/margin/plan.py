@@ -47,7 +47,7 @@ from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, physical_memory
-from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import TrainingPlan, agreed, check_keepers
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
@@ -127,13 +127,12 @@ class MarginOptions(ClassOptions, Options):
     ) -> MarginPlan:
         """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
         check_keepers(group)
-        check_parties(group, schemas, "classification")
         if spec.verify == "rows":
             raise PlanError(
                 "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
                 "nothing where products are not. Write verify = 'all', or 'none'."
             )
-        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        terms = agreed(spec, group, schemas, rows)
         gamma = self.gamma or _grid(group)
         if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
             raise PlanError(
@@ -148,11 +147,7 @@ class MarginOptions(ClassOptions, Options):
             # By default nothing: checks of every step cost more than two and a half times.
             verify=spec.verify or "none",
             bits=bits_for(spec.epsilon),
-            spec=spec,
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
+            **terms,
         )
         _check_size(blank)
         plan = _on_grids(blank, self.gamma)
@@ -166,7 +161,7 @@ class MarginOptions(ClassOptions, Options):
         least = least_noise(
             lambda noise: plan.released(plan.noises(noise)),
             epsilon=spec.epsilon,
-            delta=delta,
+            delta=terms["delta"],
             drawn=drawn,
             bits=plan.bits,
             digits=4,

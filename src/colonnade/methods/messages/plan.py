@@ -42,7 +42,7 @@ from colonnade.privacy.sensitivity.messages import (
     largest_step,
     passive_messages,
 )
-from colonnade.protocols.plans import check_parties, checked_delta
+from colonnade.protocols.plans import agreed
 from colonnade.protocols.precision import bits_for, in_views, near_enough
 from colonnade.protocols.session import array_digest
 from colonnade.protocols.specs import Options, TrainingSpec, options_of
@@ -94,15 +94,11 @@ class IntermediateOptions(GlmOptions, Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> IntermediatePlan:
         """The plan with the least noise that keeps ε for each owner's part of a record, against all others together."""
-        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        terms = agreed(spec, group, schemas, rows)
         loss = chosen_loss(spec, self)
         _check(spec, self, loss, group, schemas, rows)
         plan = IntermediatePlan(
-            spec=spec,
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
+            **terms,
             batch=min(rows, LARGEST_BATCH) if self.batch is None else self.batch,
             learning_rate=DEFAULT_STEP,
             radius=float(loss.radius if self.radius is None else self.radius),
@@ -437,7 +433,6 @@ def _check(
             f"calibration = {options.calibration!r} protects nobody, so it runs only on data that every party declared "
             f"public; {', '.join(private)} did not. Use calibration = 'sound'."
         )
-    check_parties(group, schemas, loss.task)
     for schema in schemas:
         if schema.label is not None:
             loss.check(schema.label)

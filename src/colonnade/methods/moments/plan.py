@@ -40,7 +40,7 @@ from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import TrainingPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import TrainingPlan, agreed, check_keepers
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
@@ -297,19 +297,14 @@ def plan_moments(
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
     check_keepers(group)
-    check_parties(group, schemas, spec.task)
-    delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+    terms = agreed(spec, group, schemas, rows)
     blank = _with_checks(
         MomentsPlan(
             gamma,
             Fraction(1),
             rounding,
             bits=bits_for(spec.epsilon),
-            spec=spec,
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
+            **terms,
         )
     )
     check_memory(blank.size)
@@ -320,7 +315,7 @@ def plan_moments(
         least = least_noise(
             lambda noise: noise.matrix_event(on_grid.zeroed_change, group, size=blank.size),
             epsilon=spec.epsilon,
-            delta=delta,
+            delta=terms["delta"],
             drawn=lambda noise: noise.matrix.part(group.whole),
             bits=blank.bits,
         )

@@ -32,7 +32,7 @@ from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import check_parties, checked_delta, lines_about
+from colonnade.protocols.plans import agreed, lines_about
 from colonnade.protocols.precision import bits_for, in_views, near_enough
 from colonnade.protocols.session import SessionResult, from_start_to_end
 from colonnade.protocols.specs import Options, TrainingSpec, options_of
@@ -60,18 +60,13 @@ class OneShotOptions(GlmOptions, Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> NoisyColumnsPlan:
         """The plan with the least noise that keeps ε for each passive party's part of a record."""
-        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
-        check_parties(group, schemas, spec.task)
+        terms = agreed(spec, group, schemas, rows)
         for schema in schemas:
             if schema.label is not None:
                 chosen_loss(spec, self).check(schema.label)
         plan = NoisyColumnsPlan(
             bits=bits_for(spec.epsilon),
-            spec=spec,
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
+            **terms,
         )
 
         def variance(owner: str) -> Fraction:

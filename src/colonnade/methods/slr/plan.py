@@ -34,10 +34,9 @@ from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
 from colonnade.protocols.plans import (
     TrainingPlan,
+    agreed,
     check_keepers,
-    check_parties,
     check_two_classes,
-    checked_delta,
 )
 from colonnade.protocols.precision import bits_for, near_enough
 from colonnade.protocols.shared import block_rows
@@ -153,18 +152,13 @@ class SlrOptions(Options):
     ) -> GradientPlan:
         """The plan with the least noise that keeps ε for the server and for readers over all steps."""
         check_keepers(group)
-        check_parties(group, schemas, "classification")
-        delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
+        terms = agreed(spec, group, schemas, rows)
         plan = GradientPlan(
             self.gamma,
             self.schedule,
             mu=Fraction(1),
             bits=bits_for(spec.epsilon),
-            spec=spec,
-            group=group,
-            rows=rows,
-            schemas=schemas,
-            delta=delta,
+            **terms,
         )
         check_two_classes(
             plan.label,
@@ -190,7 +184,7 @@ class SlrOptions(Options):
         except PrivacyError:
             raise PlanError(
                 f"parties know the batches, and {plan.uses} uses of a record at this noise cost them more than can be "
-                f"stated at δ = {delta:g}. Take a rate above {float(self.schedule.rate):.3g}, fewer epochs or a "
+                f"stated at δ = {plan.delta:g}. Take a rate above {float(self.schedule.rate):.3g}, fewer epochs or a "
                 "smaller ε: larger batches need no more rows and are far better for the parties."
             ) from None
         return plan
