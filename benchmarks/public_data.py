@@ -223,7 +223,7 @@ def acs_income(folder: Path, state: str) -> PublicSet:
 
 def thinned(data: PublicSet, share: float) -> PublicSet:
     """The same people without most of the second class, so that only this share is left of it."""
-    second = data.labels.astype(str) == str(data.label.classes[1])  # type: ignore[union-attr]
+    second = data.labels.astype(str) == str(data.label.classes[1])
     rare = np.flatnonzero(second)
     wanted = round(share / (1.0 - share) * np.count_nonzero(~second))
     kept = np.sort(np.concatenate([np.flatnonzero(~second), rare[public_permutation(len(rare), 0)][:wanted]]))

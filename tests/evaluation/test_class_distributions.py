@@ -27,7 +27,10 @@ def plan(classes: int = 3, *, rows: int = PEOPLE) -> EvaluationPlan:
     )
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    return EvaluationSpec("5f0c", ((3.0, 3.0),) * classes, 1.0, delta=1e-5).plan(group, schemas, rows)
+    made: EvaluationPlan = EvaluationSpec("5f0c", ((3.0, 3.0),) * classes, 1.0, delta=1e-5).plan(
+        group, schemas, rows
+    )
+    return made
 
 
 def people(classes: int = 3) -> tuple[np.ndarray, np.ndarray]:

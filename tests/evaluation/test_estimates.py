@@ -157,7 +157,8 @@ def plan() -> EvaluationPlan:
     label = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    return EvaluationSpec("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    made: EvaluationPlan = EvaluationSpec("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    return made
 
 
 def opened(asked: EvaluationPlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:

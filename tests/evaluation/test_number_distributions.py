@@ -40,7 +40,10 @@ def plan(reach: float = 5.0) -> EvaluationPlan:
     label = '[label]\ncolumn = "cost"\nkind = "real"\nlow = 0\nhigh = 20\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    return EvaluationSpec("5f0c", ((reach, reach),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    made: EvaluationPlan = EvaluationSpec("5f0c", ((reach, reach),), 1.0, delta=1e-5).plan(
+        group, schemas, PEOPLE
+    )
+    return made
 
 
 def opened(asked: EvaluationPlan, predicted: np.ndarray, labels: np.ndarray, seed: int | None) -> Opened:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import there
 
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, LabelMismatch, PlanError
-from colonnade.federation.approval import Request
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.federation.train import result_for
@@ -26,6 +26,7 @@ from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.evaluation_plan import EvaluationSpec
 from colonnade.protocols.joint_scores import ScoresSpec
 from colonnade.protocols.plans import Plan
+from colonnade.protocols.specs import Spec
 from colonnade.runtime.group import Group
 
 OWNERS = ("bank", "shop", "clinic", "school", "port")
@@ -54,7 +55,8 @@ def values_of(label: Label) -> Any:
     place = np.arange(ROWS)
     if isinstance(label, ClassLabel):
         return np.array(label.classes)[place % len(label.classes)]
-    return np.array([label.low, 2, label.high])[place % 3]
+    low, high = there(label.bounds)
+    return np.array([low, 2, high])[place % 3]
 
 
 def tables(owners: tuple[str, ...], label: Label | None) -> list[Table]:
@@ -157,7 +159,7 @@ def test_every_observer_that_a_plan_states_comes_back_from_its_name(method: str,
 def test_every_observer_of_scores_and_judgements_comes_back_from_its_name(owners: int) -> None:
     made = tables(OWNERS[:owners], LABELS["two classes"])
     group, schemas = Group.of(OWNERS[:owners], active="bank"), tuple(table.public() for table in made)
-    requests: tuple[Request[Any], ...] = (
+    requests: tuple[Spec, ...] = (
         EvaluationSpec("5f0c", ((1.0,) * owners,), epsilon=1.0),
         ScoresSpec(receiver="bank", width=1, bound=4.0, weights="released", epsilon=1.0),
     )

@@ -56,10 +56,10 @@ def slr(epsilon: float, **shape: Any) -> GradientPlan:
 def messages(epsilon: float, widths: tuple[int, ...] = (2, 3)) -> IntermediatePlan:
     made = tables(4, loss="logistic", widths=widths)
     group = Group.of(tuple(table.party for table in made), active=made[0].party)
-    made: IntermediatePlan = request("logistic", epsilon=epsilon, delta=1e-5).plan(
+    plan: IntermediatePlan = request("logistic", epsilon=epsilon, delta=1e-5).plan(
         group, tuple(table.public() for table in made), 200
     )
-    return made
+    return plan
 
 
 def largest(plan: Plan) -> float:

@@ -13,6 +13,7 @@ import pytest
 from ideals import ideal_moments
 from numpy.typing import NDArray
 from training_specs import asked as asked_of
+from typed import there
 
 from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, LabelBlocks, RealLabel
 from colonnade.data.schema import Schema
@@ -67,7 +68,8 @@ def every_value(label: Label) -> NDArray[Any]:
     """All classes of a label, or numbers in and beyond its bounds."""
     if isinstance(label, ClassLabel):
         return np.arange(len(label.classes))
-    return np.linspace(label.low - 1, label.high + 1, 9)
+    low, high = there(label.bounds)
+    return np.linspace(low - 1, high + 1, 9)
 
 
 def all_blocks(blocks: LabelBlocks, gamma: int) -> NDArray[np.int64]:

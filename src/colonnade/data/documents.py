@@ -118,6 +118,10 @@ class Form(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+    def __hash__(self) -> int:
+        # Lists and tables in a form have no hash of their own.
+        return hash(self.model_dump_json())
+
 
 @dataclass(frozen=True)
 class Document:

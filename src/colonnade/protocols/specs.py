@@ -80,9 +80,6 @@ class Options(Form, ABC):
     takes_labels: ClassVar[bool] = False
     in_shares: ClassVar[bool] = False
 
-    def __hash__(self) -> int:
-        return hash(self.model_dump_json())
-
     def check(self, spec: TrainingSpec) -> None:
         """Refuse what no rows and no columns could make possible."""
 

@@ -244,7 +244,8 @@ def run_line(run: RunFolder) -> dict[str, Any]:
 
     facts = run.facts
     plan = facts.get("plan")
-    epsilon = plan["spec"]["epsilon"] if isinstance(plan, dict) else facts.get("epsilon")
+    # Runs of 0.1 have it beside the rest of the plan.
+    epsilon = plan.get("spec", plan).get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
     return {
         "run": str(run.path),
         "name": facts.get("job") if run.noted else facts.get("name"),
