@@ -15,7 +15,7 @@ from encrypted_runs import WIDER
 
 from colonnade.cli.app import run
 from colonnade.errors import PeerTimeout
-from colonnade.methods.encrypted import method as method_encrypted
+from colonnade.methods.encrypted import plan as encrypted_plan
 from colonnade.runtime.party import Party
 
 INPUT, PROTOCOL = 3, 7
@@ -51,7 +51,7 @@ def test_a_run_of_encrypted_gradients_is_listed_with_its_epsilon_where_it_has_on
     defence: str,
     epsilon: float | None,
 ) -> None:
-    monkeypatch.setattr(method_encrypted, "PaillierKeys", lambda bits: WIDER)
+    monkeypatch.setattr(encrypted_plan, "PaillierKeys", lambda bits: WIDER)
     project = write_project(tmp_path)
     project.edit("job.toml", '"moments"', '"encrypted"')
     with project.path("job.toml").open("a") as job:

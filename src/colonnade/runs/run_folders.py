@@ -244,8 +244,10 @@ def run_line(run: RunFolder) -> dict[str, Any]:
 
     facts = run.facts
     plan = facts.get("plan")
-    # Runs of 0.1 have it beside the rest of the plan.
-    epsilon = plan.get("spec", plan).get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
+    epsilon = facts.get("epsilon")
+    if isinstance(plan, dict):
+        # What promises nothing has none; runs of 0.1 have it beside the rest of the plan.
+        epsilon = plan.get("spec", plan).get("epsilon") if facts.get("guarantees", True) else None
     return {
         "run": str(run.path),
         "name": facts.get("job") if run.noted else facts.get("name"),
