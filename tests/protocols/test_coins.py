@@ -167,7 +167,7 @@ CASES: dict[str, Case] = {
         MEETING
         | {
             "crypto/committee.py:Committee.deal": "phases",
-            "protocols/judging.py:noise_part": "release",
+            "protocols/evaluation.py:open_sums": "release",
         },
     ),
     "joint scores": (
