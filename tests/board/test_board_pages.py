@@ -34,7 +34,7 @@ from colonnade.ledger.export import export, load_export, read_export, signing_ke
 from colonnade.ledger.release import LedgerLine, Receipt, Release
 from colonnade.privacy.leaves import Gaussian
 from colonnade.randomness import SystemRandomness
-from colonnade.runs.index import Progress
+from colonnade.runs.run_index import Progress
 from colonnade.runtime.logged import StepFacts, step_line
 
 ESCAPED = "&lt;script&gt;"
@@ -235,7 +235,7 @@ def test_ten_thousand_runs_are_listed_and_looked_at_once(
     def never(*_: object) -> None:
         raise AssertionError("what has not changed is not listed again")
 
-    monkeypatch.setattr("colonnade.runs.index.scandir", never)
+    monkeypatch.setattr("colonnade.runs.run_index.scandir", never)
     assert "10 000" in ada.get("/").text
 
 

@@ -24,8 +24,8 @@ from colonnade.ledger.export import export
 from colonnade.models.files.document import PARTIES
 from colonnade.report.html import environment
 from colonnade.report.timeline import history_csv
-from colonnade.runs.index import RUNNING, WAITS, Progress
 from colonnade.runs.run_folders import page_of, readable, released, with_facts
+from colonnade.runs.run_index import RUNNING, WAITS, Progress
 
 Form = Mapping[str, str]
 PAGES = (

@@ -19,8 +19,8 @@ from colonnade.report.facts import entry_text
 from colonnade.report.html import evaluation_section
 from colonnade.report.verdict import verdict
 from colonnade.runs.failures import charged_text, where_text
-from colonnade.runs.index import RUNNING, WAITS, Listed, Progress
 from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text, released
+from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
 
 Facts = dict[str, Any]
 DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")

@@ -19,7 +19,7 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.export import Exported, load_export
 from colonnade.ledger.release import Receipt
 from colonnade.report.ledgers import opened, verified, witness_of
-from colonnade.runs.index import GRAIN_NS, RunIndex
+from colonnade.runs.run_index import GRAIN_NS, RunIndex
 from colonnade.runtime.kit import Kit
 
 if TYPE_CHECKING:

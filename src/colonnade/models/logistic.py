@@ -73,7 +73,7 @@ class LogisticRegression(Saved, Classifier):
     >>> from fractions import Fraction
     >>> from colonnade.data.kinds import NumericColumn
     >>> from colonnade.data.encoder import Encoder
-    >>> from colonnade.data.labels import LabelBlock
+    >>> from colonnade.data.labels import ClassLabel, LabelBlock
     >>> from colonnade.data.quantizer import Quantizer
     >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
     >>> label = LabelBlock(ClassLabel("buys", classes=("no", "yes")))
