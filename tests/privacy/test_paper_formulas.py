@@ -191,3 +191,22 @@ def test_a_server_mu_below_one_is_found() -> None:
     mu = skellam_moments.server_mu(tiny, 4.0, 1e-5).value
     assert mu < 1
     assert skellam_moments.server_epsilon(tiny, mu, 1e-5).value == pytest.approx(4.0, rel=1e-9)
+
+
+def test_the_constants_of_a_poisson_loss_are_those_of_the_ball() -> None:
+    constants = hdp_vfl.poisson_constants(radius=1, label_bound=9)
+    assert (constants.lipschitz, constants.label_slope, constants.label_bound) == (9, 1.0, 9)
+    assert constants.slope == pytest.approx(math.e)
+
+
+def test_the_multiplier_of_gradients_is_the_least_at_which_the_lemma_gives_epsilon() -> None:
+    parts = skellam_moments.gradient_moments(4, 16, 1.0)
+    found = skellam_moments.gradient_multiplier(parts, 16, 8.0, 1e-5, rate=0.5, steps=2)
+    assert found.value == pytest.approx(0.895, abs=5e-4)
+
+    def epsilon(multiplier: float) -> float:
+        scaled = [(part, multiplier * 16.0**power) for part, power in zip(parts, (2, 6, 4), strict=True)]
+        orders = skellam_moments.ORDERS[:255]
+        return skellam_moments.gradient_server_epsilon(scaled, 1e-5, rate=0.5, steps=2, orders=orders).value
+
+    assert epsilon(found.value) <= 8.0 < epsilon(0.999 * found.value)

@@ -312,3 +312,8 @@ def test_of_every_curve_the_larger_of_two_terms_is_taken(harmonics: int, others:
     )
     bound = verified_slopes(reach, constant=0).most
     assert bound**2 <= max(holder, other) < (bound + 1) ** 2
+
+
+@pytest.mark.parametrize(("least", "most"), [(-1, 100), (0, 7), (3, 3)])
+def test_slopes_are_as_wide_as_the_two_ends_are_apart(least: int, most: int) -> None:
+    assert Slopes(least, most).widest == most - least

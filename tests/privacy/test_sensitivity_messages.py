@@ -20,6 +20,7 @@ from colonnade.privacy.sensitivity.messages import (
     active_messages,
     encrypted_active_messages,
     encrypted_passive_messages,
+    largest_step,
     passive_messages,
 )
 
@@ -370,3 +371,12 @@ def test_the_steps_are_those_of_the_worst_of_all_records_followed_one_by_one(
     assert found.total == pytest.approx(max(totals), rel=1e-12)
     assert found.total >= max(totals) * (1 - 2.0**-50)
     assert any(found.per_step == pytest.approx(steps, rel=1e-12, abs=0) for steps in followed)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_the_longest_step_is_where_a_gradient_step_stops_drawing_weights_together(ridge: float) -> None:
+    bounds = losses.logistic_bounds(radius=1, active_cap=1)
+    step = largest_step(bounds, cap=2.0, ridge=ridge)
+    # |1 − η(βc² + λ)| is 1 there and below 1 for every shorter step.
+    assert step * (bounds.slope * 4 + ridge) == pytest.approx(2.0)
+    assert bounds.slope == pytest.approx(0.25) and step == pytest.approx(2 / (1 + ridge))
