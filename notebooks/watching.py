@@ -23,9 +23,9 @@ _LEAST = 1000
 class Watched(Federation):
     """A federation in which every member keeps what it saw."""
 
-    def run(self, session: Any, request: Any, **how: Any) -> Any:
+    def run(self, session: Any, spec: Any, **how: Any) -> Any:
         """Run a protocol, recorded."""
-        return super().run(session, request, **{**how, "record": True})
+        return super().run(session, spec, **{**how, "record": True})
 
 
 def seen(federation: Federation, member: str, step: str) -> Iterator[tuple[str, str, Message]]:

@@ -90,7 +90,7 @@ def _section(
     """One set; every method's figures are kept as soon as they are there, so that an interruption loses one."""
     with timed() as watch:
         split, coded = people.split(2, 0), binned(people).split(2, 0)
-        truth = np.asarray(split.test_labels.astype(str) == str(people.label.classes[1]))  # type: ignore[union-attr]
+        truth = np.asarray(split.test_labels.astype(str) == str(people.label.classes[1]))
         ways = _ways(split, coded, people.label.column, others)
         pieces = Pieces(kept)
         exact = pieces.get(f"{name}, {EXACT}", partial(_judged, partial(_exact, split), 0.0, truth))

@@ -277,6 +277,6 @@ def made_up_adult(rows: int) -> PublicSet:
         if isinstance(column, NumericColumn):
             values[column.name] = rng.integers(int(column.low), int(column.high) + 1, rows)
         else:
-            values[column.name] = rng.choice(column.levels, rows)  # type: ignore[union-attr]
+            values[column.name] = rng.choice(column.levels, rows)
     labels = np.where(values["age"] > 50, CLASSES[1], CLASSES[0])
     return PublicSet(columns, ClassLabel("income", CLASSES), values, labels)

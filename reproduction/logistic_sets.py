@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -130,11 +131,14 @@ def request_of(
         "learning_rate": RATE,
         "short_bits": keys.bits if isinstance(keys, PaillierKeysForTests) else None,
     }
+    price: dict[str, Any] = {"epsilon": 0.5, "delta": DELTA}
+    for name in ("epsilon", "delta", "accepted_delta"):
+        if name in changes:
+            price[name] = float(str(changes.pop(name)))
     return TrainingSpec(
         "classification",
-        0.5,
-        delta=DELTA,
         options=QuickKeys.model_validate({**terms, **changes}),
         public=tuple(one.tables),
         alignment="equal",
+        **price,
     )

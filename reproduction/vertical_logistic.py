@@ -20,8 +20,10 @@ from colonnade.lab.attacks import (
 )
 from colonnade.lab.campaign import Transcript, arbiters, messages_by_epoch, recorded
 from colonnade.methods.encrypted.ideal import IdealDescent
+from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.specs import options_of
 from colonnade.randomness import public_permutation
 from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
@@ -140,7 +142,7 @@ def _curves(one: LogisticSet, *, seeds: int, drawn: bool) -> Section:
         for name, changes in SETTINGS:
             curves, accuracies, norms, sigma = [], [], [], None
             for _ in range(seeds):
-                transcript, ideal = arbiters(one.tables, request_of(one, **changes))
+                transcript, ideal = arbiters(one.tables, request_of(one, None, **changes))
                 curves.append([success.rate for success in _criterion(transcript, ideal, attacker)])
                 accuracies.append(_accuracy(one, transcript, ideal.weights))
                 norms.append(float(np.linalg.norm(np.concatenate(list(ideal.weights.values())))))
@@ -237,9 +239,10 @@ def _encrypted(one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests) -> S
         )
         facts[name] = success.to_data()
 
+    batch = options_of(once, EncryptedOptions).batch or 0
     with timed() as whole:
         with timed() as watch:
-            if width >= (once.batch or 0):
+            if width >= batch:
                 transcript, _ = recorded(tables, once)
                 attack = recover_labels(transcript.view(attacker), transcript.labels)
                 success, more = attack.by_epoch[0], f"{attack.determined:.0%} of batches determined"
@@ -248,8 +251,8 @@ def _encrypted(one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests) -> S
                 success = _read_packed(transcript, asked)
                 fields = asked.fields if isinstance(asked, PackedQuestion) else None
                 more = f"{fields.count if fields else 1} answers to a ciphertext"
-        how = "solved for" if width >= (once.batch or 0) else "packed"
-        note(f"no defence, {how}, batch {once.batch}", success, watch.seconds, more)
+        how = "solved for" if width >= batch else "packed"
+        note(f"no defence, {how}, batch {batch}", success, watch.seconds, more)
         sound = once.with_options(defence="sound", initialisation="zero")
         with timed() as watch:
             transcript, _ = recorded(tables, sound)

@@ -104,7 +104,7 @@ def kept_points() -> list[dict[str, Any]]:
 
 def as_numbers(people: PublicSet) -> PublicSet:
     """The same people, their class as −1 or 1."""
-    second = people.labels.astype(str) == str(people.label.classes[1])  # type: ignore[union-attr]
+    second = people.labels.astype(str) == str(people.label.classes[1])
     return replace(people, label=RealLabel("as_number", -1, 1), labels=np.where(second, 1.0, -1.0))
 
 

@@ -150,7 +150,7 @@ looks = UNDEFENDED.with_options(epochs=EPOCHS, batch=min(256, houses.people), le
 defended = {
     "no noise": looks,
     f"noise of (71), ε = 0.5, δ = 0.1 ({LABEL})": replace(
-        looks, defence="paper", initialisation="xavier", delta=0.1, accepted_delta=0.1
+        looks.with_options(defence="paper", initialisation="xavier"), delta=0.1, accepted_delta=0.1
     ),
     "sound, ε = 0.5, δ = 1e-5": looks.with_options(defence="sound"),
 }
