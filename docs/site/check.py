@@ -70,11 +70,12 @@ def unspoken(pages: dict[str, str]) -> list[str]:
 
 
 def public(module: str) -> list[str]:
-    """Dotted names of the public classes and functions that a module defines."""
+    """Dotted names of the public classes and functions of a module of which there is something to say."""
     path = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    return [f"{module}.{it.name}" for it in body if isinstance(it, kinds) and not it.name.startswith("_")]
+    named = (it for it in body if isinstance(it, kinds) and not it.name.startswith("_"))
+    return [f"{module}.{it.name}" for it in named if ast.get_docstring(it)]
 
 
 def undocumented(pages: dict[str, str]) -> list[str]:
