@@ -58,12 +58,9 @@ def tables(rows: int) -> list[Table]:
 
 def plan_of(made: list[Table], calibration: str, *, epochs: int) -> IntermediatePlan:
     """The plan of one kind of run."""
-    options = IntermediateOptions(
-        calibration=calibration,  # type: ignore[arg-type]
-        epochs=epochs,
-        batch=min(BATCH, made[0].rows),
-    )
+    options = IntermediateOptions(epochs=epochs, batch=min(BATCH, made[0].rows))
     spec = TrainingSpec("classification", 1.0, options=options, public=("active", "passive"))
+    spec = spec.with_options(calibration=calibration)
     group = Group.of(("active", "passive"), active="active")
     plan: IntermediatePlan = spec.plan(group, tuple(table.public() for table in made), made[0].rows)
     return plan

@@ -13,6 +13,7 @@ its own. Without it missing values are refused. Every block of features has norm
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -47,7 +48,7 @@ Writer = Callable[[NDArray[Any], Array], None]
 _PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
-class Column:
+class Column(ABC):
     """What every kind of column says of itself."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -84,45 +85,46 @@ class Column:
         return None
 
     @property
+    @abstractmethod
     def sentence(self) -> str:
         """What is declared, in words."""
-        raise NotImplementedError
 
-    def to_data(self) -> dict[str, object]:
-        raise NotImplementedError
+    @abstractmethod
+    def to_data(self) -> dict[str, object]: ...
 
+    @abstractmethod
     def coded(self, column: Any) -> Coded:
         """Values as they come, as declared; see `code`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def features(self, mode: Mode) -> tuple[str, ...]:
         """A readable name for each feature; `job:clerk` weighs clerks against the categories before them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def writer(self, mode: Mode, scale: float) -> Writer:
         """What turns coded values into features times `scale`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decoded(self, features: Array, mode: Mode) -> NDArray[Any]:
         """The values whose features are nearest."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shown(self, mode: Mode) -> tuple[list[str], Array]:
         """Some values in words, and the features of each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]:
         """The least and the largest product of its block with these weights."""
-        raise NotImplementedError
 
     def natural(self, coded: NDArray[Any]) -> NDArray[Any]:
         """Coded values as a party's own function takes them."""
         return coded
 
+    @abstractmethod
     def at(self, places: ArrayLike) -> NDArray[Any]:
         """Coded values at these places, from 0 to 1, of what it can have."""
-        raise NotImplementedError
 
+    @abstractmethod
     def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
         """Its block in a graph, from an input of that name.
 
@@ -130,7 +132,6 @@ class Column:
         missing where none may be, becomes NaN. ONNX has no rules of spelling: the graph knows each level in its usual
         spellings under the declared rule, and any other text is the declared `other`, or stops the graph.
         """
-        raise NotImplementedError
 
 
 class NumberKind(Column):
@@ -139,18 +140,18 @@ class NumberKind(Column):
     missing: Any
 
     @property
+    @abstractmethod
     def range(self) -> tuple[float, float]:
         """The bounds after the transform."""
-        raise NotImplementedError
 
     @property
     def bounds(self) -> tuple[float, float]:
         return self.range
 
     @property
+    @abstractmethod
     def fill(self) -> float | None:
         """The number that a missing one counts as, if that is what is declared."""
-        raise NotImplementedError
 
     def shape(self, mode: Mode) -> NumberCode:
         """How its numbers become features."""
@@ -213,8 +214,8 @@ class NumberKind(Column):
         scaled = graph.add("Mul", [moved, graph.constant(2.0 / (high - low))])
         return code.onnx(graph, graph.add("Sub", [scaled, graph.constant(1.0)]), raw)
 
-    def _read(self, column: Any) -> Read:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, column: Any) -> Read: ...
 
     def _scaled(self, values: NDArray[Any]) -> NDArray[Any]:
         return values
@@ -225,11 +226,11 @@ class NumberKind(Column):
     def _graphed(self, graph: Graph, value: str) -> str:
         return value
 
-    def _value(self, values: Array) -> NDArray[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _value(self, values: Array) -> NDArray[Any]: ...
 
-    def _words(self, value: Any) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _words(self, value: Any) -> str: ...
 
     @property
     def _absent(self) -> str:

@@ -10,6 +10,7 @@ Of k labels each has a block of norm at most γ/√(2k), so that all of them tog
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -33,7 +34,7 @@ Integers = NDArray[np.int64]
 Task = Literal["classification", "regression"]
 
 
-class Label:
+class Label(ABC):
     """What every kind of label says of itself."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -61,24 +62,24 @@ class Label:
         return ()
 
     @property
+    @abstractmethod
     def entries(self) -> tuple[str, ...]:
         """What each column of its block is."""
-        raise NotImplementedError
 
-    def to_data(self) -> dict[str, object]:
-        raise NotImplementedError
+    @abstractmethod
+    def to_data(self) -> dict[str, object]: ...
 
+    @abstractmethod
     def coded(self, column: Any) -> Coded:
         """Values as they come, as declared; see `code`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, values: NDArray[Any], constant: int) -> Integers:
         """The columns of coded values on the grid, where `constant` stands for one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def at(self, places: ArrayLike) -> NDArray[Any]:
         """Coded values at these places, from 0 to 1, of what it can have."""
-        raise NotImplementedError
 
     def drawn(self, places: Array) -> NDArray[Any]:
         """Coded values of synthetic people who stand at these places among all."""

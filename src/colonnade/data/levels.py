@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import unicodedata
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -77,12 +78,12 @@ class LevelKind(Column):
     def at(self, places: ArrayLike) -> NDArray[Any]:
         return level_at(places, len(self.levels))
 
+    @abstractmethod
     def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
         """Values as the party that holds the column would write them; `uniform` draws so many numbers from 0 to 1.
 
         A level that only takes in missing values is written as a missing value.
         """
-        raise NotImplementedError
 
     def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
         level, step = self._onnx_level(graph, name)
@@ -91,9 +92,9 @@ class LevelKind(Column):
         flat = graph.add("Squeeze", [level, graph.constant([1])])
         return graph.add("Gather", [graph.constant(codes), flat], attributes={"axis": 0}, step=step)
 
+    @abstractmethod
     def _onnx_level(self, graph: Graph, name: str) -> tuple[str, str | None]:
         """The number of a value's level in a graph, the one past the last where it is refused; and a step's name."""
-        raise NotImplementedError
 
 
 class TextKind(LevelKind):

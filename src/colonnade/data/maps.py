@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
@@ -38,7 +39,7 @@ _BITS = 64
 _FAINT = 0.01
 
 
-class Rule:
+class Rule(ABC):
     """What every kind of map says of itself."""
 
     kind: ClassVar[str]
@@ -52,23 +53,23 @@ class Rule:
         """Whether numbers go into it as they are, whatever the task."""
         return True
 
-    def check(self, columns: tuple[Column, ...]) -> None:
+    def check(self, columns: tuple[Column, ...]) -> None:  # noqa: B027 # most take any
         """Raise `Misdeclared` unless the map can take these columns; any will do where nothing else is said."""
 
     def attributes(self, columns: int) -> int:
         """How many attributes the block counts as unless declared: as many as there are columns."""
         return columns
 
+    @abstractmethod
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """A name for every feature."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply(self, inputs: Array, columns: int) -> Array:
         """Features of encoded rows of so many columns; a row is a column of the array."""
-        raise NotImplementedError
 
-    def to_data(self) -> dict[str, object]:
-        raise NotImplementedError
+    @abstractmethod
+    def to_data(self) -> dict[str, object]: ...
 
 
 @lru_cache(maxsize=16)

@@ -164,9 +164,16 @@ class Agreed(TypedDict):
     delta: float
 
 
-def agreed(spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Agreed:
-    """Refuse columns and a δ of which no plan can be made."""
-    check_parties(group, schemas, spec.task)
+def agreed(
+    spec: TrainingSpec,
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    rows: int,
+    *,
+    task: Task | None = None,
+) -> Agreed:
+    """Refuse columns and a δ of which no plan can be made; `task` is a method's only one, whatever was asked."""
+    check_parties(group, schemas, task or spec.task)
     delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
     return Agreed(spec=spec, group=group, rows=rows, schemas=schemas, delta=delta)
 

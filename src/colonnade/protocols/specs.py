@@ -117,6 +117,9 @@ class TrainingSpec(Spec):
     public: tuple[str, ...] = field(default=(), kw_only=True)
 
     def with_options(self, **changes: Any) -> TrainingSpec:
+        """The same with other options, taken as they are; a plan refuses what it cannot be made of."""
+        if unknown := sorted(set(changes) - set(type(self.options).model_fields)):
+            raise TypeError(f"{type(self.options).__name__} has no {', '.join(unknown)}")
         return replace(self, options=self.options.model_copy(update=changes))
 
     @property

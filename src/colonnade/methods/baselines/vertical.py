@@ -63,13 +63,13 @@ def ideal_messages(
         options.model_dump()
         | {
             "loss": loss.name,
-            "calibration": "none",
             "learning_rate": options.learning_rate or _RATES[loss.name],
             "radius": _FAR,
             "stretch": 1.0,
         }
     )
     spec = replace(asked, options=messages, public=federation.group.owners, alignment=federation.alignment)
+    spec = spec.with_options(calibration="none")
     run = federation.run(intermediate_session, spec)
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}

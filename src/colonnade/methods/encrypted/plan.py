@@ -102,7 +102,7 @@ class EncryptedOptions(Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> EncryptedPlan:
         """The plan with the least noise that keeps ε for every owner about the others' part of a record."""
-        terms = agreed(spec, group, schemas, rows)
+        terms = agreed(spec, group, schemas, rows, task="classification")
         plan = EncryptedPlan(**terms)
         _check(plan)
         if self.defence == "sound":

@@ -132,7 +132,7 @@ class MarginOptions(ClassOptions, Options):
                 "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
                 "nothing where products are not. Write verify = 'all', or 'none'."
             )
-        terms = agreed(spec, group, schemas, rows)
+        terms = agreed(spec, group, schemas, rows, task="classification")
         gamma = self.gamma or _grid(group)
         if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
             raise PlanError(

@@ -18,6 +18,8 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field as Number
+from pydantic import field_validator
+from pydantic_core import PydanticKnownError
 
 from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema
@@ -81,6 +83,14 @@ class IntermediateOptions(GlmOptions, Options):
     clip: Positive | None = None
     seed: Annotated[int, Number(ge=0)] = 0
     calibration: Calibration = "sound"
+
+    @field_validator("calibration")
+    @classmethod
+    def _is_offered(cls, value: Calibration) -> Calibration:
+        # Without noise it is a baseline, which makes its own options, and nothing that a job may ask for.
+        if value == "none":
+            raise PydanticKnownError("literal_error", {"expected": "'sound' or 'paper'"})
+        return value
 
     def check(self, spec: TrainingSpec) -> None:
         """Paper mode is of public data, in one process, and nowhere else."""

@@ -152,7 +152,7 @@ class SlrOptions(Options):
     ) -> GradientPlan:
         """The plan with the least noise that keeps ε for the server and for readers over all steps."""
         check_keepers(group)
-        terms = agreed(spec, group, schemas, rows)
+        terms = agreed(spec, group, schemas, rows, task="classification")
         plan = GradientPlan(
             self.gamma,
             self.schedule,
