@@ -12,7 +12,9 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.methods.method import LinearModel, Method, Noise
+from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.table import METHODS
+from colonnade.protocols.specs import TrainingSpec
 from colonnade.testing import ConformanceError, check_method
 
 PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(method, Method)}
@@ -63,6 +65,25 @@ def everything(asked: Any, results: Any) -> Any:
     return found
 
 
+class Forgetful(MomentsOptions):
+    """It plans for one ε whatever was asked, and what was asked is lost."""
+
+    def plan(self, spec: TrainingSpec, *where: Any) -> MomentsPlan:
+        return super().plan(replace(spec, epsilon=8.0), *where)
+
+
+class Wavering(MomentsOptions):
+    """No two plans of it are the same."""
+
+    def plan(self, spec: TrainingSpec, *where: Any) -> MomentsPlan:
+        made = super().plan(spec, *where)
+        DRAWN.append(made)
+        return replace(made, mu=made.mu + len(DRAWN))
+
+
+DRAWN: list[MomentsPlan] = []
+
+
 @pytest.mark.parametrize(
     ("name", "change", "law"),
     [
@@ -72,6 +93,8 @@ def everything(asked: Any, results: Any) -> Any:
         ("moments", {"pilots": lambda plan: ()}, "pilot runs add up"),
         ("moments", {"noise": lambda plan: Noise(0.0, "nothing")}, "noise is said in numbers"),
         ("moments", {"tasks": ("clustering",)}, "it has a name, tasks"),
+        ("moments", {"options": Forgetful}, "a plan is the same wherever it is made"),
+        ("moments", {"options": Wavering}, "a plan is the same wherever it is made"),
     ],
 )
 def test_a_method_that_breaks_the_contract_is_caught_by_the_name_of_the_law(

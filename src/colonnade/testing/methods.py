@@ -1,4 +1,4 @@
-"""What every method owes: a request that is compared, a plan that is priced, and the same model wherever it is kept.
+"""What every method owes: a plan that is compared and priced, and the same model wherever it is kept.
 
 A site has what one member came away with, and one process what all did. What a site makes of its own must be its part
 of what one process makes of everybody's, or jobs between machines would leave something else than was tried.
@@ -80,11 +80,12 @@ def _is_named(case: _Case) -> None:
 
 
 def _is_compared(case: _Case) -> None:
-    one, other = (case.asked.to_data() for _ in range(2))
-    expect(one == other, "the same request for the same job", "two that differ")
-    more = TrainingSpec(case.task, 2 * case.epsilon, options=case.asked.options)
-    changed = more.to_data()
-    expect(changed != one, "another request for another ε", "the same, so that parties would not notice")
+    plan = case.run.plan
+    where = (plan.group, plan.schemas, plan.rows)
+    again = plan.spec.planned(*where)
+    expect(again.hash == plan.hash, "the same plan wherever it is made", "two that differ")
+    more = replace(plan.spec, epsilon=2 * case.epsilon).planned(*where)
+    expect(more.hash != plan.hash, "another plan for another ε", "the same, so that parties would not notice")
 
 
 def _is_priced(case: _Case) -> None:
@@ -186,7 +187,7 @@ def _says_its_noise(case: _Case) -> None:
 
 LAWS: Mapping[str, Law] = {
     "it has a name, tasks and a kernel": _is_named,
-    "a request is compared by what was asked": _is_compared,
+    "a plan is the same wherever it is made, and another for another ε": _is_compared,
     "every observer's view is priced": _is_priced,
     "nothing is charged for what no budget allows": _charges_first,
     "a site has its part of what one process has": _is_the_same_everywhere,
