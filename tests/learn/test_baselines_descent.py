@@ -14,7 +14,7 @@ from typed import untyped
 
 from colonnade.errors import PlanError
 from colonnade.methods.baselines import descents as descent
-from colonnade.methods.baselines.descents import GRID, Law, Loss, Schedule, clipped_sum, descend, schedule
+from colonnade.methods.baselines.descents import GRID, Law, CentralLoss, Schedule, clipped_sum, descend, schedule
 from colonnade.privacy.events import Approximated
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness
@@ -35,7 +35,7 @@ def test_no_record_adds_more_than_the_grid_to_a_step(
     law: Law, seed: int, columns: int, outputs: int, clip: float
 ) -> None:
     features, classes = people(6, columns, seed)
-    loss = Loss("classes", classes, outputs=outputs)
+    loss = CentralLoss("classes", classes, outputs=outputs)
     weights = np.random.default_rng(seed).normal(size=(outputs, columns))
     for record in range(6):
         alone = clipped_sum(features, loss, weights, np.array([record]), clip=clip, law=law).astype(object)
@@ -47,7 +47,7 @@ def test_no_record_adds_more_than_the_grid_to_a_step(
 @pytest.mark.parametrize("law", LAWS)
 def test_a_step_adds_up_its_records(law: Law, monkeypatch: pytest.MonkeyPatch) -> None:
     features, classes = people(40, 3, 1)
-    loss, weights = Loss("classes", classes, outputs=1), np.ones((1, 3))
+    loss, weights = CentralLoss("classes", classes, outputs=1), np.ones((1, 3))
     everybody = np.arange(40)
     whole = clipped_sum(features, loss, weights, everybody, clip=1.0, law=law)
     alone = [clipped_sum(features, loss, weights, everybody[i : i + 1], clip=1.0, law=law) for i in range(40)]
@@ -58,7 +58,7 @@ def test_a_step_adds_up_its_records(law: Law, monkeypatch: pytest.MonkeyPatch) -
 
 def test_short_gradients_are_not_clipped() -> None:
     features = np.array([[0.25, -0.5]])
-    loss = Loss("numbers", np.array([0.5]), outputs=1)
+    loss = CentralLoss("numbers", np.array([0.5]), outputs=1)
     found = clipped_sum(features, loss, np.zeros((1, 2)), np.array([0]), clip=1.0, law="gaussian")
     assert found.tolist() == [-GRID // 8, GRID // 4]
 
@@ -108,7 +108,7 @@ def test_without_noise_and_clipping_it_finds_the_exact_solution(monkeypatch: pyt
     features = np.column_stack([rng.uniform(-1, 1, (400, 2)), np.ones(400)])
     classes = (features @ [2.0, -1.0, 0.3] + rng.logistic(size=400) > 0).astype(np.int64)
     made = Schedule("gaussian", rows=400, entries=3, steps=600, rate=Fraction(1), noise=Fraction(1))
-    loss = Loss("classes", classes, outputs=1)
+    loss = CentralLoss("classes", classes, outputs=1)
     found = descend(features, loss, made, clip=10.0, learning_rate=2.0, randomness=SeededRandomness(0))
     exact = LogisticRegression(C=1e9, fit_intercept=False, tol=1e-10).fit(features, classes).coef_
     assert np.abs(found - exact).max() < 1e-3
@@ -117,7 +117,7 @@ def test_without_noise_and_clipping_it_finds_the_exact_solution(monkeypatch: pyt
 def test_softmax_residuals_are_the_gradient_of_the_loss() -> None:
     rng = np.random.default_rng(2)
     scores, classes = rng.normal(size=(5, 3)), rng.integers(0, 3, 5)
-    residuals = Loss("classes", classes, outputs=3).residuals(scores, np.arange(5))
+    residuals = CentralLoss("classes", classes, outputs=3).residuals(scores, np.arange(5))
 
     def value(at: np.ndarray) -> float:
         return float(np.sum(np.log(np.exp(at).sum(axis=1)) - at[np.arange(5), classes]))

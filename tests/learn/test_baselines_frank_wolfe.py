@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from colonnade.errors import PlanError
 from colonnade.methods.baselines import descents as frank_wolfe
-from colonnade.methods.baselines.descents import GRID, Loss, Walk, choice_epsilon, entry_sum, walk, wander
+from colonnade.methods.baselines.descents import GRID, CentralLoss, Walk, choice_epsilon, entry_sum, walk, wander
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness
 
@@ -104,7 +104,7 @@ def test_without_noise_it_walks_to_the_least_squares_solution(monkeypatch: pytes
     rng = np.random.default_rng(1)
     features = rng.uniform(-1, 1, (500, 3))
     wanted = np.array([0.3, -0.2, 0.1])
-    loss = Loss("numbers", features @ wanted, outputs=1)
+    loss = CentralLoss("numbers", features @ wanted, outputs=1)
     made = Walk(steps=4000, radius=1.0, scale=Fraction(GRID))
     found = wander(features, loss, made, bound=2.0, randomness=SeededRandomness(0))
     assert np.abs(found - wanted).max() < 5e-3

@@ -162,7 +162,7 @@ def test_ids_that_are_none_are_refused_before_a_list_leaves(ids: list[str], why:
         await meet(party)
         if listed is None:
             return await server_intersection.serve(party)
-        return await server_intersection.ask(party, Ids.of(listed))
+        return await server_intersection.ask_through_server(party, Ids.of(listed))
 
     group = Group.of(("bank", "insurer"))
     held = {"bank": ids, "insurer": ["a"], "server": None}

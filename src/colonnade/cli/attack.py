@@ -129,7 +129,7 @@ def attack(
 
 
 def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
-    from colonnade.data.declaring import nearest
+    from colonnade.data.declaring import nearest_name
 
     if found not in choices:
         raise InputError(

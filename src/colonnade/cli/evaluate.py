@@ -110,7 +110,7 @@ def _of_rows(
     stored: Stored, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
 ) -> dict[str, Any]:
     from colonnade.cli.predict import check_columns
-    from colonnade.data.declaring import nearest
+    from colonnade.data.declaring import nearest_name
     from colonnade.data.files import open_file
     from colonnade.evaluation.evaluate import evaluate_file
     from colonnade.report.evaluation import estimate_facts
@@ -123,7 +123,7 @@ def _of_rows(
     check_columns(rows, id_columns, columns)
     fields = open_file(rows, party="", wanted=(*id_columns, *columns, label)).fields
     if label not in fields:
-        advice = nearest(label, fields) or " Name the column that says what is to be predicted."
+        advice = nearest_name(label, fields) or " Name the column that says what is to be predicted."
         raise ColumnMissing(f"--label: {rows} has no column {label!r}.{advice}")
     estimate = evaluate_file(stored.whole, rows, id_columns=tuple(id_columns), label=label)
     return estimate_facts(estimate if threshold is None else _at(estimate, threshold))

@@ -53,7 +53,7 @@ def new(
       colonnade new survey --party north=north.csv --party south=south.csv --task pca
     """
     if task not in TASKS:
-        from colonnade.data.declaring import nearest
+        from colonnade.data.declaring import nearest_name
 
         raise InputError(f"--task: {task!r} is not one of {', '.join(TASKS)}.{nearest(task, TASKS)}")
     if not epsilon > 0:
@@ -117,7 +117,7 @@ def _ids(given: list[str], data: dict[str, Path]) -> dict[str, str]:
 
 
 def _label(given: str | None, data: dict[str, Path], task: str) -> tuple[str | None, str | None]:
-    from colonnade.data.declaring import nearest
+    from colonnade.data.declaring import nearest_name
 
     if task == "pca":
         if given is not None:
@@ -159,7 +159,7 @@ def _schema(source: Path, *, identity: str | None, label: str | None, task: str)
 
 
 def _check_column(option: str, name: str, known: Mapping[str, str], source: Path) -> None:
-    from colonnade.data.declaring import nearest
+    from colonnade.data.declaring import nearest_name
 
     if name not in known:
         raise ColumnMissing(f"{option}: {source} has no column {name!r}.{nearest(name, known)}")

@@ -100,18 +100,18 @@ def predict(
 
 def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) -> None:
     """Refuse a file without the id or with columns of the model missing, all of them at once."""
-    from colonnade.data.declaring import nearest
+    from colonnade.data.declaring import nearest_name
     from colonnade.data.files import open_file
 
     fields = open_file(rows, party="", wanted=(*id_columns, *wanted)).fields
     for id_column in id_columns:
         if id_column in fields:
             continue
-        advice = nearest(id_column, fields) or " Name the column that says who a row is."
+        advice = nearest_name(id_column, fields) or " Name the column that says who a row is."
         raise ColumnMissing(f"--id: {rows} has no column {id_column!r}.{advice}")
     missing = [name for name in wanted if name not in fields]
     if missing:
-        near = "".join(nearest(name, fields) for name in missing[:1])
+        near = "".join(nearest_name(name, fields) for name in missing[:1])
         raise ColumnMissing(
             f"--rows: {rows} lacks {len(missing)} of the {len(wanted)} columns that the model reads: "
             f"{', '.join(missing)}.{near}"

@@ -24,7 +24,6 @@ from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.field import Field
 from colonnade.randomness import Randomness
 
-__all__ = ["Dealt", "InconsistentShares", "Scheme", "Seed", "make_scheme", "reshare", "total"]
 
 
 class Scheme(Protocol):

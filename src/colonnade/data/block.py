@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import values_of
 from colonnade.data.coding import code
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.kinds import Column
 from colonnade.data.relation import Relation
 from colonnade.errors import BadValues, ColumnMissing, DataError
@@ -74,7 +74,7 @@ def code_mapping(values: Mapping[str, ArrayLike], columns: Iterable[Column]) -> 
     for column in columns:
         if column.name not in values:
             raise ColumnMissing(
-                f"column {column.name!r} is missing from the rows." + nearest(column.name, values)
+                f"column {column.name!r} is missing from the rows." + nearest_name(column.name, values)
             )
         refuse_shape(values[column.name], f"column {column.name!r}")
         coded = code(values[column.name], column)

@@ -25,7 +25,7 @@ _NO_LETTERS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def nearest(name: str, choices: Iterable[str]) -> str:
+def nearest_name(name: str, choices: Iterable[str]) -> str:
     """A sentence that names the choice closest to a misspelt one, or nothing."""
     close = get_close_matches(name, list(choices), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
@@ -74,7 +74,7 @@ def check_transform(where: tuple[str, ...], what: str, transform: str, low: floa
         raise Misdeclared(
             (*where, "transform"),
             f"{what}: transform = {transform!r} is not one of 'none', 'log1p'."
-            + nearest(str(transform), ("none", "log1p")),
+            + nearest_name(str(transform), ("none", "log1p")),
         )
     if transform == "log1p" and low <= -1:
         raise Misdeclared((*where, "low"), f"{what}: log1p needs low above -1, not {low:g}.")
@@ -98,7 +98,7 @@ def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[
     """Raise unless a value that takes in others is itself declared."""
     if value not in among:
         raise Misdeclared(
-            where, f"{what}: {where[-1]} = {value!r} is not among its values." + nearest(value, among)
+            where, f"{what}: {where[-1]} = {value!r} is not among its values." + nearest_name(value, among)
         )
 
 

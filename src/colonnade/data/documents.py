@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.errors import (
     DataError,
     DataMissing,
@@ -70,7 +70,7 @@ def nearest_file(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return f" The folder {path.parent} does not exist either." if not path.parent.exists() else ""
-    return nearest(path.name, names)
+    return nearest_name(path.name, names)
 
 
 FormT = TypeVar("FormT", bound="Form")
@@ -332,17 +332,17 @@ def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str
             return "this field is missing." + _takes(wanted)
         case "extra_forbidden":
             known = f"known are {', '.join(valid)}." if valid else "there are none here. Take it out."
-            return f"unknown key {last!r}; {known}" + nearest(last, valid)
+            return f"unknown key {last!r}; {known}" + nearest_name(last, valid)
         case "union_tag_not_found":
             return (
                 f"this field is missing. It is one of {', '.join(filter(None, map(_tag, _members(wanted))))}."
             )
         case "union_tag_invalid":
             tag, tags = str(context["tag"]), re.findall(r"'([^']*)'", str(context["expected_tags"]))
-            return f"kind = {tag!r} is not one of {', '.join(tags)}." + nearest(tag, tags)
+            return f"kind = {tag!r} is not one of {', '.join(tags)}." + nearest_name(tag, tags)
         case "literal_error":
             choices = re.findall(r"'([^']*)'", str(context["expected"]))
-            return f"{shown(found)} is not one of {', '.join(choices)}." + nearest(str(found), choices)
+            return f"{shown(found)} is not one of {', '.join(choices)}." + nearest_name(str(found), choices)
         case "finite_number":
             return f"{shown(found)} is not a finite number."
         case _:
@@ -360,7 +360,7 @@ def _tag_misspelt(
     """Where `kind` is missing because it was misspelt, the misspelling is the mistake."""
     given = wrong["input"] if isinstance(wrong["input"], Mapping) else {}
     fields = {name for model in _members(wanted) for name in getattr(model, "model_fields", {})}
-    meant = [key for key in given if key not in fields and nearest("kind", [str(key)])]
+    meant = [key for key in given if key not in fields and nearest_name("kind", [str(key)])]
     if not meant:
         return wrong, (*path, "kind"), ()
     return {**wrong, "type": "extra_forbidden"}, (*path, meant[0]), ("kind",)

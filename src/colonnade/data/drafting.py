@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.arrays import distinct, held, of_texts, texts, values_of
 from colonnade.data.coding import POINTED, code
-from colonnade.data.declaring import expand_name, nearest
+from colonnade.data.declaring import expand_name, nearest_name
 from colonnade.data.documents import Document
 from colonnade.data.drafts import LOOKED_AT, Draft, are_codes, of_kinds
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
@@ -148,7 +148,7 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
     if source is not None:
         fields = source.open(party=party, wanted=tuple(_declared(document.data))).fields
         absent = tuple(
-            f"column {name!r} is declared but not in the {source}." + nearest(name, fields)
+            f"column {name!r} is declared but not in the {source}." + nearest_name(name, fields)
             for name in _declared(document.data)
             if name not in fields
         )

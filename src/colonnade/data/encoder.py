@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block, code_mapping
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.forms import columns_from_data
 from colonnade.data.kinds import Column
 from colonnade.data.maps import FeatureMap, map_from_data
@@ -107,7 +107,7 @@ class Encoder:
             if column.name not in values.columns:
                 raise SchemaError(
                     f"the encoder needs column {column.name!r}, which this table does not declare."
-                    + nearest(column.name, values.columns)
+                    + nearest_name(column.name, values.columns)
                 )
         return values
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from colonnade.data.coding import moment_of
-from colonnade.data.declaring import Transform, check_bounds, check_whole, expand_name, nearest
+from colonnade.data.declaring import Transform, check_bounds, check_whole, expand_name, nearest_name
 from colonnade.data.documents import Form, check
 from colonnade.data.kinds import DEFAULT_KNOTS, MISSING, MOST_BINS, Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
@@ -53,7 +53,7 @@ def _policy(value: object) -> object:
     if value == "category":
         return {"own_category": True}
     raise ValueError(
-        'write "refuse", "category" or {value = …}' + nearest(str(value), ("refuse", "category"))
+        'write "refuse", "category" or {value = …}' + nearest_name(str(value), ("refuse", "category"))
     )
 
 

@@ -30,7 +30,7 @@ from colonnade.data.declaring import (
     check_transform,
     check_whole,
     check_within,
-    nearest,
+    nearest_name,
 )
 from colonnade.data.graph import Graph
 from colonnade.data.number_codes import Array, Mode, NumberCode
@@ -272,7 +272,7 @@ class NumericColumn(NumberKind):
             raise Misdeclared(
                 (*where, "encoding"),
                 f"{what}: encoding = {self.encoding!r} is not one of {', '.join(ENCODINGS)}."
-                + nearest(str(self.encoding), ENCODINGS),
+                + nearest_name(str(self.encoding), ENCODINGS),
             )
         if self.encoding == "hats":
             knots = DEFAULT_KNOTS if self.knots is None else self.knots

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from colonnade.data.coding import Coded, bounded, floats, levels
-from colonnade.data.declaring import check_bounds, check_member, check_values, nearest
+from colonnade.data.declaring import check_bounds, check_member, check_values, nearest_name
 from colonnade.data.documents import Form, check
 from colonnade.data.forms import SpeltForm, Value
 from colonnade.data.levels import level_at
@@ -265,7 +265,7 @@ def label_named(name: str, labels: tuple[Label, ...]) -> Label:
     if name not in names:
         declared = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
         known = f"Declared {'are' if len(names) > 1 else 'is'} {declared}." if names else "None is declared."
-        raise LabelMismatch(f"there is no label {name!r}. {known}" + nearest(str(name), names))
+        raise LabelMismatch(f"there is no label {name!r}. {known}" + nearest_name(str(name), names))
     return labels[names.index(name)]
 
 

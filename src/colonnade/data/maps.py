@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.declaring import check_positive, check_whole, expand_name, nearest
+from colonnade.data.declaring import check_positive, check_whole, expand_name, nearest_name
 from colonnade.data.documents import Form, check
 from colonnade.data.kinds import Column, NumericColumn
 from colonnade.errors import Misdeclared, SchemaError
@@ -360,7 +360,7 @@ class FeatureMap:
         for name in self.columns:
             if name not in names:
                 raise Misdeclared(
-                    ("map", "columns"), f"map: column {name!r} is not declared." + nearest(name, names)
+                    ("map", "columns"), f"map: column {name!r} is not declared." + nearest_name(name, names)
                 )
         mapped = self.split(declared)[1]
         if not mapped:

@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from colonnade.data.coding import code
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form, check
 from colonnade.data.drafts import Draft, of_frame
 from colonnade.data.encoder import Encoder
@@ -455,7 +455,7 @@ def _public_values(name: str, named: Mapping[str, str], folder: Path) -> NDArray
         raise Misdeclared(
             where,
             f"column {name!r}: the public set {named['file']} has no column {source!r}."
-            + nearest(source, rows.fields),
+            + nearest_name(source, rows.fields),
         )
     read = []
     for batch in rows.batches((source,), size=_BATCH, floats={source}):

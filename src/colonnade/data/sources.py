@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form, check, shown
 from colonnade.errors import InputError, JobError, UnknownChoice, WrongType
 
@@ -193,7 +193,7 @@ def _check_kinds(kinds: list[str], where: str, document: Document | None) -> Non
             place = _place("combines_rows", where, document)
             raise UnknownChoice(
                 f"{place}: number {number + 1} is {shown(kind)}, not one of {', '.join(KINDS)}."
-                + nearest(kind, KINDS)
+                + nearest_name(kind, KINDS)
             )
 
 

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from colonnade.data.arrays import of_texts
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import nearest_file
 from colonnade.data.files import File, described_fields
 from colonnade.data.queries import Catalogue, Query, aggregates, check_rows_apart, parsed, texts_by_name
@@ -102,7 +102,7 @@ class _Asked:
         for key in keys:
             if key not in fields:
                 raise self.wrong(
-                    f"the id column {key!r} is not among the query's columns." + nearest(key, fields),
+                    f"the id column {key!r} is not among the query's columns." + nearest_name(key, fields),
                     ColumnMissing,
                 )
         check_rows_apart(self._source, self._tree, catalogue(), party=self._party)

@@ -23,7 +23,7 @@ from colonnade.data.arrays import columns_by_name, of_texts, text_bytes, texts
 from colonnade.data.block import Block, refuse_shape
 from colonnade.data.clipping import ClippingLog, Spreads
 from colonnade.data.coding import Coded, code
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
 from colonnade.data.kinds import Column
 from colonnade.data.labels import Label
@@ -59,7 +59,7 @@ class SourceRows:
         for name in names:
             if name not in self._rows.fields:
                 raise self._wrong(
-                    f"column {name!r} is declared but not in the {what}." + nearest(name, self._rows.fields),
+                    f"column {name!r} is declared but not in the {what}." + nearest_name(name, self._rows.fields),
                     ColumnMissing,
                 )
         for name, declared in self._declared.items():
@@ -459,7 +459,7 @@ def _array_rows(
         if column not in arrays:
             raise ColumnMissing(
                 f"party {party!r}, {name}: column {column!r} is declared but missing."
-                + nearest(column, map(str, arrays.keys()))
+                + nearest_name(column, map(str, arrays.keys()))
             )
         refuse_shape(arrays[column], f"party {party!r}, {name}, column {column!r}")
         result = code(arrays[column], declaration)
@@ -480,7 +480,7 @@ def _array_rows(
         absent = next(key for key in columns if key not in arrays)
         raise ColumnMissing(
             f"party {party!r}, {name}: id column {absent!r} is declared but missing."
-            + nearest(absent, arrays)
+            + nearest_name(absent, arrays)
         )
     else:
         for key, values in zip(columns if ids is None else (schema.id_name,), given, strict=True):

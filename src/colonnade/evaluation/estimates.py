@@ -36,7 +36,7 @@ from colonnade.randomness import KeyedRandomness
 Array = NDArray[np.float64]
 DRAWS = 24
 """How often noise and chance are drawn anew to see what they do."""
-BINS = 20
+CALIBRATION_GROUPS = 20
 _CHANCES = ("log-loss", "Brier score")
 AVERAGED = {
     "AUC": "AUC",
@@ -284,7 +284,7 @@ def estimate_numbers(predicted: Array, truth: Array, *, label: str) -> NumberEst
         "MAE": Figure(float(away.mean()), 0.0, float(away.std() / root), float(np.abs(apart).mean())),
         "R²": Figure(1.0 - ratio, 0.0, either, 0.0),
     }
-    groups = np.array_split(np.argsort(predicted, kind="stable"), min(BINS, len(truth)))
+    groups = np.array_split(np.argsort(predicted, kind="stable"), min(CALIBRATION_GROUPS, len(truth)))
     pairs = tuple((float(predicted[group].mean()), float(truth[group].mean())) for group in groups)
     return NumberEstimate(len(truth), label, figures, pairs)
 

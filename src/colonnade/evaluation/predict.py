@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block, Wrong, usable_blocks
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.files import open_file
 from colonnade.data.labels import Label
 from colonnade.data.schema import Schema
@@ -115,7 +115,7 @@ def model_of_label(folder: Path, label: str | None) -> Path:
     if named and label not in named:
         raise LabelMismatch(
             f"--label: {folder} has no model of {label!r}. It has one of {', '.join(named)}."
-            + nearest(label, named)
+            + nearest_name(label, named)
         )
     return named.get(label, first)
 

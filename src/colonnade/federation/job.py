@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic import Field
 
-from colonnade.data.declaring import Name, nearest
+from colonnade.data.declaring import Name, nearest_name
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AllowInfNan
 
-from colonnade.data.declaring import Name, nearest
+from colonnade.data.declaring import Name, nearest_name
 from colonnade.data.documents import Document, Form, shown
 from colonnade.data.sources import Source, source_from_data
 from colonnade.errors import (

@@ -41,7 +41,7 @@ from typing import Any
 
 from pydantic import Field
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
 from colonnade.federation.job import Job

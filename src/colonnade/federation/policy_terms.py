@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form, check, shown
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice, UnknownKey, WrongType
 from colonnade.federation.job import Job

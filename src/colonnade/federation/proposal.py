@@ -66,7 +66,7 @@ class Proposal:
                     f"{name}: its format is {data['format']!r}, and this version reads {_FORMAT}. Everybody installs "
                     "the same release."
                 )
-            return cls(**{field: _read(data[field], field) for field in cls.__dataclass_fields__})
+            return cls(**{field: _read_proposal(data[field], field) for field in cls.__dataclass_fields__})
         except (ValueError, KeyError, TypeError, RecursionError):
             raise InputError(
                 f"{name} is no proposal of a job, or it is damaged. Name the file that `colonnade job propose` wrote."
@@ -98,7 +98,7 @@ class Proposal:
         return datetime.datetime.now(datetime.UTC) > datetime.datetime.fromisoformat(self.until)
 
 
-def _read(value: Any, field: str) -> Any:
+def _read_proposal(value: Any, field: str) -> Any:
     """One field of a proposal, of its type and, if it is a time, one that can be compared."""
     if field in _PURPOSES:
         return tuple(sorted((str(key), str(part)) for key, part in value.items()))

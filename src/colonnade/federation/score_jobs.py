@@ -15,7 +15,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from colonnade.data.declaring import Name, nearest
+from colonnade.data.declaring import Name, nearest_name
 from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PartyMismatch, PlanError
 from colonnade.federation.job import Job

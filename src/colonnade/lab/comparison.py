@@ -19,7 +19,7 @@ from dataclasses import field as dataclass_field
 from functools import partial
 from typing import Any
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Form, check
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form, check
 from colonnade.errors import JobError, OnlyForPublicData, PlanError, UnknownChoice
 from colonnade.methods.baselines import vertical as method_vfl_baselines

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form
 from colonnade.errors import InputError, LabelMismatch, OutOfRange, PlanError
 from colonnade.evaluation.figures import RULES, check_rule
@@ -74,7 +74,7 @@ def check_weight(asked: object) -> None:
     if not isinstance(asked, Mapping):
         raise InputError(
             f"class_weight = {asked!r} is neither 'balanced' nor a weight for each class, such as "
-            '{"no" = 1.0, "yes" = 5.0}.' + nearest(str(asked), [BALANCED])
+            '{"no" = 1.0, "yes" = 5.0}.' + nearest_name(str(asked), [BALANCED])
         )
     for name, weight in asked.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
@@ -100,7 +100,7 @@ def check_fits(threshold: float | str, asked: object, names: Sequence[str]) -> N
         if unknown:
             raise LabelMismatch(
                 f"class_weight names {unknown[0]!r}, which is no declared class; those are {', '.join(names)}."
-                + nearest(unknown[0], list(names))
+                + nearest_name(unknown[0], list(names))
             )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.arrays import columns_by_name
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.encoder import Encoder
 from colonnade.errors import ColumnMissing, DataError
 
@@ -82,7 +82,7 @@ def _values(table: Mapping[str, Any], name: str) -> Any:
     if name not in table:
         raise ColumnMissing(
             f"column {name!r} is missing from the rows."
-            + nearest(name, [str(column) for column in table])
+            + nearest_name(name, [str(column) for column in table])
             + " Give every raw column of the release by name, or an array of encoded features."
         )
     return table[name]

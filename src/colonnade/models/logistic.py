@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_labels
@@ -209,11 +209,11 @@ class LogisticRegression(Saved, Classifier):
         if self.multiclass not in MULTICLASS:
             raise InputError(
                 f"multiclass = {self.multiclass!r} is not one of {', '.join(MULTICLASS)}."
-                + nearest(str(self.multiclass), MULTICLASS)
+                + nearest_name(str(self.multiclass), MULTICLASS)
             )
         if self.rule not in RULES:
             raise InputError(
-                f"rule = {self.rule!r} is not one of {', '.join(RULES)}." + nearest(str(self.rule), RULES)
+                f"rule = {self.rule!r} is not one of {', '.join(RULES)}." + nearest_name(str(self.rule), RULES)
             )
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)

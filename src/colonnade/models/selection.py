@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.encoder import Encoder
 from colonnade.data.kinds import Column
 from colonnade.errors import DataError
@@ -88,7 +88,7 @@ def _of_parties(encoders: Encoders, held: tuple[Unit, ...], parties: list[str]) 
         if party not in known:
             raise DataError(
                 f"this release holds no columns of party {party!r}; it has those of {', '.join(known)}."
-                + nearest(party, known)
+                + nearest_name(party, known)
             )
     return tuple(unit for unit in held if unit.party in parties)
 
@@ -128,4 +128,4 @@ def _not_held(name: str, held: tuple[Unit, ...]) -> str:
     known = [unit.name for unit in held]
     also = [column.name for unit in held if unit.mapped for column in unit.columns]
     shown = f" It holds {', '.join(known[:8])}{' and others' if len(known) > 8 else ''}."
-    return f"this release holds no column {name!r}." + (nearest(name, known + also) or shown)
+    return f"this release holds no column {name!r}." + (nearest_name(name, known + also) or shown)

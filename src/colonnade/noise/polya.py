@@ -25,8 +25,8 @@ from colonnade.noise.table import PRECISION, SLACK
 from colonnade.randomness import Randomness
 
 SMALLEST_SCALE = Fraction(1, 100)
-LARGEST_SCALE = Fraction(1 << 40)
-_WORKING = 448
+LARGEST_POLYA_SCALE = Fraction(1 << 40)
+_POLYA_WORKING = 448
 _RECURRED = 512  # masses up to here by their recurrence, beyond by Stirling's series
 _STIRLING_TERMS = 24
 _STIRLING_BITS = 360
@@ -57,7 +57,7 @@ class PolyaLaw:
 
     @cached_property
     def _decay(self) -> Any:
-        with working(_WORKING) as context:
+        with working(_POLYA_WORKING) as context:
             return context.exp(-real(context, self.rate))
 
     def _ratio(self, context: Any, k: int) -> Any:
@@ -67,7 +67,7 @@ class PolyaLaw:
     @cached_property
     def _near(self) -> tuple[Any, ...]:
         values = []
-        with working(_WORKING) as context:
+        with working(_POLYA_WORKING) as context:
             value = context.mpf(1)
             for k in range(min(_RECURRED, 1 << self.exponent) + 1):
                 values.append(value)
@@ -77,7 +77,7 @@ class PolyaLaw:
     @cached_property
     def _anchor(self) -> Any:
         """ln f − L at the last recurred value; L is the logarithm without its constants."""
-        with working(_WORKING) as context:
+        with working(_POLYA_WORKING) as context:
             return context.log(self._near[_RECURRED]) - self._log_shape(context, _RECURRED)
 
     def _log_shape(self, context: Any, k: int) -> Any:
@@ -86,14 +86,14 @@ class PolyaLaw:
         return above - log_gamma(context, context.mpf(k + 1)) - real(context, self.rate * k)
 
     def mass(self, k: int) -> int:
-        with working(_WORKING) as context:
+        with working(_POLYA_WORKING) as context:
             if k < len(self._near):
                 return scaled_floor(context, self._near[k], PRECISION)
             return scaled_floor(context, context.exp(self._anchor + self._log_shape(context, k)), PRECISION)
 
     def curvature(self, start: int, mass: int) -> int:
         """f is a moment sequence: its second differences are positive and fall, so the first is largest."""
-        with working(_WORKING) as context:
+        with working(_POLYA_WORKING) as context:
             first, second = self._ratio(context, start), self._ratio(context, start + 1)
             bend = (1 - 2 * first + first * second) * (mass + SLACK)
             return int(context.ceil(bend)) + 1
@@ -105,7 +105,7 @@ class PolyaLaw:
 @lru_cache(maxsize=1)
 def stirling_coefficients() -> tuple[tuple[Any, int], ...]:
     """B_2i / (2i(2i − 1)) for i = 1, 2, …, each with an upper bound on its log2."""
-    with working(_WORKING) as context:
+    with working(_POLYA_WORKING) as context:
         values = [context.bernoulli(2 * i) / (2 * i * (2 * i - 1)) for i in range(1, _STIRLING_TERMS + 2)]
         return tuple((value, int(context.ceil(context.log(abs(value), 2)))) for value in values)
 
@@ -140,7 +140,7 @@ class PolyaNoise:
 
     def __post_init__(self) -> None:
         scale, shape = exact_positive("the scale", self.scale), exact_positive("the shape", self.shape)
-        if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
+        if not SMALLEST_SCALE <= scale <= LARGEST_POLYA_SCALE:
             raise PlanError(f"a scale of {float(scale):.6g} is outside 1/100 to 2^40: change the grid")
         if shape > 1:
             raise PlanError(f"a part of discrete Laplace noise has a shape of at most 1, not {shape}")

@@ -24,18 +24,6 @@ from colonnade.numbers.mersenne import MERSENNE
 from colonnade.numbers.modulus import Modulus
 from colonnade.randomness import Randomness
 
-__all__ = [
-    "FIELD61",
-    "FIELD63",
-    "FIELD126",
-    "Field",
-    "FieldArray",
-    "GramSum",
-    "check_fits",
-    "largest_per_row",
-    "largest_rows",
-    "smallest_field",
-]
 
 
 @dataclass(frozen=True)

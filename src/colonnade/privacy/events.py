@@ -44,31 +44,6 @@ from colonnade.privacy.leaves import (
     not_negative,
 )
 
-__all__ = [
-    "COARSE_BITS",
-    "FINEST_BITS",
-    "FINE_BITS",
-    "TOTAL_VARIATION_PER_DRAW",
-    "AdditiveNoise",
-    "Approximated",
-    "Composed",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Event",
-    "Gaussian",
-    "Laplace",
-    "MatrixChange",
-    "MatrixSkellam",
-    "Mechanism",
-    "Number",
-    "PerStep",
-    "PoissonBinomial",
-    "PoissonSampled",
-    "Repeated",
-    "Skellam",
-    "event_from_data",
-    "event_to_data",
-]
 
 COARSE_BITS = 100
 """Of most samplers: each draw is within 2⁻¹⁰⁰ of its law in total variation (docs/proofs/total-variation.md)."""

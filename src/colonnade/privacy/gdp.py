@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from colonnade.privacy.special import scaled_erfc
 
-_LAST_BITS = 2.0**-51
+_NORMAL_LAST_BITS = 2.0**-51
 _SCALED_BITS = 2.0**-48  # two scaled tails, each within 2⁻⁵⁰, and what their arguments were rounded by
 _SMALLEST = 5e-324  # a tail below every double is still not zero
 
@@ -33,12 +33,12 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     common = math.exp(-lower * lower / 2)
     # e^ε φ(upper) = φ(lower): with the common factor outside, nothing overflows and the difference keeps its digits.
     second = scaled_erfc((lower + mu) / math.sqrt(2))
-    moved = _LAST_BITS * (epsilon + mu * mu) * second
+    moved = _NORMAL_LAST_BITS * (epsilon + mu * mu) * second
     if lower < 0:
         rest = math.erfc(lower / math.sqrt(2)) + _SCALED_BITS
         return min(1.0, 0.5 * (rest - common * (second - moved)))
     first = scaled_erfc(lower / math.sqrt(2))
-    common *= 1.0 + _LAST_BITS * (2.0 + lower * lower)
+    common *= 1.0 + _NORMAL_LAST_BITS * (2.0 + lower * lower)
     return 0.5 * common * (first - second + _SCALED_BITS * first + moved) + 2 * _SMALLEST
 
 

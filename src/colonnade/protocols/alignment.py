@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople, UnknownChoice
 from colonnade.ledger import Cut
@@ -111,7 +111,7 @@ async def _align_through_server(party: Party, table: Table) -> AlignedTable:
     Whatever is wrong ends here, at one step and in the same words: where it shows would else tell the server something
     of the place that it named wrongly.
     """
-    named = await server_intersection.ask(party, Ids.of_table(table))
+    named = await server_intersection.ask_through_server(party, Ids.of_table(table))
     # Drawn in any case, so that a run that goes on draws alike.
     spoilt = party.randomness.bytes(_DIGEST)
     common = table.take(named.rows) if len(named.rows) else None

@@ -34,7 +34,7 @@ class Matched:
     places: NDArray[np.int64]
 
 
-async def ask(
+async def ask_over_curve(
     party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
 ) -> Matched:
     """Which of the asker's ids the peer has, and where in its shuffled list."""
@@ -58,7 +58,7 @@ async def ask(
     return Matched(places)
 
 
-async def answer(
+async def answer_over_curve(
     party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
 ) -> BlindedSet:
     """Let the asker find which of its ids are here; what is kept says which row is at which place of the list."""
@@ -70,8 +70,8 @@ async def answer(
             await _send(party, peer, "blinded ids", await asyncio.to_thread(next, blocks))
         if their:
             points = await _receive(party, peer, "blinded ids", their)
-            answer = await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
-            await _send(party, peer, "twice blinded ids", answer)
+            answer_over_curve = await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
+            await _send(party, peer, "twice blinded ids", answer_over_curve)
         party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
     return mine
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import DataError, LocalProtocolError, PolicyRefused, RemoteProtocolError
-from colonnade.protocols import curve_intersection
+from colonnade.protocols.curve_intersection import Matched, answer_over_curve, ask_over_curve
 from colonnade.protocols.id_list import Ids
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.randomness import KeyedRandomness, Randomness, shuffled
@@ -95,15 +95,15 @@ async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str
 
 async def _ask(
     party: Party, ids: Ids, size: int, peer: str, randomness: Randomness
-) -> tuple[int, curve_intersection.Matched]:
+) -> tuple[int, Matched]:
     theirs = (await sizes_with(party, [peer], size))[peer]
-    return theirs, await curve_intersection.ask(party, ids, size, theirs, peer=peer, randomness=randomness)
+    return theirs, await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
 
 
 async def _answer(party: Party, ids: Ids, size: int, hub: str) -> Intersection:
     randomness = KeyedRandomness(party.randomness.bytes(_COINS))
     theirs = (await sizes_with(party, [hub], size))[hub]
-    answered = await curve_intersection.answer(party, ids, size, theirs, peer=hub, randomness=randomness)
+    answered = await answer_over_curve(party, ids, size, theirs, peer=hub, randomness=randomness)
     places = await _hear_places(party, hub, min(size, theirs))
     try:
         rows = answered.rows(places)

@@ -41,7 +41,7 @@ from colonnade.runtime.wire import Envelope, Message, frame_size
 
 _COINS = 32
 _STRINGS = 1 << 16
-_PLACES = 1 << 20
+_SERVER_PLACES = 1 << 20
 
 
 def by_default(group: Group, *, in_shares: bool) -> bool:
@@ -89,7 +89,7 @@ async def no_matching(party: Party) -> None:
     await tell(party, party.group.server, "matching", Message({"through": False}))
 
 
-async def ask(party: Party, ids: Ids) -> Named:
+async def ask_through_server(party: Party, ids: Ids) -> Named:
     """Which of this owner's ids all owners have, as the server says."""
     owners, server = party.group.owners, party.group.server
     size = shown_size(party, ids, party.shown_ids)
@@ -104,7 +104,7 @@ async def ask(party: Party, ids: Ids) -> Named:
         await tell(party, server, "pseudonyms", Message(arrays={"strings": listed.strings[part]}))
         party.progress("align", part.stop, 2 * count)
     named = np.zeros(count, dtype=bool)
-    for part in _parts(count, _PLACES):
+    for part in _parts(count, _SERVER_PLACES):
         wide = part.stop - part.start
         said = await hear(party, server, "common places")
         bits = said.array("places", dtype="u1", shape=(-(-wide // 8),))
@@ -164,7 +164,7 @@ async def serve(party: Party) -> None:
     ]
     found = await asyncio.to_thread(common, lists)
     for owner, named in zip(owners, found, strict=True):
-        for part in _parts(len(named), _PLACES):
+        for part in _parts(len(named), _SERVER_PLACES):
             bits = np.packbits(named[part])
             await tell(party, owner, "common places", Message(arrays={"places": bits}))
 
@@ -206,7 +206,7 @@ def list_bytes(
             sent[owner, peer, "set"] = frame_size(Envelope(run, owner, peer, "set sizes", 0), told)
         count = size + DUMMIES
         shapes = [(part.stop - part.start, PSEUDONYM_BYTES) for part in _parts(count, _STRINGS)]
-        answers = [(-(-(part.stop - part.start) // 8),) for part in _parts(count, _PLACES)]
+        answers = [(-(-(part.stop - part.start) // 8),) for part in _parts(count, _SERVER_PLACES)]
         for sender, to, step, name, frames, first in (
             (owner, server, "pseudonyms", "strings", shapes, 1),
             (server, owner, "common places", "places", answers, 0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import nearest_name
 from colonnade.errors import LabelMismatch
 from colonnade.privacy.words import joined
 from colonnade.report.compared import measured_rows
@@ -46,7 +46,7 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
     if label not in names:
         raise LabelMismatch(
             f"--label: this run has no model of {label!r}. It learnt {joined(names) or 'no label'}."
-            + nearest(label, names)
+            + nearest_name(label, names)
         )
     if label == names[0]:
         return facts

@@ -11,7 +11,7 @@ from colonnade.report.compared import measured_text
 from colonnade.report.evaluation import beside_text, figure_rows
 from colonnade.report.numbers import budget_text, left_text, spent_text
 
-Facts = dict[str, Any]
+from colonnade.report.facts import Facts
 NON_PRIVATE = "non-private model, accuracy on people held out"
 COMMONEST = "always the commonest class, accuracy on people held out"
 _LEADING = ("accuracy", "AUC", "R²", "RMSE", "explained")

@@ -319,13 +319,13 @@ def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[s
 
 
 def _nearest_run(path: Path, known: Iterable[str]) -> str:
-    from colonnade.data.declaring import nearest
+    from colonnade.data.declaring import nearest_name
 
     names = sorted(set(known))
     if not names:
         return f" There are no runs in {RUNS} either; `colonnade train JOB` makes one."
     by_last = {Path(name).name: name for name in names}
-    guess = nearest(path.name, by_last) or nearest(str(path), names)
+    guess = nearest_name(path.name, by_last) or nearest_name(str(path), names)
     for last, name in by_last.items():
         guess = guess.replace(f"'{last}'", f"'{name}'")
     return guess or f" There are {', '.join(names[:5])}{' and more' if len(names) > 5 else ''}."

@@ -34,7 +34,7 @@ _CHANNEL, _NOTICE = "colonnade presence", "notice"
 _COPY = "colonnade_copy"
 # Of two processes in one name FLARE sends to the one that connected last, and the other comes back within seconds: said
 # this often, with a pause, both hear it.
-_TIMES, _PAUSE_SECONDS = 15, 1.0
+_TIMES, _REPEAT_SECONDS = 15, 1.0
 _logger = logging.getLogger("colonnade.presence")
 
 
@@ -126,7 +126,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
         def tell() -> None:
             for number in range(times):
-                time.sleep(_PAUSE_SECONDS if number else 0.0)
+                time.sleep(_REPEAT_SECONDS if number else 0.0)
                 with contextlib.suppress(Exception):
                     cell.core_cell.fire_and_forget(
                         _CHANNEL, _NOTICE, [name], new_cell_message({}, dict(notice)), optional=True

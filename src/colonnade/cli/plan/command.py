@@ -161,7 +161,7 @@ def _counted(job: Job, files: Mapping[str, PartyFile]) -> dict[str, int]:
 
 def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
     """How many people each party holds: those in common, unless --held says more."""
-    from colonnade.data.declaring import nearest
+    from colonnade.data.declaring import nearest_name
 
     held = dict.fromkeys(job.parties, common)
     for text in given:
@@ -169,7 +169,7 @@ def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
         if party not in held:
             raise InputError(
                 f"--held {text}: {party!r} is not among the parties ({', '.join(job.parties)})."
-                + nearest(party, job.parties)
+                + nearest_name(party, job.parties)
             )
         if not number.isdecimal() or int(number) < common:
             raise InputError(

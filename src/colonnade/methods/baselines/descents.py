@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Loss:
+class CentralLoss:
     """Logistic loss for classes 0 and 1, softmax for more, squares for numbers in [−1, 1]."""
 
     kind: Literal["classes", "numbers"]
@@ -130,7 +130,7 @@ def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int)
 
 def descend(
     features: Array,
-    loss: Loss,
+    loss: CentralLoss,
     plan: Schedule,
     *,
     clip: float,
@@ -156,7 +156,7 @@ def descend(
 
 
 def clipped_sum(
-    features: Array, loss: Loss, weights: Array, chosen: NDArray[np.int64], *, clip: float, law: Law
+    features: Array, loss: CentralLoss, weights: Array, chosen: NDArray[np.int64], *, clip: float, law: Law
 ) -> NDArray[np.int64]:
     """The sum of the chosen records' gradients, each clipped and truncated on the grid.
 
@@ -243,7 +243,7 @@ def _choices(scale: Fraction, steps: int) -> Repeated:
     return Repeated(PoissonBinomial(1, 1, math.tanh(epsilon / 2) / 2 + _MARGIN), times=steps)
 
 
-def wander(features: Array, loss: Loss, plan: Walk, *, bound: float, randomness: Randomness) -> Array:
+def wander(features: Array, loss: CentralLoss, plan: Walk, *, bound: float, randomness: Randomness) -> Array:
     """Weights after the walk, one row. `features` are at most 1 in modulus and residuals at most `bound`.
 
     Whatever the records are, each moves each score by at most `GRID`: its entries are clipped to that in integers.

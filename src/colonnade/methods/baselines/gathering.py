@@ -16,7 +16,7 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation
-from colonnade.methods.baselines.descents import Loss
+from colonnade.methods.baselines.descents import CentralLoss
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.privacy import Privacy
@@ -66,12 +66,12 @@ class Gathered:
         return label_values(self.tables)
 
     @cached_property
-    def loss(self) -> Loss:
+    def loss(self) -> CentralLoss:
         """The loss that the label asks for: log-odds for classes, squares for a label scaled to [−1, 1]."""
         label = self.plan.label
         if not label.one_hot:
-            return Loss("numbers", label.to_unit(self.labels), outputs=1)
-        return Loss("classes", self.labels.astype(np.int64), outputs=1 if label.width == 2 else label.width)
+            return CentralLoss("numbers", label.to_unit(self.labels), outputs=1)
+        return CentralLoss("classes", self.labels.astype(np.int64), outputs=1 if label.width == 2 else label.width)
 
     def moments(self) -> NDArray[np.int64]:
         """Σ z̃z̃ᵀ over all rows, exactly, without noise; products of two classes are 0."""

@@ -18,7 +18,7 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.errors import DataError, LabelMismatch
 from colonnade.federation.federation import Federation
-from colonnade.methods.baselines.descents import Law, Loss, descend, schedule, walk, wander
+from colonnade.methods.baselines.descents import Law, CentralLoss, descend, schedule, walk, wander
 from colonnade.methods.baselines.gathering import Gathered, gather, release_of
 from colonnade.methods.method import Baseline, LinearModel, TrainedModel, in_label_units
 from colonnade.models.privacy import Privacy
@@ -47,7 +47,7 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
 
     count, width = features.shape
     occurring = int(classes.max()) + 1
-    loss = Loss("classes", classes, outputs=1 if occurring == 2 else occurring)
+    loss = CentralLoss("classes", classes, outputs=1 if occurring == 2 else occurring)
     everybody = np.arange(count)
     bordered = np.column_stack([features, np.ones(count)])
     held = np.append(np.full(width, penalty / count), 0.0)

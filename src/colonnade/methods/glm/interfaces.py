@@ -56,13 +56,3 @@ class Loss(Protocol):
     def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
         """The constants that HDP-VFL prints, or a `PlanError` where it has none."""
         ...
-
-
-class Penalty(Protocol):
-    """A step that does not move two weights apart; `colonnade.methods.glm.penalties` has them."""
-
-    def step(self, weights: Array, step_size: float, *, free: int = 0) -> Array:
-        """The weights after the proximal step; the last `free` of them are left alone."""
-        ...
-
-    def to_data(self) -> dict[str, float]: ...

@@ -24,7 +24,8 @@ from pydantic_core import PydanticKnownError
 from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError
-from colonnade.methods.glm.interfaces import Loss, Penalty
+from colonnade.methods.glm.interfaces import Loss
+from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise

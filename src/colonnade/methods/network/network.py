@@ -28,7 +28,7 @@ from colonnade.protocols.joint_scores import ScoresSpec, Terms
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
 
-Array = NDArray[np.float64]
+from colonnade.methods.method import Array
 Tensors = dict[str, NDArray[Any]]
 
 

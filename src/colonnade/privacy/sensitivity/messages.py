@@ -81,7 +81,7 @@ def passive_messages(
     where d is the distance the weights may have moved: d ← min(2k, |1 − ηλ|·d + 2ηCc/b) after a step with the
     record, d ← |1 − ηλ|·d after one without. A message rounded to a grid g adds g√b to Δ_t.
     """
-    _check(radius, cap, step_size, clip, ridge, grid)
+    _check_values(radius, cap, step_size, clip, ridge, grid)
     return _worst_record(
         schedule,
         jump=2 * step_size * clip * cap / schedule.batch,
@@ -109,7 +109,7 @@ def active_messages(
     entry and L in place of C. The step must be short enough for gradient descent not to spread weights
     apart: η(βc² + λ) ≤ 2.
     """
-    _check(radius, cap, step_size, ridge, grid)
+    _check_values(radius, cap, step_size, ridge, grid)
     return _worst_record(
         schedule,
         jump=2 * step_size * bounds.size * cap / schedule.batch,
@@ -181,7 +181,7 @@ def _encrypted(
     ridge: float,
     grid: float,
 ) -> StepSensitivities:
-    _check(radius, cap, step_size, peer, ridge, grid)
+    _check_values(radius, cap, step_size, peer, ridge, grid)
     return _worst_record(
         schedule,
         jump=2 * step_size * cap * (radius * cap + label + peer) / (4 * schedule.batch),
@@ -263,6 +263,6 @@ def _distances(schedule: Schedule, *, jump: float, shrink: float, limit: float) 
     return distances
 
 
-def _check(*values: float) -> None:
+def _check_values(*values: float) -> None:
     if not all(math.isfinite(value) and value >= 0 for value in values):
         raise ValueError("a radius, cap, step size, clip, ridge and grid must be finite and not negative")
