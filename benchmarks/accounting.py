@@ -24,9 +24,8 @@ import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import i
 
 from colonnade.cli.privacy import Side, messages, moments, poisson_binomial
 from colonnade.cli.privacy_answer import MechanismFamily, PrivacyQuery, work_out
-from colonnade.privacy.events import Event, PoissonSampled, Repeated
+from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import Laplace, Skellam
 
 DELTA = 1e-5
 EPOCHS = 100

@@ -38,10 +38,10 @@ from cli_project import write_project
 from report_runs import private_run
 from two_houses import job_text
 
-from colonnade.federation.approval import decline
 from colonnade.ledger import Ledger
 from colonnade.ledger.release import LedgerLine, Release
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Gaussian
+from colonnade.sites.approval import decline
 
 MANY, FEW, LOOKS = 10_000, 10, 60
 PATIENCE_SECONDS = 300.0

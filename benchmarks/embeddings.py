@@ -23,7 +23,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.estimators import NeuralClassifier
-from colonnade.methods.network.terms import Mechanism
+from colonnade.methods.network.plan import Mechanism
 
 PARTIES, COLUMNS, ROWS, BATCH, EMBEDDING, TRIALS = 5, 6, 2000, 100, 16, 16
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'

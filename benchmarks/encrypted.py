@@ -23,7 +23,7 @@ from opponents import measured_against
 from colonnade import Federation, Schema, Table
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 
 ROWS, FIRST, SECOND, BATCH, BITS = 30_000, 13, 10, 256, 2048
 

@@ -29,10 +29,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.operations import Administration, wait_for_server, write_job
-from colonnade.runtime.processes import connected, process_group
-from colonnade.runtime.provision import all_kits
+from colonnade.sites.kit import Kit
+from colonnade.sites.processes import Administration, connected, process_group, wait_for_server, write_job
+from colonnade.sites.provision import all_kits
 
 PARTIES = ("bank", "shop")
 ADULT_ROWS, COLUMNS = 45_222, 20

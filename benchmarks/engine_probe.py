@@ -20,9 +20,9 @@ from nvflare.fuel.f3.cellnet.defs import ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply as cell_reply
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
-from colonnade.runtime.flare import FlareChannel, site_address
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.sealed import seal
+from colonnade.runtime.identity import seal
+from colonnade.sites.flare import FlareChannel, site_address
+from colonnade.sites.kit import Kit
 
 PARTIES = ("bank", "shop")
 FRAME = bytes(256 * 8)

@@ -20,10 +20,8 @@ from functools import partial
 
 import numpy as np
 
-from colonnade.crypto.dealing import Seed
-from colonnade.crypto.shares import make_scheme
-from colonnade.numbers.arrays import FieldArray, GramSum
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field
+from colonnade.crypto.sharing import Seed, make_scheme
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
 from colonnade.randomness import SystemRandomness
 
 ROWS, COLUMNS, BLOCK = 45_222, 41, 4096

@@ -46,14 +46,13 @@ from colonnade.data.labels import ClassLabel, Label
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.functional.minimise import minimise, opened_objective
+from colonnade.methods.functional.method import minimise, opened_objective
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows, open_objective
-from colonnade.protocols import specs
+from colonnade.protocols import plans as specs
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import prepare
-from colonnade.protocols.specs import TrainingSpec
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import run_as
 
 OWNERS = ("party1", "party2", "party3", "party4")

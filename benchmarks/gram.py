@@ -38,15 +38,13 @@ from opponents import measured_against
 from players import ONE_THREAD, heard, say
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from colonnade.crypto.shares import make_scheme
+from colonnade.crypto.sharing import make_scheme
 from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.protocol import symmetric
 from colonnade.numbers.field import FIELD63, FIELD126
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.shared import MomentSum, block_rows, total
-from colonnade.protocols.sharing import open_to, share
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.sharing import MomentSum, block_rows, open_to, share, total
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import run_as
 
 ROWS, COLUMNS, BITS = 45_222, 41, 16

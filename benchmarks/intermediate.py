@@ -31,9 +31,8 @@ from colonnade.methods.messages.protocol import batch_order, descend
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.messages import exchange
-from colonnade.protocols.specs import TrainingSpec
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.plans import TrainingSpec
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 

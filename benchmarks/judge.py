@@ -33,17 +33,19 @@ from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.evaluation.estimates import (
     ClassEstimate,
     NumberEstimate,
+    ScoreDistribution,
     TwoClassEstimate,
     estimate_classes,
     estimate_numbers,
     estimate_two_classes,
+    losses,
+    recalibration,
 )
 from colonnade.evaluation.evaluate import Evaluation, Price, evaluate_jointly
-from colonnade.evaluation.figures import ScoreDistribution, losses, recalibration
 from colonnade.evaluation.predict import Stored
 from colonnade.federation.train import joined_rows
 from colonnade.models.files.linear_file import model_file
-from colonnade.protocols.specs import Task
+from colonnade.protocols.plans import Task
 
 Rows = np.ndarray[Any, Any]
 

@@ -43,10 +43,10 @@ from colonnade.methods.margin.curve import MILLION, PERIOD, Curve
 from colonnade.methods.margin.plan import MarginOptions, MarginPlan
 from colonnade.methods.table import train_with
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Gaussian
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 
 DELTA = 1e-5
 BUDGET = (1000.0, DELTA)

@@ -17,8 +17,8 @@ import time
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from colonnade.crypto.key_agreement import AgreementKey
 from colonnade.crypto.masks import MaskStreams, SumRing
+from colonnade.crypto.sealing import AgreementKey
 from colonnade.randomness import SystemRandomness
 
 VALUES, PARTIES, LARGEST = 10_000_000, 10, 1 << 27

@@ -38,12 +38,10 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.session import moments_session
+from colonnade.methods.moments.protocol import moments_session, noisy_moments
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.specs import TrainingSpec
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.plans import TrainingSpec
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 
 GROUP = Group.of(("bank", "insurer"))

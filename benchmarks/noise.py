@@ -22,8 +22,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise, SkellamNoise, binomial
-from colonnade.noise.binomial import ONE
+from colonnade.noise import (
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    SkellamNoise,
+)
+from colonnade.noise import (
+    poisson_binomial as binomial,
+)
+from colonnade.noise.poisson_binomial import ONE
 from colonnade.randomness import SystemRandomness
 
 Work = Callable[[], object]

@@ -45,8 +45,8 @@ from ten_houses import TEN, ten_text, write_one_of_ten
 from two_houses import MEMBERS, PARTIES, job_text, split
 
 from colonnade.errors import ColonnadeError
-from colonnade.runtime.presence import Presence
-from colonnade.runtime.processes import kit_processes
+from colonnade.sites.presence import Presence
+from colonnade.sites.processes import kit_processes
 
 IDLE = 200
 LONG = split(600)

@@ -20,11 +20,8 @@ import time
 import numpy as np
 from opponents import measured_against
 
-from colonnade.crypto.ciphertext_matrix import masked, packed, times_matrix
-from colonnade.crypto.packing import Fields, product_width
-from colonnade.crypto.paillier import Ciphertexts, Encryptor, decrypt_any_size
-from colonnade.crypto.paillier_keys import PrivateKey
-from colonnade.crypto.paillier_masks import UniformMask
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, decrypt_any_size
+from colonnade.crypto.paillier_vectors import Fields, UniformMask, masked, packed, product_width, times_matrix
 from colonnade.randomness import SystemRandomness
 
 BITS, SAMPLES, FEATURES, FRACTION_BITS = 2048, 256, 12, 32

@@ -31,14 +31,14 @@ from colonnade.data.levels import CategoricalColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
-from colonnade.forecast.alignment_cost import Matching
-from colonnade.forecast.clock import Clock
-from colonnade.forecast.forecast import forecast
-from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS, checked_options
+from colonnade.planning.alignment_cost import Matching
+from colonnade.planning.clock import Clock
+from colonnade.planning.forecast import forecast
+from colonnade.planning.pilot_run import PilotRuns
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,7 @@ from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import Alignment, align
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_as, run_here
 
 GROUP = Group.of(("bank", "insurer"), active="bank")

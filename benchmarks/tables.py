@@ -54,10 +54,10 @@ from colonnade import Federation, LogisticRegression
 from colonnade.data.coding import code
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.labels import ClassLabel, LabelBlock
-from colonnade.forecast.cost import Cost
+from colonnade.models.fitting import strength_of
 from colonnade.models.release import MomentRelease
-from colonnade.models.rules import strength_of
 from colonnade.models.trees import GradientBoostedTrees
+from colonnade.planning.cost import Cost
 
 DELTA = 1e-5
 BUDGET = (100.0, DELTA)

@@ -35,7 +35,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colonnade.crypto.row_claims import Claim, RowClaims
+from colonnade.crypto.row_proofs import Claim, RowClaims
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
@@ -50,9 +50,8 @@ from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.specs import TrainingSpec
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.plans import TrainingSpec
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, Program, run_here
 
 ADULT_ROWS, ADULT_COLUMNS, GAMMA = 45_222, 41, 1 << 15

@@ -16,7 +16,7 @@ from colonnade.data import ClassLabel, NumericColumn
 from colonnade.lab.attacks import recover_labels
 from colonnade.lab.campaign import recorded
 from colonnade.methods.encrypted.plan import EncryptedOptions
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 
 PEOPLE = 60
 

@@ -15,11 +15,10 @@ import time
 from pathlib import Path
 
 from colonnade import Ledger, LogisticRegression, MomentRelease
-from colonnade.cli.federation.job import wait_for
+from colonnade.cli.job import wait_for
 from colonnade.privacy.guarantee import epsilon_text
-from colonnade.runtime.operations import Administration, wait_for_server
-from colonnade.runtime.processes import connected, process_group
-from colonnade.runtime.provision import all_kits
+from colonnade.sites.processes import Administration, connected, process_group, wait_for_server
+from colonnade.sites.provision import all_kits
 
 JOB = """
 name = "who repays"

@@ -17,12 +17,12 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.public_data import PublicSet, Split, acs_income_texas, adult, binned, credit, phishing
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
-from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.methods.table import METHODS, checked_options, protocol_named, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.planning.pilot_run import PilotRuns
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.judged_quality import TITLE, judged_section
 from reproduction.one_place import DELTA, OnePlace

@@ -20,7 +20,7 @@ from colonnade.lab.attacks import Success, recover_labels
 from colonnade.lab.campaign import recorded
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
-from colonnade.protocols.specs import options_of
+from colonnade.protocols.plans import options_of
 from colonnade.randomness import public_permutation
 from reproduction.logistic_sets import LogisticSet, mnist, request_of
 from reproduction.sections import Pieces, Section, Table, timed

@@ -28,11 +28,11 @@ from colonnade.lab.comparison import (
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.table import METHODS
-from colonnade.models.input_spec import InputSpec
-from colonnade.privacy.paper.figure import LABEL as PAPER
-from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity
+from colonnade.models.inputs import InputSpec
+from colonnade.privacy.paper import LABEL as PAPER
+from colonnade.privacy.paper import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
-from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
+from colonnade.protocols.plans import NoOptions, Task, TrainingSpec
 from colonnade.report.comparison import comparison_picture
 from reproduction.functional_synthetic import synthetic_error
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, spread_text, timed

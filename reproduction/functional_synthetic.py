@@ -12,16 +12,16 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import LabelBlock, RealLabel
 from colonnade.data.schema import PublicSchema
 from colonnade.methods.baselines.descents import GRID, walk
-from colonnade.methods.functional.minimise import Objective, minimise
+from colonnade.methods.functional.method import Objective, minimise
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.models.least_squares import least_squares
+from colonnade.models.moments import least_squares
 from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteLaplaceNoise, MatrixSkellamNoise
-from colonnade.privacy.paper.figure import LABEL as PAPER
-from colonnade.privacy.paper.functional_mechanism import linear_sensitivity
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.privacy.paper import LABEL as PAPER
+from colonnade.privacy.paper import linear_sensitivity
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 from reproduction.sections import Section, Table, spread_text, timed
 
 DELTA = 1e-5

@@ -16,7 +16,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.protocols.paillier import Keys, PaillierKeys, PaillierKeysForTests
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import public_permutation
 
 Array = NDArray[np.float64]

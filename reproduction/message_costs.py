@@ -15,15 +15,14 @@ from sklearn.metrics import mean_poisson_deviance
 
 from colonnade.data.table import Table as Columns
 from colonnade.federation.federation import Federation
-from colonnade.methods.baselines.vertical import IdealOptions, exactly, ideal_messages
-from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.glm.options import GlmOptions
+from colonnade.methods.baselines.method import IdealOptions, exactly, ideal_messages
+from colonnade.methods.glm.losses import LOSSES, GlmOptions
 from colonnade.methods.messages.method import METHOD
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.method import LinearModel, TrainedModel
 from colonnade.methods.table import METHODS
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from reproduction.message_data import made_up
 from reproduction.sections import Pieces, Section, Table, spread_text, timed
 

@@ -17,7 +17,7 @@ from colonnade.lab.comparison import TEST_SHARE
 from colonnade.methods.encrypted.method import METHOD, twin
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.method import LinearModel
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness
 from reproduction.message_costs import PATIENCE, UNLIMITED
 from reproduction.sections import Pieces, Section, Table, said, spread_text, timed

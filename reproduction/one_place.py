@@ -15,23 +15,18 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation, released
-from colonnade.methods.margin.ideal import descended
 from colonnade.methods.margin.method import linear_model as margin_learnt
 from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.margin.rows import OwnRows
+from colonnade.methods.margin.protocol import OwnRows, descended
 from colonnade.methods.method import TrainedModel
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.protocol import arranged
-from colonnade.methods.moments.session import OpenedMoments
-from colonnade.methods.slr.batches import Batches
+from colonnade.methods.moments.protocol import OpenedMoments, arranged
 from colonnade.methods.slr.method import model as slr_model
-from colonnade.methods.slr.optimiser import Descent
-from colonnade.methods.slr.plan import GradientPlan
-from colonnade.methods.slr.protocol import batch_rows, integer_rows
-from colonnade.methods.slr.session import TrainedWeights
+from colonnade.methods.slr.plan import Descent, GradientPlan
+from colonnade.methods.slr.protocol import Batches, TrainedWeights, batch_rows, integer_rows
 from colonnade.methods.table import checked_options, protocol_named
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import Task, TrainingSpec
+from colonnade.protocols.plans import Task, TrainingSpec
 from colonnade.randomness import Randomness, SystemRandomness
 
 Integers = NDArray[np.int64]

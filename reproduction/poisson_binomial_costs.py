@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from colonnade.privacy.events import Repeated
+from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import PoissonBinomial
-from colonnade.privacy.paper.pbm_vfl import feature_epsilon
+from colonnade.privacy.paper import feature_epsilon
 from reproduction.split_networks import EMBEDDING
 
 DELTA = 1e-5

@@ -16,10 +16,10 @@ from colonnade.lab.comparison import (
     comparison_facts,
     paper_choice,
 )
-from colonnade.methods.baselines.vertical import IdealOptions
+from colonnade.methods.baselines.method import IdealOptions
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.table import METHODS
-from colonnade.privacy.paper.figure import LABEL as PAPER
+from colonnade.privacy.paper import LABEL as PAPER
 from colonnade.report.comparison import comparison_picture
 from reproduction.message_costs import BATCH, poisson_regression, running_time
 from reproduction.message_data import hetero, made_up, made_up_counts, visits

@@ -24,11 +24,10 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.table import checked_options, protocol_named
-from colonnade.protocols.specs import TrainingSpec
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.plans import TrainingSpec
+from colonnade.runtime.channel import Traffic
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import run_as
-from colonnade.runtime.transcript import Traffic
 
 TIMEOUT = 3600.0
 # People of a first run, which compiles kernels and makes tables of noise, and is not counted.

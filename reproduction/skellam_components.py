@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
-from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
+from colonnade.data.encoder import LEAST_GAMMA_NEAREST
 from colonnade.data.table import Table as DataTable
 from colonnade.federation.federation import Federation
 from colonnade.methods.table import METHODS, checked_options, train_with
-from colonnade.models.moments import Scatter
+from colonnade.models.moments import Scatter, principal_directions
 from colonnade.models.pca import PCA
-from colonnade.models.principal import principal_directions
 from colonnade.models.release import MomentRelease
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.privacy.paper import LABEL
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from reproduction.one_place import OnePlace
 from reproduction.sections import FIGURES, Picture, Section, Table, timed

@@ -14,8 +14,8 @@ from colonnade.methods.method import TrainedModel
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.privacy.paper import LABEL
+from colonnade.protocols.plans import TrainingSpec
 from reproduction.one_place import OnePlace
 from reproduction.sections import Section, Table, spread_text, timed
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from colonnade.privacy.batches import most_uses
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Composed, Repeated
-from colonnade.privacy.gdp import gaussian_epsilon
+from colonnade.privacy.calibrate import calibrate, most_uses
+from colonnade.privacy.events import Composed, Gaussian, Repeated, Skellam
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import Gaussian, Skellam
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.privacy.paper.skellam_moments import (
+from colonnade.privacy.paper import (
+    LABEL,
     Moments,
     client_epsilon,
     client_epsilon_of_proof,
@@ -22,6 +19,7 @@ from colonnade.privacy.paper.skellam_moments import (
     gram_moments,
     server_mu,
 )
+from colonnade.privacy.renyi import gaussian_epsilon
 from colonnade.privacy.sensitivity.gradient import GradientShape, three_part_replace
 from colonnade.privacy.sensitivity.matrix import RowShape, triangle_change_replace, triangle_change_zero_out
 from reproduction.sections import Section, Table, timed

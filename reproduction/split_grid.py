@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 from torch import nn
 
-from colonnade.methods.network.fusion import targets_of
-from colonnade.methods.network.parts import loss_of
+from colonnade.methods.network.modules import loss_of, targets_of
 from colonnade.randomness import SystemRandomness, public_permutation
 from reproduction.split_training import BATCH, Curve, Data, Recipe, Setting, codes_of
 

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 from torch import nn
 
-from colonnade.methods.network.fusion import targets_of
-from colonnade.methods.network.parts import loss_of
+from colonnade.methods.network.modules import loss_of, targets_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
-from colonnade.privacy.paper.pbm_vfl import local_variance
+from colonnade.privacy.paper import local_variance
 from colonnade.randomness import SystemRandomness, public_permutation
 from reproduction.split_networks import EMBEDDING, DenseParties
 

@@ -19,14 +19,13 @@ from colonnade.lab.attacks import (
     recover_labels,
 )
 from colonnade.lab.campaign import Transcript, arbiters, messages_by_epoch, recorded
-from colonnade.methods.encrypted.ideal import IdealDescent
 from colonnade.methods.encrypted.plan import EncryptedOptions
-from colonnade.privacy.paper.figure import LABEL
+from colonnade.methods.encrypted.protocol import IdealDescent
+from colonnade.privacy.paper import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
-from colonnade.protocols.specs import options_of
+from colonnade.protocols.plans import options_of
 from colonnade.randomness import public_permutation
-from colonnade.report.charts import Axes, Series
-from colonnade.report.curves import draw
+from colonnade.report.charts import Axes, Series, draw
 from reproduction import every_digit
 from reproduction.logistic_sets import BATCH, RATE, Array, LogisticSet, credit, made_up, mnist, request_of
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed

@@ -21,7 +21,7 @@ from colonnade.methods.moments.method import noise_of
 from colonnade.methods.table import train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import public_permutation
 from reproduction.expected_law import law_section
 from reproduction.noisy_quadratic import squares_section

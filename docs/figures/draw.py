@@ -12,14 +12,13 @@ from pathlib import Path
 
 import soundness_tables as tables
 
-from colonnade.privacy.events import Repeated
-from colonnade.privacy.gdp import gaussian_sigma
+from colonnade.privacy import paper as functional_mechanism
+from colonnade.privacy import paper as hdp_vfl
+from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import PoissonBinomial
-from colonnade.privacy.paper import functional_mechanism, hdp_vfl
+from colonnade.privacy.renyi import gaussian_sigma
 from colonnade.privacy.sensitivity import functional
-from colonnade.report.charts import Axes, Series
-from colonnade.report.curves import draw
+from colonnade.report.charts import Axes, Series, draw
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "soundness.md"

@@ -21,7 +21,7 @@ import numpy as np
 
 from colonnade import Federation, LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.federation.federation import Run
-from colonnade.protocols.specs import Spec
+from colonnade.protocols.plans import Spec
 from colonnade.runtime.run import Outcome, Program
 
 HERE = Path(__file__).parent

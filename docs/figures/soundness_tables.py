@@ -29,23 +29,30 @@ from paper_counterexamples import (
 )
 from unclipped_messages import achieved_delta
 
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Repeated
-from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_sigma
-from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import PoissonBinomial, Skellam
-from colonnade.privacy.paper import (
-    functional_mechanism,
-    hdp_vfl,
-    pbm_vfl,
-    skellam_moments,
-    vertical_logistic,
+from colonnade.privacy import (
+    paper as functional_mechanism,
 )
-from colonnade.privacy.renyi import renyi
+from colonnade.privacy import (
+    paper as hdp_vfl,
+)
+from colonnade.privacy import (
+    paper as pbm_vfl,
+)
+from colonnade.privacy import (
+    paper as skellam_moments,
+)
+from colonnade.privacy import (
+    paper as vertical_logistic,
+)
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import PoissonBinomial, Repeated, Skellam
+from colonnade.privacy.guarantee import account
+from colonnade.privacy.renyi import gaussian_delta, gaussian_epsilon, gaussian_sigma, renyi
 from colonnade.privacy.sensitivity import functional
-from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.matrix import (
+    Rounding,
     RowShape,
+    rounded_norm_squared,
     triangle_change_replace,
     triangle_change_zero_out,
 )
@@ -54,9 +61,9 @@ from colonnade.privacy.sensitivity.messages import (
     active_messages,
     encrypted_active_messages,
     encrypted_passive_messages,
+    logistic_bounds,
     passive_messages,
 )
-from colonnade.privacy.sensitivity.rows import Rounding, rounded_norm_squared
 
 DELTA = 1e-5
 COLUMNS = CLIENTS = 117

@@ -25,8 +25,8 @@ from colonnade import LogisticRegression
 from colonnade.errors import DrownedByNoise
 from colonnade.methods.baselines.gathering import encoded_rows
 from colonnade.models.fitting import NoiseWarning
-from colonnade.privacy.paper import functional_mechanism as paper
-from colonnade.privacy.paper.figure import LABEL
+from colonnade.privacy import paper
+from colonnade.privacy.paper import LABEL
 from colonnade.privacy.sensitivity.functional import linear_part_ordered_l1, linear_zero_out
 from real_data import two_parties
 from watching import Watched, draw_flow

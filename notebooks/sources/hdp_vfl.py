@@ -29,13 +29,12 @@ from colonnade.errors import DrownedByNoise
 from colonnade.methods.messages.plan import GRID, Calibration, IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import Descent, step_weights
 from colonnade.models.fitting import NoiseWarning
-from colonnade.privacy.gdp import gaussian_epsilon, gaussian_mu
 from colonnade.privacy.guarantee import epsilon_text
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.privacy.paper.hdp_vfl import classical_sigma
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.privacy.paper import LABEL, classical_sigma
+from colonnade.privacy.renyi import gaussian_epsilon, gaussian_mu
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 from real_data import two_parties
 from watching import Watched, draw_flow, seen
 

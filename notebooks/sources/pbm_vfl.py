@@ -28,11 +28,9 @@ from colonnade.crypto.masks import MaskStreams, SumRing
 from colonnade.data.kinds import NumericColumn
 from colonnade.methods.network.training import features_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
-from colonnade.privacy.events import Repeated
+from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account, epsilon_text
-from colonnade.privacy.leaves import PoissonBinomial
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.privacy.paper.pbm_vfl import feature_epsilon
+from colonnade.privacy.paper import LABEL, feature_epsilon
 from colonnade.randomness import SystemRandomness
 from real_data import four_quadrants
 from watching import Watched, draw_flow, seen

@@ -25,13 +25,17 @@ from colonnade import PCA, LogisticRegression
 from colonnade.methods.baselines.gathering import encoded_rows
 from colonnade.models.fitting import NoiseWarning
 from colonnade.numbers.rounding import retry, stochastic
+from colonnade.privacy import paper
 from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Skellam
 from colonnade.privacy.guarantee import account, epsilon_text
-from colonnade.privacy.leaves import Skellam
-from colonnade.privacy.paper import skellam_moments as paper
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.privacy.sensitivity.matrix import RowShape, triangle_change_replace, triangle_change_zero_out
-from colonnade.privacy.sensitivity.rows import rounded_norm_squared
+from colonnade.privacy.paper import LABEL
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
+    rounded_norm_squared,
+    triangle_change_replace,
+    triangle_change_zero_out,
+)
 from colonnade.randomness import SystemRandomness
 from real_data import two_parties
 from watching import Watched, draw_flow, seen

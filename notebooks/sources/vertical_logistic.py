@@ -24,9 +24,8 @@ from colonnade import LogisticRegression, Table
 from colonnade.lab.attacks import average_signs, foreign_scores, recover_inner_products, recover_labels
 from colonnade.lab.campaign import arbiters, messages_by_epoch, recorded
 from colonnade.methods.encrypted.plan import EncryptedOptions
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.privacy.paper.vertical_logistic import label_attack_steps
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.privacy.paper import LABEL, label_attack_steps
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import public_permutation
 from real_data import two_parties_with_numbers
 from watching import Watched, draw_flow, seen

@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
     from colonnade.ledger import Ledger
     from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-    from colonnade.models.available import available_models
-    from colonnade.models.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
-    from colonnade.models.linear import LinearRegression
+    from colonnade.models.available import available_models, rank_columns, ridge_path
+    from colonnade.models.linear import (
+        GammaRegression,
+        LinearRegression,
+        PoissonRegression,
+        SupportVectorClassifier,
+    )
     from colonnade.models.logistic import LogisticRegression
     from colonnade.models.pca import PCA
-    from colonnade.models.ranking import rank_columns
     from colonnade.models.release import MomentRelease
-    from colonnade.models.ridge_path import ridge_path
     from colonnade.models.trees import GradientBoostedTrees
     from colonnade.privacy.guarantee import Guarantee
 
@@ -71,14 +73,16 @@ def __getattr__(name: str) -> object:
     from colonnade.federation.federation import Federation
     from colonnade.ledger import Ledger
     from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-    from colonnade.models.available import available_models
-    from colonnade.models.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
-    from colonnade.models.linear import LinearRegression
+    from colonnade.models.available import available_models, rank_columns, ridge_path
+    from colonnade.models.linear import (
+        GammaRegression,
+        LinearRegression,
+        PoissonRegression,
+        SupportVectorClassifier,
+    )
     from colonnade.models.logistic import LogisticRegression
     from colonnade.models.pca import PCA
-    from colonnade.models.ranking import rank_columns
     from colonnade.models.release import MomentRelease
-    from colonnade.models.ridge_path import ridge_path
     from colonnade.models.trees import GradientBoostedTrees
     from colonnade.privacy.guarantee import Guarantee
 

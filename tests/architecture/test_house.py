@@ -80,7 +80,7 @@ def test_no_two_plans_requests_sessions_or_commands_of_privacy_share_six_lines()
     """One shape, whatever is named: then it is one thing, and stands in one place."""
     patterns = ("methods/*/plan.py", "methods/*/session.py", "methods/*/protocol.py")
     others = (
-        "methods/moments/conditional.py",
+        "methods/moments/protocol.py",
         "protocols/*plan*.py",
         "protocols/evaluation.py",
         "protocols/session.py",

@@ -26,7 +26,7 @@ LEVELS = (
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 MODULES = sorted(ROOT.rglob("*.py"))
 # Where the process of a job begins, which may import from above: kits name it, so it stays where it is.
-ENTRIES = dict.fromkeys(("learn/remote.py", "learn/job_process.py"), "cli")
+ENTRIES = dict.fromkeys(("sites/remote.py", "sites/job_process.py"), "cli")
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
 # parties with the protocols, the rest with the learners.
 BETWEEN_PARTIES = {
@@ -120,4 +120,4 @@ def test_no_module_grows_past_seven_hundred_lines() -> None:
 
 def test_nobody_imports_an_entry() -> None:
     for path in MODULES:
-        assert "colonnade.learn.remote import" not in path.read_text(), path
+        assert "colonnade.sites.remote import" not in path.read_text(), path

@@ -28,8 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
 from report_runs import HOSTILE, hostile_run
 
-from colonnade.board.access import Access
-from colonnade.board.request_checks import LARGEST_FORM, MOST_FIELDS
+from colonnade.board.access import LARGEST_FORM, MOST_FIELDS, Access
 from colonnade.board.workspace import Workspace
 from colonnade.ledger import Ledger
 

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from report_runs import hostile_run
 
 from colonnade.board.access import Access
-from colonnade.federation import approval
 from colonnade.ledger import Ledger
-from colonnade.runtime.kit import Kit
+from colonnade.sites import approval
+from colonnade.sites.kit import Kit
 
 WIDTHS = (390, 800, 1280)
 PICTURES = Path(__file__).parents[2] / "docs" / "figures"

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
 from report_runs import private_run
 
-from colonnade.board.audit_log import alone
+from colonnade.board.access import alone
 from colonnade.board.pages import MOST_STREAMS
 from colonnade.ledger import Ledger
 

@@ -10,20 +10,12 @@ from pathlib import Path
 import pytest
 from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, noted, visit
 
-from colonnade.board.access import (
-    MOST_WRONG,
-    SESSION_SECONDS,
-    WITHIN_SECONDS,
-    Access,
-    Person,
-    Proxy,
-    TooMany,
-)
+from colonnade.board.access import MOST_WRONG, SESSION_SECONDS, WITHIN_SECONDS, Access, Person, Proxy, TooMany
 from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
 from colonnade.errors import ColonnadeError
-from colonnade.federation.approval import list_requests
 from colonnade.ledger import Ledger
+from colonnade.sites.approval import list_requests
 
 PAGES = (
     "/",

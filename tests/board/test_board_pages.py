@@ -21,21 +21,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from report_runs import HOSTILE, hostile_run, private_run
 
 from colonnade.board.access import Access
-from colonnade.board.actions import EXPORT_KEY
+from colonnade.board.pages import EXPORT_KEY
 from colonnade.board.run_page import events
 from colonnade.board.workspace import Workspace
 from colonnade.cli.app import run
-from colonnade.crypto.signatures import SigningKey
+from colonnade.crypto.sealing import SigningKey
 from colonnade.errors import LedgerLocked, PeerTimeout
-from colonnade.federation.approval import list_requests
-from colonnade.federation.own_files import LOG, STANDING
+from colonnade.federation.holdout import LOG, STANDING
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, load_export, read_export, signing_key
 from colonnade.ledger.release import LedgerLine, Receipt, Release
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Gaussian
 from colonnade.randomness import SystemRandomness
 from colonnade.runs.run_index import Progress
-from colonnade.runtime.logged import StepFacts, step_line
+from colonnade.runtime.channel import StepFacts, step_line
+from colonnade.sites.approval import list_requests
 
 ESCAPED = "&lt;script&gt;"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from colonnade.cli import completing
+from colonnade.cli import screen as completing
 from colonnade.federation.job import _JobForm
 from colonnade.methods.table import METHODS
 

@@ -23,9 +23,9 @@ from typed import untyped
 
 from colonnade.cli import doctor
 from colonnade.cli.app import run
-from colonnade.cli.federation.party import check_way
+from colonnade.cli.party import check_way
 from colonnade.ledger import Ledger
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import Kit
 
 ROOT = Root.make(days=90)
 Usage = namedtuple("Usage", "total used free")
@@ -206,7 +206,7 @@ def test_party_start_says_at_once_what_doctor_would(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("it went on")
 
-    monkeypatch.setattr("colonnade.runtime.operations.wait_for_server", never)
+    monkeypatch.setattr("colonnade.sites.processes.wait_for_server", never)
     # A kit of another federation calls this server.
     with listening(tmp_path / "elsewhere", Root.make()) as port:
         stranger = party_kit(tmp_path / "second", port=port)

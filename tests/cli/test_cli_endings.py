@@ -17,10 +17,10 @@ from typed import untyped
 import colonnade.runs.folders
 from colonnade.cli.app import run
 from colonnade.errors import LedgerExists
+from colonnade.federation.files import is_sealed
 from colonnade.federation.party_file import PartyFile
-from colonnade.federation.records import is_sealed
 from colonnade.ledger import Ledger
-from colonnade.numbers import compiling
+from colonnade.numbers import threads as compiling
 from colonnade.runs.folders import new_folder, terminated_as_interrupted
 
 INPUT, INTERRUPTED = 3, 130

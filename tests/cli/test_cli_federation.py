@@ -13,11 +13,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError
-from colonnade.federation.policy import Policy
 from colonnade.runtime.identity import NotTrusted, fingerprint
-from colonnade.runtime.issuing import KEY_BITS
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.provision import Invitation, ask_for_kit
+from colonnade.sites.kit import Kit
+from colonnade.sites.policy import Policy
+from colonnade.sites.provision import KEY_BITS, Invitation, ask_for_kit
 
 Said = pytest.CaptureFixture[str]
 

@@ -13,7 +13,7 @@ from two_houses import PARTIES, job_text
 
 from colonnade.cli.app import run
 from colonnade.errors import BudgetExceeded, DrownedByNoise, PlanError, RemoteProtocolError
-from colonnade.runtime import operations
+from colonnade.sites import processes as operations
 
 ROOT = Root.make()
 JOB_ID = "596ca27d-8325-4ccd-bb80-460765e4591c"
@@ -75,7 +75,7 @@ def test_a_job_that_is_waited_for_has_the_exit_code_of_its_end(
 ) -> None:
     status, outcome, code = ENDINGS[ending]
     monkeypatch.setattr(operations, "Administration", Answering(status, outcome))
-    monkeypatch.setattr("colonnade.cli.federation.job.GLANCE_SECONDS", 0.0)
+    monkeypatch.setattr("colonnade.cli.job.GLANCE_SECONDS", 0.0)
     kit = make_kit(tmp_path, ROOT, "admin", role="lead")
     job = tmp_path / "job.toml"
     job.write_text(job_text())

@@ -22,7 +22,7 @@ from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile, federation_of, party_files
-from colonnade.federation.policy import Policy
+from colonnade.sites.policy import Policy
 
 PASSWORD = "hunter2"
 JOB = """name = "Default risk"

@@ -23,13 +23,13 @@ from kits import make_kit
 from two_houses import write_party
 
 from colonnade.cli.app import run
-from colonnade.cli.federation.party_metrics import LOOPBACK, Tally, served
-from colonnade.federation import health as measured
-from colonnade.federation.health import reconcile
+from colonnade.cli.party import LOOPBACK, Tally, served
 from colonnade.ledger import Ledger
 from colonnade.runtime.journal import Journal
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.presence import Presence, copy_of, now
+from colonnade.sites import health as measured
+from colonnade.sites.health import reconcile
+from colonnade.sites.kit import Kit
+from colonnade.sites.presence import Presence, copy_of, now
 
 ALERTS = Path(__file__).parents[2] / "docs" / "operate" / "alerts.yml"
 ROOT = Root.make(days=400)

@@ -13,10 +13,10 @@ from certificates import Root
 from job_processes import job_at_work
 from kits import make_kit
 
-from colonnade.cli.federation import party_metrics
-from colonnade.cli.federation.party_metrics import LOOPBACK, Tally, served, served_if_free
+from colonnade.cli import party as party_metrics
+from colonnade.cli.party import LOOPBACK, Tally, served, served_if_free
 from colonnade.errors import InputError
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import Kit
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ import pytest
 from cli_project import ROWS, Project, one_object, train
 from typed import untyped
 
+from colonnade.cli import plan as plan_words
 from colonnade.cli.app import run
-from colonnade.cli.plan import text as plan_words
-from colonnade.cli.plan.command import _named as named
-from colonnade.cli.plan.text import plan_text
+from colonnade.cli.plan import _named as named
+from colonnade.cli.plan import plan_text
 from colonnade.federation.job import Job
-from colonnade.forecast.pilot_run import PilotRuns
-from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.table import METHODS, methods_for
+from colonnade.planning.pilot_run import PilotRuns
+from colonnade.planning.plan_job import Answer, ask_budgets
 
 USAGE, INPUT, PLAN = 2, 3, 4
 REHEARSE = PilotRuns.rehearse
@@ -190,9 +190,9 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(METHODS[name] for name in ("moments", "local", "functional", "encrypted", "network"))
-    monkeypatch.setattr("colonnade.forecast.recommend.methods_for", lambda task: few)
+    monkeypatch.setattr("colonnade.planning.recommend.methods_for", lambda task: few)
     # A budget of this party refuses one of them.
-    asked = "colonnade.forecast.recommend.ask_budgets"
+    asked = "colonnade.planning.recommend.ask_budgets"
     refused = (Answer("bank", False, "its budget has less left."),)
     monkeypatch.setattr(
         asked,

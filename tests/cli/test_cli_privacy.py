@@ -18,12 +18,11 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
 from colonnade.methods.moments.plan import MomentsOptions
+from colonnade.privacy import paper as skellam_moments
 from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.paper import skellam_moments
-from colonnade.report.charts import Axes, Series
-from colonnade.report.curves import draw
-from colonnade.runtime.group import Group
+from colonnade.report.charts import Axes, Series, draw
+from colonnade.runtime.party import Group
 
 COMMANDS = {
     "gaussian": privacy.gaussian,

@@ -53,7 +53,7 @@ def test_the_parts_of_a_model_are_their_parties_own(project: Project) -> None:
 
 
 def test_a_draft_that_a_killed_process_left_gives_a_file_no_rights(tmp_path: Path) -> None:
-    from colonnade.federation.whole_files import write_whole
+    from colonnade.federation.files import write_whole
 
     left = tmp_path / f".own.{os.getpid()}.draft"
     left.write_text("half")

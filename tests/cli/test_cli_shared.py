@@ -18,7 +18,7 @@ import colonnade.federation.party_file
 import colonnade.protocols.session
 import colonnade.report.run_folder
 from colonnade.cli.app import run as run_command
-from colonnade.crypto import blinded_sets
+from colonnade.crypto import curve as blinded_sets
 from colonnade.data.table import AlignedTable, Table
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger

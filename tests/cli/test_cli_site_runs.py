@@ -14,9 +14,9 @@ from two_houses import MEMBERS, job_text, split, write_party
 
 from colonnade.cli.app import run
 from colonnade.evaluation.predict import Stored
-from colonnade.federation.records import FORMAT, sealed_text
+from colonnade.federation.files import FORMAT, sealed_text
 from colonnade.models.release import MomentRelease
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import Kit
 
 KEPT = Path(__file__).parent / "kept" / "0.1.0"
 KINDS = ("moments", "pca", "intermediate", "one-shot", "network", "slr")

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.crypto.row_check import accepts, answer
-from colonnade.crypto.row_claims import Claim, RowClaims
-from colonnade.crypto.row_proof import RowProof
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD63
+from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof, accepts, answer
+from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.randomness import SystemRandomness
 
 SOURCE = SystemRandomness()

@@ -15,9 +15,8 @@ from row_sessions import SOURCE, Session, dealt, short_rows
 
 from colonnade.crypto import product_proof
 from colonnade.crypto.product_proof import ProductClaim, ProductProof
-from colonnade.crypto.row_claims import Claim
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD63
+from colonnade.crypto.row_proofs import Claim
+from colonnade.numbers.field import FIELD63, FieldArray
 
 Decide = Callable[[dict[str, np.ndarray]], bool]
 

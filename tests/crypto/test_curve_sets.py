@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.crypto import blinded_sets
-from colonnade.crypto.blinded_sets import BlindedSet, match
+from colonnade.crypto import curve as blinded_sets
+from colonnade.crypto.curve import BlindedSet, match
 from colonnade.randomness import SystemRandomness, shuffled
 
 FALSE_ALARM = 1e-9

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colonnade.crypto import keyed_digests as module
-from colonnade.crypto.keyed_digests import keyed_digests
-from colonnade.data.spelling import Spelling
-from colonnade.ledger.parts import Cut
+from colonnade.crypto import pseudonyms as module
+from colonnade.crypto.pseudonyms import keyed_digests
+from colonnade.data.declaring import Spelling
+from colonnade.ledger.release import Cut
 from colonnade.models.files.membership import IdRules, TrainingMembership
 from colonnade.randomness import SeededRandomness
 

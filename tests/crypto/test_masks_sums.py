@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.crypto.key_agreement import AgreementKey, InvalidPublicKey
 from colonnade.crypto.masks import BLOCK_BYTES, MaskReused, MaskStreams, SumRing
+from colonnade.crypto.sealing import AgreementKey, InvalidPublicKey
 from colonnade.randomness import SystemRandomness
 
 FALSE_ALARM = 1e-9

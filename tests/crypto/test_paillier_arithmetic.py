@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.crypto.fixed_base import FixedBase
-from colonnade.crypto.modular import Modulus
-from colonnade.crypto.multi_product import group_size, products_of_powers
+from colonnade.crypto.modular import FixedBase, Modulus, group_size, products_of_powers
 
 
 def odd_moduli(most_bits: int = 4200) -> st.SearchStrategy[int]:

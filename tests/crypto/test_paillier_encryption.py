@@ -12,17 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.crypto.ciphertext_matrix import added, masked, packed, times_matrix
-from colonnade.crypto.packing import Fields, from_fixed, product_width, to_fixed
 from colonnade.crypto.paillier import (
     Ciphertexts,
     Encryptor,
     InvalidCiphertext,
+    PrivateKey,
+    PublicKey,
     decrypt,
     decrypt_any_size,
     rerandomised,
 )
-from colonnade.crypto.paillier_keys import PrivateKey, PublicKey
+from colonnade.crypto.paillier_vectors import (
+    Fields,
+    added,
+    from_fixed,
+    masked,
+    packed,
+    product_width,
+    times_matrix,
+    to_fixed,
+)
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 FALSE_ALARM = 1e-9

@@ -8,8 +8,14 @@ import math
 import gmpy2
 import pytest
 
-from colonnade.crypto.paillier_key_proof import ROOTS, InvalidKeyProof, check_key_proof, prove_key
-from colonnade.crypto.paillier_keys import PrivateKey, PublicKeyForTests
+from colonnade.crypto.paillier import (
+    ROOTS,
+    InvalidKeyProof,
+    PrivateKey,
+    PublicKeyForTests,
+    check_key_proof,
+    prove_key,
+)
 from colonnade.randomness import SystemRandomness, below
 
 RANDOMNESS = SystemRandomness()

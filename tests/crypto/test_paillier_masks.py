@@ -10,11 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.crypto.ciphertext_matrix import masked, packed, times_matrix
-from colonnade.crypto.packing import Fields, product_width
-from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, decrypt_any_size
-from colonnade.crypto.paillier_keys import PrivateKey
-from colonnade.crypto.paillier_masks import BoundedMask, UniformMask
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, PrivateKey, decrypt_any_size
+from colonnade.crypto.paillier_vectors import (
+    BoundedMask,
+    Fields,
+    UniformMask,
+    masked,
+    packed,
+    product_width,
+    times_matrix,
+)
 from colonnade.randomness import SystemRandomness
 
 FALSE_ALARM = 1e-9

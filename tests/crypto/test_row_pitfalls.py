@@ -12,14 +12,23 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from row_sessions import Lying, Session, dealt, short_rows
 
-from colonnade.crypto import row_check, row_claims, row_proof
-from colonnade.crypto.folding import MASKED_NODES, ROW_NODES, derived, point_of, stretched
-from colonnade.crypto.row_claims import Claim, RowClaims
-from colonnade.crypto.row_proof import RowProof
+from colonnade.crypto import row_proofs as row_check
+from colonnade.crypto import row_proofs as row_claims
+from colonnade.crypto import row_proofs as row_proof
+from colonnade.crypto.product_proof import MASKED_NODES, ROW_NODES, derived, point_of, stretched
+from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof
 from colonnade.numbers.field import FIELD63
-from colonnade.numbers.projections import Projections
-from colonnade.numbers.quartic import PRIMES, Quartic, packed, product, quartics, reduced, unpacked
-from colonnade.numbers.three_squares import slack
+from colonnade.numbers.quartic import (
+    PRIMES,
+    Projections,
+    Quartic,
+    packed,
+    product,
+    quartics,
+    reduced,
+    slack,
+    unpacked,
+)
 from colonnade.randomness import SystemRandomness
 
 M = FIELD63.modulus

@@ -14,13 +14,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 from plain_kernels import plain_numpy
 from row_sessions import Session, one_more, short_rows
 
-from colonnade.crypto.folding import derived, point_of
-from colonnade.crypto.row_claims import PROJECTIONS, Claim, RowClaims
+from colonnade.crypto.product_proof import derived, point_of
+from colonnade.crypto.row_proofs import PROJECTIONS, Claim, RowClaims
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
-from colonnade.numbers.projections import Projections
-from colonnade.numbers.quartic import ORDER, PRIMES, Nodes, loops, quartics, uniform
-from colonnade.numbers.three_squares import _searched, slack
+from colonnade.numbers.quartic import (
+    ORDER,
+    PRIMES,
+    Nodes,
+    Projections,
+    _searched,
+    loops,
+    quartics,
+    slack,
+    uniform,
+)
 from colonnade.randomness import SeededRandomness
 
 BOUND = 3 << 20

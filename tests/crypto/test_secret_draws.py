@@ -12,13 +12,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from colonnade.crypto.blinded_sets import BlindedSet
-from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
-from colonnade.crypto.key_agreement import AgreementKey
-from colonnade.crypto.paillier import Ciphertexts, Encryptor, rerandomised
-from colonnade.crypto.paillier_keys import PrivateKey
-from colonnade.crypto.paillier_masks import BoundedMask, UniformMask
-from colonnade.crypto.signatures import SigningKey
+from colonnade.crypto.curve import POINT_BYTES, BlindedSet, Blinding, hash_to_curve
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, rerandomised
+from colonnade.crypto.paillier_vectors import BoundedMask, UniformMask
+from colonnade.crypto.sealing import AgreementKey, SigningKey
 from colonnade.randomness import Randomness, SeededRandomness
 
 DRAWS = 64

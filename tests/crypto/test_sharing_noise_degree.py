@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD63
+from colonnade.crypto.sharing import Scheme, make_scheme
+from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9

@@ -10,13 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from colonnade.crypto.committee import Committee
-from colonnade.crypto.dealing import InconsistentShares, Seed, keeper_points, spread, value_weights
-from colonnade.crypto.shamir import Shamir
-from colonnade.crypto.shares import Scheme, make_scheme, reshare, total
+from colonnade.crypto.sharing import (
+    Committee,
+    InconsistentShares,
+    Scheme,
+    Seed,
+    Shamir,
+    keeper_points,
+    make_scheme,
+    reshare,
+    spread,
+    total,
+    value_weights,
+)
 from colonnade.errors import PlanError
-from colonnade.numbers.arrays import FieldArray, GramSum
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9

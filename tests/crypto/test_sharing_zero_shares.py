@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 from zero_shares import ZeroShares
 
-from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD61, FIELD63, Field
+from colonnade.crypto.sharing import Scheme, make_scheme
+from colonnade.numbers.field import FIELD61, FIELD63, Field, FieldArray
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9

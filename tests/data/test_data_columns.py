@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from typed import untyped
 
 from colonnade.data.arrays import texts
-from colonnade.data.coding import code
+from colonnade.data.coding import Mode, code
+from colonnade.data.declaring import Spelling, text_of
 from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.forms import columns_from_data
 from colonnade.data.ids import spell_ids
 from colonnade.data.kinds import DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
-from colonnade.data.number_codes import Mode
 from colonnade.data.schema import PublicSchema, Schema
-from colonnade.data.spelling import Spelling, text_of
 from colonnade.data.table import Table
 from colonnade.errors import DataError, SchemaError
 

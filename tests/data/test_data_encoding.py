@@ -14,10 +14,10 @@ from hypothesis.extra import numpy as hnp
 from typed import untyped
 
 from colonnade.data.block import Block
+from colonnade.data.coding import Mode, simplex, thermometer
 from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
-from colonnade.data.number_codes import Mode, simplex, thermometer
 from colonnade.errors import DataError, SchemaError
 
 AGE = NumericColumn("age", low=17, high=90)

@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 from postgresql_server import serve
 
-from colonnade.data.encoder import Encoder
+from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, LabelBlock
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
-from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.sources import FileSource, PostgreSQLSource, Source
 from colonnade.data.table import Table

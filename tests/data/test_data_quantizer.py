@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from colonnade.data.block import Block
-from colonnade.data.clipping import clamp_columns
-from colonnade.data.encoder import MODES, Encoder
+from colonnade.data.block import Block, clamp_columns
+from colonnade.data.coding import Mode
+from colonnade.data.encoder import MODES, Encoder, Quantizer, Rounding
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.levels import BinaryColumn, CategoricalColumn
-from colonnade.data.number_codes import Mode
-from colonnade.data.quantizer import Quantizer, Rounding
 from colonnade.errors import DataError, PlanError
 from colonnade.randomness import SeededRandomness
 

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from colonnade.data import relation
-from colonnade.data.encoder import Encoder
-from colonnade.data.quantizer import Quantizer
+from colonnade.data import arrays as relation
+from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.data.queries import KINDS, Catalogue, aggregates, statement, taken_together
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource, source_from_data

@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from colonnade.data.encoder import Encoder
+from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.data.labels import LabelBlock
-from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.sources import (
     DuckDBSource,

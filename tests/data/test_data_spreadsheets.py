@@ -8,7 +8,7 @@ import io
 import numpy as np
 import pytest
 
-from colonnade.data.spreadsheets import csv_text
+from colonnade.data.files import csv_text
 from colonnade.evaluation.predict import Scores, scores_csv
 
 

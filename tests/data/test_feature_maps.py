@@ -19,9 +19,10 @@ from hypothesis.extra import numpy as hnp
 from typed import untyped
 
 from colonnade.data.block import Block
+from colonnade.data.coding import Mode
 from colonnade.data.declaring import expand_name, fold_names
 from colonnade.data.drafting import check_schema, draft
-from colonnade.data.encoder import MODES, Encoder
+from colonnade.data.encoder import MODES, Encoder, Quantizer
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, CategoricalColumn
 from colonnade.data.maps import (
@@ -33,8 +34,6 @@ from colonnade.data.maps import (
     Rule,
     public_normals,
 )
-from colonnade.data.number_codes import Mode
-from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource
 from colonnade.errors import SchemaError

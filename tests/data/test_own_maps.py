@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from typed import untyped
 
+from colonnade.data.encoder import Quantizer
 from colonnade.data.own_maps import OwnMap
-from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, SchemaError

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from colonnade.data import spill as spilled
+from colonnade.data import block as spilled
 from colonnade.data import table
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table

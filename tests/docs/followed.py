@@ -17,9 +17,9 @@ _VERBS = (
     "src/colonnade/cli/federation",
     "src/colonnade/cli/doctor.py",
     "src/colonnade/cli/ledger",
-    "src/colonnade/federation/policy.py",
-    "src/colonnade/runtime/provision.py",
-    "src/colonnade/runtime/renewal.py",
+    "src/colonnade/sites/policy.py",
+    "src/colonnade/sites/provision.py",
+    "src/colonnade/sites/provision.py",
 )
 #: By the slow test that follows it: a page, and the files and folders whose words or numbers it shows.
 SHOWN = {
@@ -29,10 +29,10 @@ SHOWN = {
         "src/colonnade/cli/runs",
         "src/colonnade/runs",
         "src/colonnade/methods/moments",
-        "src/colonnade/privacy/words.py",
+        "src/colonnade/privacy/observers.py",
         "src/colonnade/protocols/shared_plan.py",
         "src/colonnade/report/text.py",
-        "src/colonnade/report/verdict.py",
+        "src/colonnade/report/text.py",
         "examples/messy/make_tables.py",
     ),
     "test_operate_pages.py": ("docs/operate/runbook.md", "docs/two-organisations.md", *_VERBS),

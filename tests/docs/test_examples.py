@@ -16,7 +16,7 @@ from typed import there
 from colonnade.errors import PrivacyError
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
-from colonnade.federation.policy import Policy
+from colonnade.sites.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}

@@ -28,6 +28,6 @@ def test_a_change_to_what_a_page_shows_is_noticed(tmp_path: Path, monkeypatch: p
         shutil.copytree(ROOT / name, place) if (ROOT / name).is_dir() else shutil.copy(ROOT / name, place)
     monkeypatch.setattr(followed, "ROOT", tmp_path)
     before = digest(test)
-    verb = tmp_path / "src/colonnade/cli/federation/commands.py"
+    verb = tmp_path / "src/colonnade/cli/federation.py"
     verb.write_text(verb.read_text().replace("Send", "Bring"))
     assert digest(test) != before

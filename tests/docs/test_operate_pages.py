@@ -19,8 +19,8 @@ from followed import note
 from kits import make_kit
 from test_two_organisations_page import FINGERPRINT, PAGE, Stage
 
-from colonnade.cli.federation.party_metrics import Tally, served
-from colonnade.runtime.presence import Presence, copy_of, now
+from colonnade.cli.party import Tally, served
+from colonnade.sites.presence import Presence, copy_of, now
 
 RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
 DEPLOY = ROOT / "deploy"

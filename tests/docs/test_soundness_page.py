@@ -17,7 +17,7 @@ import draw as drawing  # noqa: E402
 import soundness_tables as tables  # noqa: E402
 
 from colonnade.report.charts import Chart  # noqa: E402
-from colonnade.report.curves import draw as draw_lines  # noqa: E402
+from colonnade.report.charts import draw as draw_lines  # noqa: E402
 
 PAGE = drawing.PAGE.read_text(encoding="utf-8")
 

@@ -23,14 +23,14 @@ from fences import FENCE, ROOT, says
 from followed import note
 from kits import make_kit
 
-from colonnade.cli.federation.party import say_request
-from colonnade.federation.approval import Asking
+from colonnade.cli.party import say_request
+from colonnade.federation.federation import check_plan, release_before
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files
-from colonnade.federation.policy import Policy
-from colonnade.federation.policy_terms import Approvers
-from colonnade.federation.preflight import check_plan, release_before
 from colonnade.federation.train import spec_of
+from colonnade.sites.approval import Asking
+from colonnade.sites.policy import Policy
+from colonnade.sites.policy_terms import Approvers
 
 PAGE = ROOT / "docs" / "two-organisations.md"
 HOST, PORT = "server.example.org", "8002"

@@ -11,9 +11,8 @@ from colonnade.data.schema import Schema
 from colonnade.evaluation.distributions import PlaneDistribution, estimate_opened_classes
 from colonnade.evaluation.estimates import contrasts, estimate_classes
 from colonnade.evaluation.evaluate import people_for
-from colonnade.protocols.evaluation import Opened, own_phases
-from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec
-from colonnade.runtime.group import Group
+from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Opened, own_phases
+from colonnade.runtime.party import Group
 
 PEOPLE = 3000
 NAMES = ("low", "mid", "high", "top")

@@ -13,19 +13,19 @@ from sklearn.metrics import average_precision_score, brier_score_loss, log_loss,
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError, ModelError
 from colonnade.evaluation.distributions import OpenedScore, estimate_opened_score
-from colonnade.evaluation.estimates import TwoClassEstimate, estimate_two_classes
-from colonnade.evaluation.figures import (
+from colonnade.evaluation.estimates import (
     Figure,
     ScoreDistribution,
+    TwoClassEstimate,
     calibration_curve,
     commonest,
     curves,
+    estimate_two_classes,
     recalibration,
     threshold_of,
 )
-from colonnade.protocols.evaluation import Opened
-from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec
-from colonnade.runtime.group import Group
+from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Opened
+from colonnade.runtime.party import Group
 
 PEOPLE = 4000
 

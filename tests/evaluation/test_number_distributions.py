@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from colonnade.data.schema import Schema
 from colonnade.evaluation.distributions import RESIDUAL, NumberDistribution, estimate_opened_numbers
 from colonnade.evaluation.estimates import NumberEstimate, estimate_numbers
-from colonnade.protocols.evaluation import Opened, own_phases
-from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec
-from colonnade.runtime.group import Group
+from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Opened, own_phases
+from colonnade.runtime.party import Group
 
 PEOPLE = 4000
 CENTRE = 10.5

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from typed import untyped
 
+from colonnade.data.coding import Mode
 from colonnade.data.encoder import MODES, Encoder
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
 from colonnade.data.labels import LabelBlock
 from colonnade.data.levels import BinnedColumn, CategoricalColumn
-from colonnade.data.number_codes import Mode
 from colonnade.evaluation.evaluate import score_ranges
-from colonnade.models.input_spec import InputSpec
+from colonnade.models.inputs import InputSpec
 
 KINDS: dict[str, tuple[Column, list[object]]] = {
     "ordered bins": (BinnedColumn("x", (1, 2, 3, 4), ordered=True), [0, 1, 2, 3, 4]),

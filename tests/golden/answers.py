@@ -35,19 +35,19 @@ from plain_values import (
 import colonnade
 from colonnade import Federation, MomentRelease, Schema, Table
 from colonnade.cli.app import run as invoke
-from colonnade.data.quantizer import Quantizer
+from colonnade.data.encoder import Quantizer
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.errors import ColonnadeError
 from colonnade.evaluation.held_out import check_held_out, evaluate_trained
 from colonnade.federation.job import Job
 from colonnade.federation.train import check_people, model_for, protocol_of, result_for
-from colonnade.forecast.default import trained_on
-from colonnade.forecast.forecast import forecast
-from colonnade.forecast.pilot_run import PilotRuns
-from colonnade.forecast.plan_job import features_of, plan_job
 from colonnade.ledger import Cut, Ledger, LedgerLine, Receipt, Release
 from colonnade.ledger.release import CoalitionBound
 from colonnade.models.files.onnx import onnx_model
+from colonnade.planning.default import trained_on
+from colonnade.planning.forecast import forecast
+from colonnade.planning.pilot_run import PilotRuns
+from colonnade.planning.plan_job import features_of, plan_job
 from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
 

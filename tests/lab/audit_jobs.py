@@ -5,8 +5,8 @@ from typing import Any
 from colonnade.data.schema import Schema
 from colonnade.lab.targets import Wanted
 from colonnade.methods.table import METHODS, checked_options
-from colonnade.protocols.specs import Task, TrainingSpec
-from colonnade.runtime.group import Group
+from colonnade.protocols.plans import Task, TrainingSpec
+from colonnade.runtime.party import Group
 
 BANK = """id = "n"
 columns.age = {kind = "numeric", low = 18, high = 90}

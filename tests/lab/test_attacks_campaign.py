@@ -11,7 +11,7 @@ from encrypted_runs import WIDER, request_of, tables_of
 from typed import there
 
 from colonnade.lab.campaign import Attempt, Campaign, attack_facts
-from colonnade.report.attacks import attack_text, draw_attacks
+from colonnade.report.lab import attack_text, draw_attacks
 
 
 def findings_of(

@@ -31,10 +31,14 @@ from colonnade.lab.attacks import (
     value_success,
 )
 from colonnade.lab.campaign import arbiters
-from colonnade.methods.encrypted.ideal import ideal_descent
-from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
-from colonnade.methods.encrypted.protocol import Descended, encrypted_session
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.methods.encrypted.protocol import (
+    Descended,
+    OwnerState,
+    OwnerTranscript,
+    encrypted_session,
+    ideal_descent,
+)
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from colonnade.lab.bounds import canary_bound, counted_bound, one_run_bound, threshold_bound
+from colonnade.lab.experiments import canary_bound, counted_bound, one_run_bound, threshold_bound
+from colonnade.privacy.events import Gaussian
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import Gaussian
 
 REPEATS = 200
 

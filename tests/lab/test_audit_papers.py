@@ -7,7 +7,7 @@ from typed import there
 
 from colonnade.lab.papers import Variant, variants
 from colonnade.randomness import SeededRandomness
-from colonnade.report.audits import papers_text
+from colonnade.report.lab import papers_text
 
 VARIANTS = variants()
 # Whole descents, and sessions' worth of matrices, one by one.

@@ -23,7 +23,7 @@ from colonnade.lab.comparison import (
     planned_sums,
 )
 from colonnade.methods.table import METHODS
-from colonnade.privacy.paper.figure import LABEL as PAPER
+from colonnade.privacy.paper import LABEL as PAPER
 from colonnade.report.comparison import (
     comparison_page,
     comparison_picture,

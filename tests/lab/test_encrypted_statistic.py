@@ -17,7 +17,7 @@ from colonnade.lab import audited_descents as audit
 from colonnade.lab.attacks import Look
 from colonnade.lab.people import corner, together
 from colonnade.methods.encrypted.plan import EncryptedOptions
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 BATCHES, ROWS, DRAWS = 20, 5, 400
 

@@ -13,13 +13,12 @@ from colonnade.data.levels import CategoricalColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
-from colonnade.forecast.alignment_cost import Matching
-from colonnade.forecast.cost import Cost, weighted
-from colonnade.forecast.pilot_run import PilotRuns
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS, checked_options
-from colonnade.protocols.plans import Plan
-from colonnade.protocols.specs import Task, TrainingSpec
+from colonnade.planning.alignment_cost import Matching
+from colonnade.planning.cost import Cost, weighted
+from colonnade.planning.pilot_run import PilotRuns
+from colonnade.protocols.plans import Plan, Task, TrainingSpec
 from colonnade.runtime.run import Outcome
 
 

@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoder import Encoder
+from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
 from colonnade.data.levels import BinaryColumn, CategoricalColumn
-from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
-from colonnade.privacy.observers import PartyView, Server
+from colonnade.privacy.observers import ZERO_OUT, OthersPart, PartyView, Server
 
 GAMMA = 2**16
 GUARANTEES = (

@@ -18,18 +18,18 @@ from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, charges, job_text, policy_text, split
 
 from colonnade.cli.app import run
-from colonnade.crypto.signatures import SigningKey
+from colonnade.crypto.sealing import SigningKey
 from colonnade.errors import InputError, OutOfRange, WrongType
-from colonnade.federation import approval
-from colonnade.federation.approval import Request, approve, decline, list_requests, vouched
-from colonnade.federation.own_files import waits_for
-from colonnade.federation.policy import Policy
-from colonnade.federation.policy_terms import Approvers
+from colonnade.federation.holdout import waits_for
 from colonnade.ledger import Decision, Ledger
 from colonnade.ledger.export import export, read_export
 from colonnade.randomness import SystemRandomness
 from colonnade.report.facts import entry_text
-from colonnade.runtime.kit import Kit
+from colonnade.sites import approval
+from colonnade.sites.approval import Request, approve, decline, list_requests, vouched
+from colonnade.sites.kit import Kit
+from colonnade.sites.policy import Policy
+from colonnade.sites.policy_terms import Approvers
 
 ROOT = Root.make()
 

@@ -14,7 +14,15 @@ from typed import untyped
 
 from colonnade.errors import PlanError
 from colonnade.methods.baselines import descents as descent
-from colonnade.methods.baselines.descents import GRID, Law, CentralLoss, Schedule, clipped_sum, descend, schedule
+from colonnade.methods.baselines.descents import (
+    GRID,
+    CentralLoss,
+    Law,
+    Schedule,
+    clipped_sum,
+    descend,
+    schedule,
+)
 from colonnade.privacy.events import Approximated
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from colonnade.errors import PlanError
 from colonnade.methods.baselines import descents as frank_wolfe
-from colonnade.methods.baselines.descents import GRID, CentralLoss, Walk, choice_epsilon, entry_sum, walk, wander
+from colonnade.methods.baselines.descents import (
+    GRID,
+    CentralLoss,
+    Walk,
+    choice_epsilon,
+    entry_sum,
+    walk,
+    wander,
+)
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness
 

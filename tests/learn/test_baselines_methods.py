@@ -20,7 +20,7 @@ from colonnade.methods.baselines.method import BASELINES, DescentOptions, Laplac
 from colonnade.methods.method import TrainedModel
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.observers import Reader
-from colonnade.protocols.specs import Task, TrainingSpec
+from colonnade.protocols.plans import Task, TrainingSpec
 from colonnade.randomness import SeededRandomness
 
 METHODS = {method.name: method for method in BASELINES}

@@ -13,7 +13,7 @@ from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.table import train_with
 from colonnade.models.class_weights import weighed, weights_of
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 
 PEOPLE = 10_000
 JOB = """name = "who buys"

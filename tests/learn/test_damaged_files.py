@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table
-from colonnade.data.spelling import Spelling
+from colonnade.data.declaring import Spelling
 from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError, ModelNewer
 from colonnade.models.files.document import _digest
 from colonnade.models.files.linear_file import ModelFile, model_file, parts_of

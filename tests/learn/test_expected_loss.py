@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from training_specs import asked
 
-from colonnade.cli.plan.text import _expected_lines
+from colonnade.cli.plan import _expected_lines
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.data.schema import Schema
-from colonnade.forecast.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.runtime.group import Group
+from colonnade.planning.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
+from colonnade.runtime.party import Group
 
 
 def quadratic(size: int, seed: int) -> tuple[Any, Any]:

@@ -14,22 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import there, untyped
 
-from colonnade.cli.plan import facts
-from colonnade.cli.plan.text import notes
+from colonnade.cli import plan as facts
+from colonnade.cli.plan import notes
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
 from colonnade.federation.job import Job
-from colonnade.forecast.cost import Cost
-from colonnade.forecast.forecast import Expected, Forecast, forecast
-from colonnade.forecast.machine import Machine, NetworkLink
-from colonnade.forecast.pairs import FEWEST_PAIRS, MOST_TRIALS, best_of, difference, race
-from colonnade.forecast.pilot_run import PilotRuns
-from colonnade.forecast.plan_job import Answer
-from colonnade.forecast.recommend import Candidate, choose
-from colonnade.forecast.synthetic import Invented
-from colonnade.forecast.work import Work
 from colonnade.methods.table import METHODS
-from colonnade.protocols.specs import Task
+from colonnade.planning.cost import Cost
+from colonnade.planning.forecast import Expected, Forecast, forecast
+from colonnade.planning.machine import Machine, NetworkLink
+from colonnade.planning.pairs import FEWEST_PAIRS, MOST_TRIALS, best_of, difference, race
+from colonnade.planning.pilot_run import PilotRuns
+from colonnade.planning.plan_job import Answer
+from colonnade.planning.recommend import Candidate, choose
+from colonnade.planning.synthetic import Invented
+from colonnade.planning.work import Work
+from colonnade.protocols.plans import Task
 
 NAMES = ("moments", "functional", "slr", "local", "intermediate", "one-shot")
 EVERY_KIND = """id = "customer"

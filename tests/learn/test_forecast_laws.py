@@ -17,14 +17,14 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
-from colonnade.forecast import before_run as before
-from colonnade.forecast.alignment_cost import Matching
-from colonnade.forecast.cost import Cost, weighted
-from colonnade.forecast.pilot_run import PilotRuns
-from colonnade.forecast.pilots import Axis, product
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.table import METHODS
+from colonnade.planning import before_run as before
+from colonnade.planning.alignment_cost import Matching
+from colonnade.planning.cost import Cost, weighted
+from colonnade.planning.pilot_run import PilotRuns
+from colonnade.planning.pilots import Axis, product
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.shared_plan import SharedPlan
 

@@ -12,8 +12,8 @@ from certificates import Root
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, charges, job_text, split
 
-from colonnade.federation.health import health
-from colonnade.runtime.kit import Kit
+from colonnade.sites.health import health
+from colonnade.sites.kit import Kit
 
 LITTLE = 1 << 18
 

@@ -19,22 +19,24 @@ from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, PlanError
-from colonnade.methods.functional.method import METHOD, notes_on, paper_figures
-from colonnade.methods.functional.minimise import (
+from colonnade.methods.functional.blocks import BlockNoise
+from colonnade.methods.functional.method import (
+    METHOD,
     Minimum,
     Objective,
     minimise,
+    notes_on,
     opened_objective,
+    paper_figures,
     paper_objective,
 )
-from colonnade.methods.functional.noise import BlockNoise
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
 from colonnade.methods.table import METHODS, train_with
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.spectral import floor_of
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
+from colonnade.models.inputs import InputSpec
+from colonnade.models.moments import floor_of
+from colonnade.privacy.paper import LABEL
+from colonnade.protocols.plans import NoOptions, Task, TrainingSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 

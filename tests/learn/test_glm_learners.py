@@ -25,16 +25,15 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError
-from colonnade.methods.baselines.vertical import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
-from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.glm.options import GlmOptions, chosen_loss
+from colonnade.methods.baselines.method import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
+from colonnade.methods.glm.losses import LOSSES, GlmOptions, chosen_loss
 from colonnade.methods.glm.rows import CONSTANT, GAMMA, ClippedRows
 from colonnade.methods.messages.method import METHOD as MESSAGES
 from colonnade.methods.messages.method import PAPER, SPLIT
 from colonnade.methods.method import Baseline, Method
 from colonnade.methods.one_shot.method import METHOD as ONE_SHOT
 from colonnade.methods.one_shot.method import calibrated
-from colonnade.protocols.specs import NoOptions, Task, TrainingSpec
+from colonnade.protocols.plans import NoOptions, Task, TrainingSpec
 
 ROWS = 3000
 generator = np.random.default_rng(5)

@@ -16,9 +16,8 @@ from typed import untyped
 
 from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError
-from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.glm.solver import solve
+from colonnade.methods.glm.losses import LOSSES, Penalty
+from colonnade.methods.glm.models import solve
 
 LABELS = {
     "logistic": ClassLabel("y", ("no", "yes")),

@@ -14,9 +14,8 @@ from colonnade import PCA, LinearRegression, LogisticRegression, MomentRelease, 
 from colonnade.data.labels import LabelBlock
 from colonnade.errors import LabelMismatch, Misdeclared, SchemaError, UnknownKey
 from colonnade.federation.federation import Federation
-from colonnade.models.available import available_models
+from colonnade.models.available import available_models, rank_columns
 from colonnade.models.files import release_file
-from colonnade.models.ranking import rank_columns
 from colonnade.models.uncertainty import noise_uncertainty
 
 KINDS = ("two", "real", "three")

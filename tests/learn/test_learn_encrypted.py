@@ -16,12 +16,11 @@ from colonnade.errors import InputError, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.encrypted import plan as encrypted_plan
 from colonnade.methods.encrypted.method import METHOD
-from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.plan import EncryptedOptions
-from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.encrypted.protocol import OwnerState, encrypted_session
 from colonnade.methods.table import METHODS, checked_options
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.specs import NoOptions, TrainingSpec
+from colonnade.privacy.paper import LABEL
+from colonnade.protocols.plans import NoOptions, TrainingSpec
 from colonnade.randomness import SystemRandomness
 
 WIDTHS = {"a": 2, "b": 3}

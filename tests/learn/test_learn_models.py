@@ -20,9 +20,9 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, LabelBlock
 from colonnade.errors import DataError, InputError, LabelMismatch
+from colonnade.models.discriminant import log_odds
 from colonnade.models.fitting import NoiseWarning
 from colonnade.models.linear import LinearRegression
-from colonnade.models.log_odds import log_odds
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease

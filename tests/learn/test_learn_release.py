@@ -16,8 +16,8 @@ from numpy.testing import assert_allclose
 from typed import untyped
 
 from colonnade.errors import CannotWrite, DataError
+from colonnade.models.files.document import Privacy
 from colonnade.models.files.release_file import VERSION
-from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 
 # Rounding on the grid moves an entry of a row by at most 1/(2γ), and a sum over n rows by at most n/γ.

@@ -12,12 +12,26 @@ from sklearn.linear_model import LinearRegression, Ridge
 from typed import untyped
 
 from colonnade.errors import DataError
-from colonnade.models.discriminant import binary_rule, binary_score, multiclass_rule, probabilities
-from colonnade.models.least_squares import least_squares
-from colonnade.models.log_odds import least_cross_entropy, normal_law
-from colonnade.models.moments import ClassMoments, ConstantMoments, ValueMoments
-from colonnade.models.principal import principal_directions
-from colonnade.models.spectral import decompose, default_floor, deflated, learnable_rank, noise_edge
+from colonnade.models.discriminant import (
+    binary_rule,
+    binary_score,
+    least_cross_entropy,
+    multiclass_rule,
+    normal_law,
+    probabilities,
+)
+from colonnade.models.moments import (
+    ClassMoments,
+    ConstantMoments,
+    ValueMoments,
+    decompose,
+    default_floor,
+    deflated,
+    learnable_rank,
+    least_squares,
+    noise_edge,
+    principal_directions,
+)
 
 FALSE_ALARM = 1e-9
 Array = NDArray[np.float64]

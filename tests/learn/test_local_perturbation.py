@@ -17,15 +17,13 @@ from colonnade.errors import PlanError, RemoteProtocolError
 from colonnade.federation.federation import Run
 from colonnade.methods.local import protocol as local_perturbation
 from colonnade.methods.local.method import perturbed_release
-from colonnade.methods.local.plan import LocalOptions, LocalPlan
-from colonnade.methods.local.protocol import local_session
+from colonnade.methods.local.protocol import LocalOptions, LocalPlan, local_session
 from colonnade.privacy.guarantee import account
 from colonnade.protocols import session
 from colonnade.protocols.assumptions import UNCHECKED
-from colonnade.protocols.specs import Task
+from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
 
 LABELS = {

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 from scipy.stats import beta as beta_of
 
-from colonnade.models.discriminant import above_zero, binary_rule, binary_score
-from colonnade.models.log_odds import (
+from colonnade.models.discriminant import (
     LARGEST_EXPLAINED,
     LogOdds,
+    above_zero,
     beta_law,
+    binary_rule,
+    binary_score,
     least_cross_entropy,
     log_odds,
     normal_law,
 )
-from colonnade.models.moments import ClassMoments
-from colonnade.models.spectral import deflated, held
+from colonnade.models.moments import ClassMoments, deflated, held
 
 Array = NDArray[np.float64]
 SHARES = st.floats(0.002, 0.998)

@@ -17,18 +17,16 @@ from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
 from colonnade.federation.job import Job
-from colonnade.forecast.default import TRIALS, default_for, settle
 from colonnade.methods.margin.method import twin as margin_twin
-from colonnade.methods.margin.optimiser import log_odds_slope
 from colonnade.methods.margin.plan import MarginOptions
-from colonnade.methods.margin.session import margin_session
+from colonnade.methods.margin.protocol import log_odds_slope, margin_session
 from colonnade.methods.table import METHODS, train_with
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.planning.default import TRIALS, default_for, settle
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
+from colonnade.runtime.channel import memory_network
 from colonnade.runtime.journal import KNOWN, PROVED, Journal, JournalChannel, ReplayRandomness, ResumedLedger
-from colonnade.runtime.memory import memory_network
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import decode
 
 ROWS = 4000

@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_limits
 from colonnade.data.encoder import Encoder
 from colonnade.data.kinds import NumericColumn
 from colonnade.errors import InputError
+from colonnade.models.fitting import PAYS_FROM, choose_rule, strength_of
 from colonnade.models.logistic import LogisticRegression
-from colonnade.models.rules import PAYS_FROM, choose_rule, strength_of
 from colonnade.models.tables import matched
-from colonnade.models.tables.drawing import draw_levels
 from colonnade.models.tables.matched import MOST_STRETCH, PEOPLE, matched_rule
+from colonnade.models.tables.mixture import draw_levels
 
 RAW, RISK = people(6000)
 

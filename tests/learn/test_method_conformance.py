@@ -14,7 +14,7 @@ from colonnade.federation.federation import Federation
 from colonnade.methods.method import LinearModel, Method, Noise
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.table import METHODS
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.testing import ConformanceError, check_method
 
 PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(method, Method)}

@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 from torch import nn
 
 from colonnade.errors import InputError
-from colonnade.methods.network.fusion import FusionModel, solve_on_sums, targets_of
-from colonnade.methods.network.modules import ConvolutionalNet, DenseNet, ResNet18, from_seed, local_network
-from colonnade.methods.network.parts import LocalNetwork, loss_of
+from colonnade.methods.network.modules import (
+    ConvolutionalNet,
+    DenseNet,
+    FusionModel,
+    LocalNetwork,
+    ResNet18,
+    from_seed,
+    local_network,
+    loss_of,
+    solve_on_sums,
+    targets_of,
+)
 
 GRID = 1 << 16
 # Networks this small are slower on two threads.

@@ -19,8 +19,7 @@ from typed import there, untyped
 from colonnade.errors import BudgetExceeded, InputError, PlanError, PrivacyError
 from colonnade.methods.network import estimators
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.modules import DenseNet, from_seed
-from colonnade.methods.network.parts import LocalNetwork
+from colonnade.methods.network.modules import DenseNet, LocalNetwork, from_seed
 
 PLAIN: dict[str, Any] = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5}
 # Networks this small are slower on two threads.

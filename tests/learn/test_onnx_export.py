@@ -21,18 +21,18 @@ from learn_releases import GUARANTEES, Shoppers
 from typed import untyped
 
 from colonnade import PCA, LinearRegression, LogisticRegression, SupportVectorClassifier
+from colonnade.data.declaring import Case, Spelling, UnicodeForm
 from colonnade.data.encoder import Encoder
 from colonnade.data.kinds import DateColumn, NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, LabelBlock, RealLabel
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.maps import FeatureMap, RandomRelu
-from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.errors import CannotWrite, DataError, ModelError, NotInstalled
 from colonnade.models.files import onnx as onnx_export
+from colonnade.models.files.document import Privacy
 from colonnade.models.files.linear_file import ModelFile, parts_of
 from colonnade.models.files.onnx import onnx_model, save_onnx
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.inputs import InputSpec
 
 PRIVACY = Privacy(GUARANTEES)
 EPOCH = date(1970, 1, 1)

@@ -11,10 +11,10 @@ from training_specs import asked as asked_of
 
 from colonnade import Federation, Ledger, Schema, Table
 from colonnade.errors import ModelDamaged, OutOfRange, PlanError
-from colonnade.federation.cuts import kept_cut
+from colonnade.federation.holdout import kept_cut
 from colonnade.federation.job import Job
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import moments_session
+from colonnade.methods.moments.protocol import moments_session
 
 PEOPLE = 600
 
@@ -133,7 +133,7 @@ def test_a_share_of_nobody_or_everybody_is_refused(share: float) -> None:
 
 def test_parties_that_hold_out_different_shares_name_the_difference() -> None:
     from colonnade.errors import GroupMismatch, RemoteProtocolError
-    from colonnade.protocols.parts import PartSpec
+    from colonnade.protocols.agreement import PartSpec
 
     parties = federation()
     asked = parties.parts("training") | {"server": PartSpec(0.3, "training")}

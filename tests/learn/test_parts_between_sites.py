@@ -11,9 +11,9 @@ from certificates import Root
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, MOMENTS, PARTIES, give_bank_two_labels, in_process, job_text
 
-from colonnade.federation.cuts import kept_cut
+from colonnade.federation.holdout import kept_cut
 from colonnade.ledger import Ledger
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import Kit
 
 ROOT = Root.make()
 

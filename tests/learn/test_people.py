@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from colonnade import Federation, Ledger
+from colonnade.data.declaring import Spelling
 from colonnade.data.schema import Schema
-from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ModelDamaged, ModelNewer, TrainedOn
 from colonnade.models.files.membership import IdRules, TrainingMembership, remember, remembered

@@ -18,16 +18,15 @@ from colonnade.errors import ColonnadeError, LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.federation.job import Job
 from colonnade.federation.train import result_for
-from colonnade.forecast.plan_job import plan_job
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
+from colonnade.planning.plan_job import plan_job
 from colonnade.privacy.observers import parse_observer
-from colonnade.protocols.evaluation_plan import EvaluationSpec
+from colonnade.protocols.evaluation import EvaluationSpec
 from colonnade.protocols.joint_scores import ScoresSpec
-from colonnade.protocols.plans import Plan
-from colonnade.protocols.specs import Spec
-from colonnade.runtime.group import Group
+from colonnade.protocols.plans import Plan, Spec
+from colonnade.runtime.party import Group
 
 OWNERS = ("bank", "shop", "clinic", "school", "port")
 ROWS = 40

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from typed import untyped
 
-from colonnade.cli.federation.commands import POLICY as DRAFT
+from colonnade.cli.federation import POLICY as DRAFT
 from colonnade.errors import FormError, PolicyRefused, UnknownChoice
-from colonnade.federation.job import Job
-from colonnade.federation.policy import PolicedLedger, Policy
-from colonnade.federation.score_jobs import parse_job
+from colonnade.federation.job import Job, parse_job
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Release
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Gaussian
+from colonnade.sites.policy import PolicedLedger, Policy
 
 POLICY = """methods = ["moments", "slr", "functional", "intermediate"]
 parties = ["shop", "clinic", "school", "town"]

@@ -15,14 +15,13 @@ from two_houses import MEMBERS, charges, job_text, policy_text, split
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError, KitError
-from colonnade.federation.policy import Policy
-from colonnade.federation.proposal import Proposal, confirm, propose
 from colonnade.ledger import Ledger
 from colonnade.report.facts import entry_text
-from colonnade.runtime.exclusion import EXCLUDED, Exclusions
 from colonnade.runtime.identity import Identity
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.operations import write_job
+from colonnade.sites.approval import Proposal, confirm, propose
+from colonnade.sites.kit import EXCLUDED, Exclusions, Kit
+from colonnade.sites.policy import Policy
+from colonnade.sites.processes import write_job
 
 ROOT = Root.make()
 OTHER = Root.make()
@@ -100,7 +99,7 @@ def forged(kits: dict[str, Kit], folder: Path) -> dict[str, Proposal]:
 
 
 def sign(kit: Kit, proposal: Proposal, scheme: str = "proposal") -> tuple[tuple[str, str], ...]:
-    from colonnade.federation.proposal import _signed
+    from colonnade.sites.approval import _signed
 
     return _signed(kit, proposal, scheme)
 

@@ -18,14 +18,12 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, LabelBlock
 from colonnade.data.levels import BinaryColumn
 from colonnade.errors import DataError, InputError
-from colonnade.models.available import available_models
+from colonnade.models.available import CHANCE, available_models, rank_columns, ridge_path
 from colonnade.models.discriminant import binary_score, one_vs_rest_rule
 from colonnade.models.fitting import NoiseWarning
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.moments import ClassMoments
 from colonnade.models.pca import PCA
-from colonnade.models.ranking import CHANCE, rank_columns
-from colonnade.models.ridge_path import ridge_path
 
 FALSE_ALARM = 1e-9
 PEOPLE = Shoppers(3000)

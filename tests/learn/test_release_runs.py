@@ -18,10 +18,10 @@ from typed import untyped
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table, rank_columns
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
-from colonnade.forecast.plan_job import coding_advice, coding_warnings, map_warnings
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.protocols import limits
-from colonnade.runtime.group import Group
+from colonnade.planning.plan_job import coding_advice, coding_warnings, map_warnings
+from colonnade.protocols import plans as limits
+from colonnade.runtime.party import Group
 
 ROWS = 2000
 RNG = np.random.default_rng(5)

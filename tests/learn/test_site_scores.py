@@ -14,9 +14,9 @@ from two_houses import MEMBERS, PARTIES, job_text, policy_text, score_text, spli
 from colonnade.cli.app import run
 from colonnade.errors import InputError, JobError
 from colonnade.evaluation.predict import Stored, score_file
-from colonnade.federation.score_jobs import ScoreJob, load_job, parse_job
+from colonnade.federation.job import ScoreJob, load_job, parse_job
 from colonnade.ledger import Ledger
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import Kit
 
 METHODS = (
     '["moments", "intermediate", "network", "exact-scores", "noisy-scores"]\nreceivers = ["bank", "shop"]'

@@ -14,7 +14,7 @@ from colonnade.errors import InputError, PlanError
 from colonnade.methods.slr.method import as_log_odds
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.table import train_with
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 
 ROWS = 4000
 SHORT: dict[str, Any] = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}

@@ -14,10 +14,9 @@ from colonnade import PCA, Federation, Schema, Table
 from colonnade.errors import InputError, JobError, PlanError
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import moments_session
-from colonnade.methods.spca.method import SpcaOptions
-from colonnade.methods.spca.paper import paper_gram, paper_noise
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.methods.moments.protocol import moments_session
+from colonnade.methods.spca.method import SpcaOptions, paper_gram, paper_noise
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM_SIGMAS = 6.2

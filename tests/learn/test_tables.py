@@ -28,7 +28,7 @@ from colonnade.errors import (
 )
 from colonnade.models.release import MomentRelease
 from colonnade.models.tables import mixture
-from colonnade.models.tables.drawing import values_of_levels
+from colonnade.models.tables.mixture import values_of_levels
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9

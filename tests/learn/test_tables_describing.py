@@ -7,7 +7,7 @@ import pytest
 from tables_people import coded, people, release_with
 from typed import there, untyped
 
-from colonnade.models.tables.describing import description
+from colonnade.models.tables.margins import description
 
 RAW, RISK = people(6000)
 QUIET = description(release_with(RAW, RISK).margins())

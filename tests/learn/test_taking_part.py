@@ -29,15 +29,14 @@ from two_houses import (
 )
 
 from colonnade.errors import PlanError
-from colonnade.federation.job import Job
-from colonnade.federation.own_files import LOG, OUTCOME
-from colonnade.federation.policy import Policy
-from colonnade.federation.score_jobs import parse_job
+from colonnade.federation.holdout import LOG, OUTCOME
+from colonnade.federation.job import Job, parse_job
 from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
-from colonnade.runtime.kit import COORDINATOR, MAY, MEMBER, Kit
-from colonnade.runtime.sealed import SealedChannel
+from colonnade.runtime.identity import SealedChannel
 from colonnade.runtime.wire import decode
+from colonnade.sites.kit import COORDINATOR, MAY, MEMBER, Kit
+from colonnade.sites.policy import Policy
 
 ROOT = Root.make()
 SPLIT = split(2)
@@ -602,7 +601,7 @@ def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> No
         kits[member].harden()
         local = kits[member].path / "local"
         resources = json.loads((local / "resources.json").read_text())
-        assert resources["class_allow_list"] == [f"colonnade.learn.remote.{wanted}"]
+        assert resources["class_allow_list"] == [f"colonnade.sites.remote.{wanted}"]
         assert resources["class_list_enforcement_mode"] == "enforce"
         assert resources["allow_log_streaming"] is False
         found = [item["id"] for item in resources["components"]]
@@ -700,7 +699,7 @@ class _Workspace:
 )
 def test_a_job_that_cannot_be_read_ends_with_an_outcome(kits: dict[str, Kit], text: str) -> None:
     # By its path, as FLARE finds it: nothing imports an entry.
-    remote = importlib.import_module("colonnade.learn.remote")
+    remote = importlib.import_module("colonnade.sites.remote")
     member = remote.Member(text)
     member.handle_event("_start_run", _Workspace(kits["bank"], "bank"))
     outcome = json.loads((kits["bank"].run_folder("j1") / OUTCOME).read_text())

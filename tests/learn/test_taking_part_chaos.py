@@ -18,7 +18,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 from relayed_jobs import houses, own_weights, part_of, run_job
 from two_houses import MEMBERS, PARTIES, charges, in_process, job_text, split
 
-from colonnade.federation import site as taking_part
+from colonnade.sites import site as taking_part
 
 RUNS = 50
 STEPS = split(4)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from tables_people import BANK, GAMMA, LABEL, SHOP, people, release_with
 
-from colonnade.data.encoder import Encoder
-from colonnade.data.quantizer import Quantizer
+from colonnade.data.encoder import Encoder, Quantizer
 from colonnade.errors import InputError, NotInstalled
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
-from colonnade.privacy.events import Event
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Event, Gaussian
 
 DELTA = 1e-5
 STEP = Gaussian(sensitivity=1, sigma=16)

@@ -20,19 +20,17 @@ from training_specs import asked
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import BudgetExceeded, InputError
 from colonnade.ledger import CoalitionBound, Ledger, LedgerLine, Release
-from colonnade.ledger.bounds import Bound, bound
-from colonnade.ledger.budget import Account
+from colonnade.ledger.bounds import Account, Bound, bound
 from colonnade.ledger.state import LedgerState
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.one_shot.protocol import OneShotOptions
-from colonnade.privacy.events import Event
+from colonnade.privacy.events import Event, Gaussian
 from colonnade.privacy.guarantee import account as account_for
-from colonnade.privacy.leaves import Gaussian
 from colonnade.protocols.joint_scores import ScoresSpec
 from colonnade.protocols.plans import Plan
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 KEPT = Path(__file__).parent / "kept"
 PARTIES = ("a", "b", "c", "d")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import LedgerAltered
-from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow, link, write
+from colonnade.ledger.entry_store import GENESIS, Entry, Row, canonical, follow, link, write
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -15,9 +15,8 @@ from ledger_samples import DELTA, STEP, ledger_with_history, release
 
 from colonnade.errors import BudgetExceeded, InputError, LedgerAltered, LedgerError, PrivacyError
 from colonnade.ledger import Ledger, LedgerLine, Receipt, Release, Total
-from colonnade.privacy.events import Approximated, Composed, Event, PoissonSampled, Repeated
+from colonnade.privacy.events import Approximated, Composed, Event, Gaussian, PoissonSampled, Repeated
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import Gaussian
 
 STRONGER = Gaussian(sensitivity=1, sigma=32)
 EVENTS = (STEP, STRONGER, Gaussian(sensitivity=2, sigma=64))

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from colonnade.errors import LedgerAltered, LedgerNewer, PolicyRefused
-from colonnade.ledger import Ledger, layout
-from colonnade.ledger.chain import write
+from colonnade.ledger import Ledger
+from colonnade.ledger import entry_store as layout
+from colonnade.ledger.entry_store import write
 from colonnade.ledger.export import export, read_export
 from colonnade.report.facts import entries_facts
 

@@ -10,10 +10,11 @@ import pytest
 from ledger_samples import ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerNewer
-from colonnade.federation.preflight import ledger_state
-from colonnade.ledger import Decision, Ledger, layout
-from colonnade.ledger.chain import write
-from colonnade.ledger.prospect import prospects
+from colonnade.federation.federation import ledger_state
+from colonnade.ledger import Decision, Ledger
+from colonnade.ledger import entry_store as layout
+from colonnade.ledger.entry_store import write
+from colonnade.ledger.state import prospects
 
 KEPT = Path(__file__).parent / "kept" / "format-4.ledger"
 DECISION = Decision(

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.crypto.signatures import SigningKey, signed_by
+from colonnade.crypto.sealing import SigningKey, signed_by
 from colonnade.errors import LedgerAltered, LedgerError
 from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
-from colonnade.ledger.budget import Account
+from colonnade.ledger.bounds import Account
 from colonnade.ledger.export import export, load_export, read_export
-from colonnade.ledger.remaining import remaining_epsilon
-from colonnade.privacy.leaves import Gaussian
-from colonnade.report.timeline import history, history_csv
+from colonnade.ledger.state import remaining_epsilon
+from colonnade.privacy.events import Gaussian
+from colonnade.report.ledgers import history, history_csv
 
 KEY = SigningKey(bytes(range(32)))
 
@@ -137,7 +137,7 @@ def test_a_signature_is_for_one_message_and_one_purpose(message: bytes, purpose:
 @pytest.mark.parametrize("charges", [0, 3])
 def test_what_fits_is_admitted_and_a_little_more_is_not(charges: int) -> None:
     from colonnade.ledger.state import LedgerState
-    from colonnade.privacy.gdp import gaussian_mu
+    from colonnade.privacy.renyi import gaussian_mu
 
     ledger = book(charges)
     known = LedgerState("bank")

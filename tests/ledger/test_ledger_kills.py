@@ -16,7 +16,7 @@ from ledger_samples import DELTA, release
 
 from colonnade.errors import LedgerError
 from colonnade.ledger import Ledger
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Gaussian
 
 KILLS = 40
 CONTROL_KILLS = 20

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Cut, Ledger, LedgerLine, Part, Release
-from colonnade.ledger.budget import Account
-from colonnade.ledger.parts import PARTS
+from colonnade.ledger.bounds import Account
+from colonnade.ledger.release import PARTS
 from colonnade.ledger.state import LedgerState
-from colonnade.privacy.events import Event
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Event, Gaussian
 
 KEPT = Path(__file__).parent / "kept"
 DELTA = 1e-5

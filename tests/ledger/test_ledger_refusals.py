@@ -30,14 +30,12 @@ from colonnade.ledger import (
     Release,
 )
 from colonnade.ledger import bounds as lattice
-from colonnade.ledger.bounds import Bound, bound
-from colonnade.ledger.budget import Account
-from colonnade.ledger.claim import check_told
+from colonnade.ledger.admission import check_told
+from colonnade.ledger.bounds import Account, Bound, bound
 from colonnade.ledger.state import LedgerState, Spent, left
+from colonnade.privacy.events import Gaussian, Laplace
 from colonnade.privacy.guarantee import account as account_for
-from colonnade.privacy.leaves import Gaussian, Laplace
-from colonnade.privacy.neighbours import parse_unit
-from colonnade.privacy.observers import parse_observer
+from colonnade.privacy.observers import parse_observer, parse_unit
 
 NOISE = Gaussian(sensitivity=1.0, sigma=8.0)
 LINE = LedgerLine("server", "record", NOISE)

@@ -16,10 +16,9 @@ from colonnade import Federation, Schema, Table
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Ledger, LedgerLine, Release
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.privacy.events import Composed, Event
+from colonnade.privacy.events import Composed, Event, Gaussian
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import Gaussian
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 SMALL, LARGE = Gaussian(sensitivity=1, sigma=32), Gaussian(sensitivity=1, sigma=8)
 ROWS = 100

@@ -15,7 +15,7 @@ from ledger_samples import DELTA, ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked
 from colonnade.ledger import Ledger, entry_store
-from colonnade.ledger.layout import Page
+from colonnade.ledger.entry_store import Page
 
 
 @pytest.fixture

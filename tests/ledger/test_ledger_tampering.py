@@ -13,7 +13,7 @@ from typed import untyped
 
 from colonnade.errors import LedgerAltered, LedgerError
 from colonnade.ledger import Ledger, Receipt
-from colonnade.ledger.chain import GENESIS, write
+from colonnade.ledger.entry_store import GENESIS, write
 
 
 def forge(path: Path, *statements: tuple[str, tuple[object, ...]]) -> None:

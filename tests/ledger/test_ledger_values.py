@@ -11,13 +11,10 @@ from ledger_samples import DELTA, release
 
 from colonnade.errors import BudgetExceeded, InputError
 from colonnade.ledger import CoalitionBound, Decision, Ledger, LedgerLine, Release
-from colonnade.ledger.bounds import bound
-from colonnade.ledger.budget import MOST_EPSILON, Account, Budget
-from colonnade.ledger.comparison import Comparison
-from colonnade.ledger.remaining import remaining_epsilon
-from colonnade.ledger.state import LedgerState
-from colonnade.privacy.gdp import gaussian_mu
-from colonnade.privacy.leaves import Gaussian
+from colonnade.ledger.bounds import MOST_EPSILON, Account, Budget, bound
+from colonnade.ledger.state import Comparison, LedgerState, remaining_epsilon
+from colonnade.privacy.events import Gaussian
+from colonnade.privacy.renyi import gaussian_mu
 
 DECISION = Decision(
     "j1", "ab" * 32, "a count", (("server", "record", 0.5),), by="Ada", approved=True, party="bank"

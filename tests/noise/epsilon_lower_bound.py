@@ -5,7 +5,7 @@ from typing import Any
 
 from noise_statistics import FALSE_ALARM
 
-from colonnade.lab.bounds import counted_bound, threshold_bound
+from colonnade.lab.experiments import counted_bound, threshold_bound
 
 
 def audited_epsilon(statistic: Callable[..., Any], *, delta: float = 0.0, draws: int = 1_000_000) -> float:

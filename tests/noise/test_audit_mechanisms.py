@@ -20,9 +20,8 @@ from colonnade.noise import (
     SkellamNoise,
     VectorChange,
 )
-from colonnade.privacy.events import Event
+from colonnade.privacy.events import Event, MatrixChange
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import MatrixChange
 from colonnade.randomness import SystemRandomness
 
 DELTA = 1e-5

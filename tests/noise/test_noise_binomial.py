@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from typed import untyped
 
 from colonnade.errors import DataError, PlanError, PrivacyError
-from colonnade.noise import PoissonBinomialNoise, binomial
-from colonnade.noise.binomial import ONE, count_below, popcount
-from colonnade.privacy.events import Repeated
-from colonnade.privacy.leaves import PoissonBinomial
+from colonnade.noise import PoissonBinomialNoise
+from colonnade.noise import poisson_binomial as binomial
+from colonnade.noise.poisson_binomial import ONE, count_below, popcount
+from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 

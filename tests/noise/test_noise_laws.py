@@ -27,13 +27,11 @@ from colonnade.noise import (
     SkellamNoise,
 )
 from colonnade.noise import sampler as sampler_module
-from colonnade.noise import table as table_module
+from colonnade.noise import sampler as table_module
 from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
-from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw
-from colonnade.noise.polya import PolyaLaw
-from colonnade.noise.sampler import draw_from, sample
+from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw, PolyaLaw
+from colonnade.noise.sampler import Table, cut, draw_from, sample, table_of
 from colonnade.noise.skellam import SkellamLaw
-from colonnade.noise.table import Table, cut, table_of
 from colonnade.randomness import SystemRandomness
 
 DRAWS = 1_000_000

@@ -28,8 +28,16 @@ from colonnade.noise import (
 from colonnade.noise.discrete_gaussian import matrix_gaussian_event
 from colonnade.noise.mechanism import share
 from colonnade.noise.sampler import LARGEST_DRAW
-from colonnade.privacy.events import COARSE_BITS, FINE_BITS, Approximated
-from colonnade.privacy.leaves import DiscreteGaussian, DiscreteLaplace, MatrixChange, MatrixSkellam, Skellam
+from colonnade.privacy.events import (
+    COARSE_BITS,
+    FINE_BITS,
+    Approximated,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    MatrixChange,
+    MatrixSkellam,
+    Skellam,
+)
 from colonnade.randomness import SystemRandomness
 from colonnade.testing import check_mechanism
 from colonnade.testing.mechanisms import two_sample

@@ -5,8 +5,8 @@ from fractions import Fraction
 import mpmath
 import pytest
 
+from colonnade.noise.sampler import PRECISION
 from colonnade.noise.skellam import SkellamLaw
-from colonnade.noise.table import PRECISION
 
 
 def bessel_mass(mu: Fraction, k: int, period: int) -> mpmath.mpf:

@@ -19,19 +19,20 @@ from typed import untyped
 
 from colonnade.errors import PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
-from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw
-from colonnade.noise.kernel import fill
-from colonnade.noise.polya import PolyaLaw
-from colonnade.noise.sampler import accepts, draw_from, sample
-from colonnade.noise.skellam import SkellamLaw
-from colonnade.noise.table import (
+from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw, PolyaLaw
+from colonnade.noise.sampler import (
     CAPACITY,
     COLUMNS,
     UNIFORM_BITS,
     Table,
+    accepts,
     alias_columns,
+    draw_from,
+    fill,
+    sample,
     table_of,
 )
+from colonnade.noise.skellam import SkellamLaw
 from colonnade.privacy.events import FINE_BITS, FINEST_BITS
 from colonnade.randomness import SeededRandomness, SystemRandomness
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_kernels import plain_numpy
 
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray
 from colonnade.randomness import SeededRandomness
 
 FIELDS = (FIELD61, FIELD63, FIELD126)

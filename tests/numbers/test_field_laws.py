@@ -13,12 +13,12 @@ from plain_kernels import plain_numpy
 from scipy import stats
 
 from colonnade.errors import FieldTooSmall
-from colonnade.numbers.arrays import FieldArray
 from colonnade.numbers.field import (
     FIELD61,
     FIELD63,
     FIELD126,
     Field,
+    FieldArray,
     check_fits,
     largest_per_row,
     largest_rows,

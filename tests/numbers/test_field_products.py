@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_kernels import plain_numpy
 
-from colonnade.numbers import products
-from colonnade.numbers.arrays import FieldArray, GramSum
-from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field
+from colonnade.numbers import field as products
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
 from colonnade.randomness import SeededRandomness
 
 FIELDS = (FIELD61, FIELD63, FIELD126)

@@ -22,18 +22,17 @@ from relayed_jobs import houses
 from two_houses import policy_text
 
 from colonnade.board import server
-from colonnade.board.access import Access, Person, Proxy
-from colonnade.board.audit_log import AuditLog
+from colonnade.board.access import Access, AuditLog, Person, Proxy
 from colonnade.board.pages import Board
 from colonnade.board.workspace import Workspace
-from colonnade.federation import approval
-from colonnade.federation.approval import Request
-from colonnade.federation.own_files import LOG, STANDING
-from colonnade.federation.records import sealed_text
+from colonnade.federation.files import sealed_text
+from colonnade.federation.holdout import LOG, STANDING
 from colonnade.ledger import Ledger
-from colonnade.ledger.prospect import Prospect
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.logged import StepFacts, step_line
+from colonnade.ledger.state import Prospect
+from colonnade.runtime.channel import StepFacts, step_line
+from colonnade.sites import approval
+from colonnade.sites.approval import Request
+from colonnade.sites.kit import Kit
 
 PORT = 8765
 Headers = Iterable[tuple[str, str]]

@@ -11,11 +11,8 @@ from functools import cache
 from certificates import Root
 from loopback import LOOPBACK, SocketChannel, connect
 
-from colonnade.runtime.channel import Channel
-from colonnade.runtime.identity import Identity, Trust
-from colonnade.runtime.logged import LoggedChannel
-from colonnade.runtime.memory import memory_network
-from colonnade.runtime.sealed import seal
+from colonnade.runtime.channel import Channel, LoggedChannel, memory_network
+from colonnade.runtime.identity import Identity, Trust, seal
 
 Ends = Mapping[str, Channel]
 

@@ -14,7 +14,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.protocols.paillier import Keys, PaillierKeys, PaillierKeysForTests
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 
 SMALL = PaillierKeysForTests(256)
 WIDER = PaillierKeysForTests(512)

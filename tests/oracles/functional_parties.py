@@ -18,10 +18,9 @@ from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.specs import Task
+from colonnade.protocols.plans import Task
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")

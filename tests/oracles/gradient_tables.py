@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from training_specs import asked
 
-from colonnade.data.quantizer import Rounding
+from colonnade.data.encoder import Rounding
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
@@ -16,8 +16,7 @@ from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")

@@ -14,8 +14,7 @@ from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import batch_order
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.protocols.evaluation import own_phases
-from colonnade.protocols.evaluation_plan import EvaluationPlan
+from colonnade.protocols.evaluation import EvaluationPlan, own_phases
 
 
 def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDArray[np.object_]:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.processes import JOB_PROCESS, LONGEST_NAME
+from colonnade.sites.kit import Kit
+from colonnade.sites.processes import JOB_PROCESS, LONGEST_NAME
 
 _PROGRAM = "import sys; open('/proc/self/comm', 'w').write(sys.argv[3]); print(flush=True); sys.stdin.read()"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from table_audit import chord_at
 
-from colonnade.noise.table import CAPACITY, COLUMN_BITS, OFFSET_BITS, Table
+from colonnade.noise.sampler import CAPACITY, COLUMN_BITS, OFFSET_BITS, Table
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from certificates import Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from colonnade.runtime.identity import Identity
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import Kit
 
 HOST = "localhost"
 

@@ -19,19 +19,20 @@ import psutil
 from two_houses import PARTIES, SEED, charges, write_party
 
 from colonnade.errors import RemoteProtocolError
-from colonnade.federation.own_files import OUTCOME
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.operations import Administration, wait_for_server
-from colonnade.runtime.processes import (
+from colonnade.federation.holdout import OUTCOME
+from colonnade.sites.kit import Kit
+from colonnade.sites.processes import (
     CONSOLE,
     LONGEST_NAME,
     SPARE,
+    Administration,
     Begin,
     connected,
     kit_processes,
     process_group,
+    wait_for_server,
 )
-from colonnade.runtime.provision import all_kits
+from colonnade.sites.provision import all_kits
 
 # Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
 PATIENCE_SECONDS = 900.0

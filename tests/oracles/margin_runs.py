@@ -13,8 +13,7 @@ from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import noisy_margin
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 
 

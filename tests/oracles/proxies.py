@@ -16,7 +16,7 @@ from typing import Any
 
 from live_federation import Live, live
 
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import Kit
 
 # The least that TCP waits before it sends again.
 AGAIN_SECONDS = 0.2

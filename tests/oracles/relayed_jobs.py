@@ -13,14 +13,13 @@ from kits import make_kit
 from two_houses import MEMBERS, PARTIES, SEED, job_text, write_party
 from typed import untyped
 
-from colonnade.federation.job import Job
-from colonnade.federation.score_jobs import parse_job
-from colonnade.federation.site import take_part
+from colonnade.federation.job import Job, parse_job
 from colonnade.federation.train import protocol_of
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.run_folder import write_run
-from colonnade.runtime.flare import FlareChannel
-from colonnade.runtime.kit import Kit
+from colonnade.sites.flare import FlareChannel
+from colonnade.sites.kit import Kit
+from colonnade.sites.site import take_part
 
 
 def houses(folder: Path, root: Root, *, seeded: bool = True) -> dict[str, Kit]:

@@ -17,14 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from colonnade.noise.table import (
-    CAPACITY,
-    COLUMNS,
-    OFFSET_BITS,
-    UNIFORM_BITS,
-    Cell,
-    Table,
-)
+from colonnade.noise.sampler import CAPACITY, COLUMNS, OFFSET_BITS, UNIFORM_BITS, Cell, Table
 
 EVERY_VALUE = 1 << 12  # supports up to this size are checked value by value
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from colonnade.methods.glm.penalties import Penalty
-from colonnade.protocols.specs import Options, Task, TrainingSpec
+from colonnade.methods.glm.losses import Penalty
+from colonnade.protocols.plans import Options, Task, TrainingSpec
 
 _OWN = {item.name for item in fields(TrainingSpec)} - {"options", "gamma"}
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from colonnade.privacy.paper.hdp_vfl import active_sensitivity, classical_sigma, passive_sensitivity
+from colonnade.privacy.paper import active_sensitivity, classical_sigma, passive_sensitivity
 
 RUNS = 20_000
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from colonnade.crypto.dealing import spread
-from colonnade.crypto.shares import Scheme
-from colonnade.numbers.arrays import FieldArray
+from colonnade.crypto.sharing import Scheme, spread
+from colonnade.numbers.field import FieldArray
 from colonnade.randomness import KeyedRandomness
 
 
@@ -27,7 +26,7 @@ class ZeroShares:
     restarted one included: the same run and step expand to the same masks, and the difference of two
     openings under one mask shows what the mask hid. Within a run a step is served once.
 
-    >>> from colonnade.crypto.shares import make_scheme
+    >>> from colonnade.crypto.sharing import make_scheme
     >>> from colonnade.numbers.field import FIELD63
     >>> scheme = make_scheme(3, FIELD63)
     >>> keys = {frozenset(pair): bytes([sum(pair)]) * 32 for pair in ((0, 1), (0, 2), (1, 2))}

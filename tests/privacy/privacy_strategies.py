@@ -6,11 +6,13 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from colonnade.privacy.events import Approximated, Composed, Event, PoissonSampled, Repeated
-from colonnade.privacy.leaves import (
+from colonnade.privacy.events import (
     AdditiveNoise,
+    Approximated,
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -18,6 +20,8 @@ from colonnade.privacy.leaves import (
     Mechanism,
     PerStep,
     PoissonBinomial,
+    PoissonSampled,
+    Repeated,
     Skellam,
 )
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
+from colonnade.privacy.calibrate import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.events import TOTAL_VARIATION_PER_DRAW
 
 rates = st.fractions(0, 1, max_denominator=1 << 16)

@@ -13,20 +13,24 @@ from hypothesis import strategies as st
 
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
-from colonnade.privacy.events import Approximated, Composed, Event, PoissonSampled, Repeated
-from colonnade.privacy.gdp import gaussian_sigma
-from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import (
+from colonnade.privacy.events import (
+    Approximated,
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     Gaussian,
     Laplace,
     MatrixChange,
     MatrixSkellam,
     PerStep,
     PoissonBinomial,
+    PoissonSampled,
+    Repeated,
     Skellam,
 )
+from colonnade.privacy.guarantee import account
+from colonnade.privacy.renyi import gaussian_sigma
 
 FAMILIES: dict[str, Callable[[Fraction], Event]] = {
     "gaussian": lambda noise: Gaussian(3, noise),

@@ -11,20 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from privacy_strategies import events, mechanisms
 
-from colonnade.privacy.composition import contains_sampling, itemise
 from colonnade.privacy.events import (
     TOTAL_VARIATION_PER_DRAW,
     Approximated,
     Composed,
-    Event,
-    PoissonSampled,
-    Repeated,
-    event_from_data,
-    event_to_data,
-)
-from colonnade.privacy.leaves import (
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -32,7 +25,13 @@ from colonnade.privacy.leaves import (
     Mechanism,
     PerStep,
     PoissonBinomial,
+    PoissonSampled,
+    Repeated,
     Skellam,
+    contains_sampling,
+    event_from_data,
+    event_to_data,
+    itemise,
 )
 from colonnade.privacy.renyi import renyi
 from colonnade.testing import check_event

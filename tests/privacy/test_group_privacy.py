@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from colonnade.privacy.events import Approximated, Composed, Event, PoissonSampled, Repeated
-from colonnade.privacy.group_privacy import replaced_from_zeroed
-from colonnade.privacy.guarantee import account as account_for
-from colonnade.privacy.leaves import (
+from colonnade.privacy.events import (
+    Approximated,
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     Gaussian,
     Laplace,
     MatrixChange,
     MatrixSkellam,
     PerStep,
     PoissonBinomial,
+    PoissonSampled,
+    Repeated,
     Skellam,
 )
+from colonnade.privacy.guarantee import account as account_for
+from colonnade.privacy.guarantee import replaced_from_zeroed
 from colonnade.privacy.observers import Coalition, Colluding, PartyView, Reader, Server, members_of
 from colonnade.privacy.renyi import renyi
 

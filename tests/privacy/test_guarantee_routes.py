@@ -13,39 +13,40 @@ from hypothesis import strategies as st
 from privacy_strategies import additive, events
 
 from colonnade.errors import PrivacyError
-from colonnade.privacy.composition import itemise
-from colonnade.privacy.conversion import (
-    best_order,
-    delta_from_renyi,
-    epsilon_from_renyi,
-    float_above,
-    round_up,
-)
 from colonnade.privacy.events import (
     TOTAL_VARIATION_PER_DRAW,
+    AdditiveNoise,
     Approximated,
     Composed,
-    Event,
-    PoissonSampled,
-    Repeated,
-)
-from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_sigma
-from colonnade.privacy.guarantee import account, delta_at
-from colonnade.privacy.leaves import (
-    AdditiveNoise,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     Gaussian,
     Laplace,
     MatrixChange,
     MatrixSkellam,
     PerStep,
     PoissonBinomial,
+    PoissonSampled,
+    Repeated,
     Skellam,
+    itemise,
 )
-from colonnade.privacy.pure import pure_epsilon
-from colonnade.privacy.renyi import least_delta, least_epsilon
-from colonnade.privacy.routes import least_delta_of_routes
+from colonnade.privacy.guarantee import account, delta_at, least_delta_of_routes
+from colonnade.privacy.renyi import (
+    best_order,
+    delta_from_renyi,
+    epsilon_from_renyi,
+    float_above,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_sigma,
+    least_delta,
+    least_epsilon,
+    pure_epsilon,
+    round_up,
+)
 from colonnade.testing import check_event
 
 

@@ -10,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import PrivacyError
-from colonnade.privacy.events import PoissonSampled, Repeated
+from colonnade.privacy.events import Gaussian, Laplace, PoissonBinomial, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account, check_claim, delta_text, epsilon_text, guarantee
-from colonnade.privacy.leaves import Gaussian, Laplace, PoissonBinomial, Skellam
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit
-from colonnade.privacy.observers import Coalition, Observer, PartyView, Reader, Server
+from colonnade.privacy.observers import (
+    REPLACE,
+    ZERO_OUT,
+    Coalition,
+    ColumnsOf,
+    Observer,
+    OthersPart,
+    PartOf,
+    PartyView,
+    Reader,
+    Server,
+    Unit,
+)
 
 SAMPLED = Repeated(PoissonSampled(0.01, Gaussian(1, 1)), 10)
 

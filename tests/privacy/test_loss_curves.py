@@ -13,13 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import there
 
-from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import Composed, Event, PoissonSampled, Repeated
-from colonnade.privacy.gdp import gaussian_delta
-from colonnade.privacy.hockey_stick import Curve, curves_of
-from colonnade.privacy.leaves import (
+from colonnade.privacy.events import (
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -27,10 +25,13 @@ from colonnade.privacy.leaves import (
     Mechanism,
     PerStep,
     PoissonBinomial,
+    PoissonSampled,
+    Repeated,
     Skellam,
+    itemise,
 )
-from colonnade.privacy.loss import loss_distribution
-from colonnade.privacy.renyi import least_epsilon
+from colonnade.privacy.loss import Curve, curves_of, loss_distribution
+from colonnade.privacy.renyi import gaussian_delta, least_epsilon
 
 EPSILONS = (-3.0, -0.6, -0.1, 0.0, 0.05, 0.3, 1.0, 2.5)
 

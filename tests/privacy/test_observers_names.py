@@ -7,20 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import InputError
-from colonnade.ledger.budget import named_account, named_pattern
+from colonnade.ledger.bounds import named_account, named_pattern
 from colonnade.ledger.release import LedgerLine
-from colonnade.privacy.leaves import Gaussian
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit, parse_unit
+from colonnade.privacy.events import Gaussian
 from colonnade.privacy.observers import (
+    REPLACE,
+    ZERO_OUT,
     Coalition,
     Colluding,
+    ColumnsOf,
     Observer,
+    OthersPart,
+    PartOf,
     PartyView,
     Reader,
     Server,
+    Unit,
     check_party_name,
     named_observer,
     parse_observer,
+    parse_unit,
 )
 
 NAMES = st.text("abcXYZ -_0é", min_size=1, max_size=8).filter(lambda name: name == name.strip())

@@ -10,20 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.privacy.gdp import gaussian_delta
-from colonnade.privacy.leaves import PoissonBinomial
-from colonnade.privacy.paper import (
-    functional_mechanism,
-    hdp_vfl,
-    pbm_vfl,
-    skellam_moments,
-    vertical_logistic,
+from colonnade.privacy import (
+    paper as functional_mechanism,
 )
-from colonnade.privacy.paper.figure import LABEL, PaperFigure
-from colonnade.privacy.paper.skellam_moments import Moments
-from colonnade.privacy.poisson_binomial import poisson_binomial_renyi
+from colonnade.privacy import (
+    paper as hdp_vfl,
+)
+from colonnade.privacy import (
+    paper as pbm_vfl,
+)
+from colonnade.privacy import (
+    paper as skellam_moments,
+)
+from colonnade.privacy import (
+    paper as vertical_logistic,
+)
+from colonnade.privacy.distributions import poisson_binomial_renyi
+from colonnade.privacy.events import PoissonBinomial
+from colonnade.privacy.paper import LABEL, Moments, PaperFigure
+from colonnade.privacy.renyi import gaussian_delta
 from colonnade.privacy.sensitivity.functional import linear_part_ordered_l1
-from colonnade.privacy.sensitivity.rows import rounded_norm_squared
+from colonnade.privacy.sensitivity.matrix import rounded_norm_squared
 
 GRAM = skellam_moments.gram_moments(117, 64)
 MU = skellam_moments.server_mu(GRAM, 1.0, 1e-5).value

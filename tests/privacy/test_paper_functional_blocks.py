@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.privacy.paper import functional_mechanism as paper
+from colonnade.privacy import paper
 from colonnade.privacy.sensitivity.functional import linear_zero_out, logistic_zero_out
 
 FAMILIES = {

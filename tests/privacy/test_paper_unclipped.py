@@ -6,7 +6,7 @@ from typing import Any
 
 from unclipped_messages import achieved_delta, realised_shifts
 
-from colonnade.privacy.paper.hdp_vfl import active_sensitivity, classical_sigma, passive_sensitivity
+from colonnade.privacy.paper import active_sensitivity, classical_sigma, passive_sensitivity
 from colonnade.privacy.sensitivity.messages import Schedule, passive_messages
 
 SETTING: dict[str, Any] = {"rows": 4000, "batch": 200, "epochs": 10, "step_size": 0.1, "radius": 1.0}

@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.privacy.hockey_stick import curves_of
-from colonnade.privacy.leaves import PoissonBinomial
-from colonnade.privacy.poisson_binomial import (
+from colonnade.privacy.distributions import (
     LONGEST_SUM,
     groups,
     homogeneous_renyi,
@@ -23,6 +21,8 @@ from colonnade.privacy.poisson_binomial import (
     pure_loss,
     worst_pairs,
 )
+from colonnade.privacy.events import PoissonBinomial
+from colonnade.privacy.loss import curves_of
 
 BETA = Fraction(1, 5)
 LOW, HIGH = Fraction(1, 2) - BETA, Fraction(1, 2) + BETA

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from privacy_strategies import additive, events, mechanisms, poisson_binomials
 from typed import untyped
 
-from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import Composed, Event, PoissonSampled
-from colonnade.privacy.leaves import (
+from colonnade.privacy.distributions import exact_order_limit, exact_skellam_renyi, log_skellam, sampled_renyi
+from colonnade.privacy.events import (
     AdditiveNoise,
+    Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     Gaussian,
     Laplace,
     MatrixChange,
@@ -28,11 +29,11 @@ from colonnade.privacy.leaves import (
     Mechanism,
     PerStep,
     PoissonBinomial,
+    PoissonSampled,
     Skellam,
+    itemise,
 )
 from colonnade.privacy.renyi import least_delta, least_epsilon, renyi, rule_of
-from colonnade.privacy.skellam import exact_order_limit, exact_skellam_renyi, log_skellam
-from colonnade.privacy.subsampling import sampled_renyi
 
 ORDERS = (1.25, 2.0, 3.5, 8.0)
 NUMERICAL = 1e-9
@@ -253,7 +254,7 @@ def test_a_table_that_is_too_long_falls_back_to_the_bound() -> None:
 
 def test_a_table_that_is_too_short_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert exact_skellam_renyi(1, 1e4, 2.0) < 1
-    monkeypatch.setattr("colonnade.privacy.skellam._DEVIATIONS", 0.0)
+    monkeypatch.setattr("colonnade.privacy.distributions._DEVIATIONS", 0.0)
     assert exact_skellam_renyi(1, 1e4, 2.0) == math.inf
 
 

@@ -15,23 +15,24 @@ from typed import untyped
 from colonnade.errors import PrivacyError
 from colonnade.noise.discrete_gaussian import matrix_gaussian_event, smallest_part
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import (
     COARSE_BITS,
     FINE_BITS,
     FINEST_BITS,
     Approximated,
     Composed,
+    DiscreteGaussian,
+    Gaussian,
+    MatrixChange,
     PoissonSampled,
     Repeated,
+    Skellam,
     event_from_data,
     event_to_data,
+    itemise,
 )
-from colonnade.privacy.gdp import gaussian_delta
-from colonnade.privacy.guarantee import account, delta_at
-from colonnade.privacy.leaves import DiscreteGaussian, Gaussian, MatrixChange, Skellam
-from colonnade.privacy.renyi import least_epsilon
-from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES, root_below, rounded_normals
+from colonnade.privacy.guarantee import ROUNDING_VARIANCES, account, delta_at, root_below, rounded_normals
+from colonnade.privacy.renyi import gaussian_delta, least_epsilon
 
 BITS = 400
 

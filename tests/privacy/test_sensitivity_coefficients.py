@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity import functional as fm
-from colonnade.privacy.sensitivity.coefficients import (
+from colonnade.privacy.sensitivity.functional import (
     CoefficientRow,
     FeatureBounds,
     cross_replaced,

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from colonnade.privacy.leaves import MatrixChange
-from colonnade.privacy.sensitivity.conditional import (
+from colonnade.privacy.events import MatrixChange
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
     conditional_change_part_replaced,
     conditional_change_replace,
     conditional_change_zero_out,
 )
-from colonnade.privacy.sensitivity.matrix import RowShape
 
 
 def labelled(features: int, norm_squared: int, classes: int = 2, mark: int = 4) -> RowShape:

@@ -14,9 +14,8 @@ from margin_curve import capped_logistic, fitted_coefficients
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, circle
-from colonnade.methods.margin.waves import Waves, angle_of
-from colonnade.privacy.sensitivity.margin import (
+from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, Waves, angle_of, circle
+from colonnade.privacy.sensitivity.gradient import (
     Longest,
     Reach,
     Slopes,

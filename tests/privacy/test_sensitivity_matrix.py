@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from colonnade.privacy.leaves import MatrixChange
+from colonnade.privacy.events import MatrixChange
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,

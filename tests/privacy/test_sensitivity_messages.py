@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from colonnade.privacy.sensitivity import losses
+from colonnade.privacy.sensitivity import messages as losses
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     StepSensitivities,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from colonnade.privacy.sensitivity.phases import JointPhases, Phases
+from colonnade.privacy.sensitivity.gradient import JointPhases, Phases
 
 STEPS = 17
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.privacy.sensitivity.rows import (
+from colonnade.privacy.sensitivity.matrix import (
     Rounding,
     grid_sensitivity,
     norm_squared_bound,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.privacy.special import log_sum, scaled_erfc
+from colonnade.privacy.distributions import log_sum, scaled_erfc
 
 
 @given(st.floats(0.0, 40.0))

@@ -2,8 +2,14 @@
 
 import pytest
 
-from colonnade.privacy.observers import Colluding
-from colonnade.privacy.words import about_text, joined, observer_text, observers_text, unit_text
+from colonnade.privacy.observers import (
+    Colluding,
+    about_text,
+    joined,
+    observer_text,
+    observers_text,
+    unit_text,
+)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.ledger import Ledger
-from colonnade.methods.network.interfaces import PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
-from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
-from colonnade.protocols.specs import TrainingSpec
-from colonnade.runtime.group import Group
+from colonnade.methods.network.protocol import PartyModels, TrainedEmbeddings, embeddings_session
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'

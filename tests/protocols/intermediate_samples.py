@@ -15,16 +15,14 @@ from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.glm.losses import LOSSES, Penalty
 from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import intermediate_results
-from colonnade.protocols.agreement import meet
+from colonnade.protocols.agreement import charge_first, meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import agreed_rows
-from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here

@@ -16,14 +16,14 @@ from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, 
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Cut, Ledger, Opening
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import moments_session
-from colonnade.protocols import alignment, intersection, messages, parts, session
+from colonnade.methods.moments.protocol import moments_session
+from colonnade.protocols import agreement as parts
+from colonnade.protocols import alignment, intersection, messages, session
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import Alignment, _digest, align
-from colonnade.protocols.id_list import Ids
-from colonnade.runtime.group import Group
+from colonnade.protocols.intersection import Ids
 from colonnade.runtime.journal import KNOWN, PROVED
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message
 

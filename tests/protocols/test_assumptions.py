@@ -11,7 +11,7 @@ from colonnade.protocols.assumptions import (
     reader_assumption,
     server_assumption,
 )
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 COST = "ε = 9"
 COLLUDES = "it colludes with no other keeper (with one keeper it would recover every column)"

@@ -18,31 +18,26 @@ from encrypted_runs import request_of, tables_of
 from scipy import stats
 from training_specs import asked as asked_of
 
-from colonnade.crypto.blinded_sets import BlindedSet
-from colonnade.crypto.committee import Committee
-from colonnade.crypto.key_agreement import AgreementKey
-from colonnade.crypto.paillier import Ciphertexts, Encryptor, rerandomised
-from colonnade.crypto.paillier_keys import PrivateKey
-from colonnade.crypto.paillier_masks import BoundedMask, UniformMask
-from colonnade.crypto.shamir import Shamir
-from colonnade.crypto.signatures import SigningKey
+from colonnade.crypto.curve import BlindedSet
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, rerandomised
+from colonnade.crypto.paillier_vectors import BoundedMask, UniformMask
+from colonnade.crypto.sealing import AgreementKey, SigningKey
+from colonnade.crypto.sharing import Committee, Shamir
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import functional_session
-from colonnade.methods.local.plan import LocalOptions
-from colonnade.methods.local.protocol import local_session
+from colonnade.methods.local.protocol import LocalOptions, local_session
 from colonnade.methods.margin.plan import MarginOptions
-from colonnade.methods.margin.session import margin_session
+from colonnade.methods.margin.protocol import margin_session
 from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.messages.protocol import intermediate_session
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import moments_session
+from colonnade.methods.moments.protocol import moments_session
 from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
 from colonnade.methods.slr.plan import SlrOptions
-from colonnade.methods.slr.session import gradient_session
+from colonnade.methods.slr.protocol import gradient_session
 from colonnade.numbers.field import FIELD63
-from colonnade.protocols.evaluation import evaluation_session
-from colonnade.protocols.evaluation_plan import EvaluationSpec
+from colonnade.protocols.evaluation import EvaluationSpec, evaluation_session
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.wire import decode
@@ -52,19 +47,19 @@ RANDOMNESS = SystemRandomness()
 TERMS: dict[str, Any] = {"delta": 1e-5, "alignment": "equal"}
 # Places that draw, and beside each a step whose every frame carries what is drawn there.
 MEETING = {"protocols/agreement.py:meet": "introduction"}
-DEALING = {"crypto/committee.py:Committee.deal": "columns"}
+DEALING = {"crypto/sharing.py:Committee.deal": "columns"}
 ROWS_CHECKED = {
-    "protocols/row_checks.py:RowCheck.begin": "columns, seed",
-    "protocols/row_checks.py:RowCheck._second_challenges": "columns, second challenge",
-    "protocols/challenges.py:Checking.challenges": "columns, challenge",
-    "protocols/challenges.py:Checking.last_challenges": "columns, third challenge",
+    "protocols/verified_rows.py:RowCheck.begin": "columns, seed",
+    "protocols/verified_rows.py:RowCheck._second_challenges": "columns, second challenge",
+    "protocols/verified_rows.py:Checking.challenges": "columns, challenge",
+    "protocols/verified_rows.py:Checking.last_challenges": "columns, third challenge",
 }
 ENCRYPTING = {
-    "crypto/paillier_keys.py:_prime": "key",
+    "crypto/paillier.py:_prime": "key",
     "crypto/paillier.py:Encryptor._randomisers": "batch for a",
     "crypto/paillier.py:_unit": "batch asked",
 }
-MASKING = {"crypto/key_agreement.py:AgreementKey.generate": "scores"}
+MASKING = {"crypto/sealing.py:AgreementKey.generate": "scores"}
 
 
 def of_model(session: Callable[..., Any], width: int) -> Callable[..., Any]:
@@ -91,13 +86,13 @@ CASES: dict[str, Case] = {
         moments_session,
         asked_of(MomentsOptions, "classification", 1.0, **TERMS),
         MEETING
-        | {"crypto/shamir.py:Shamir.deal": "columns", "methods/moments/protocol.py:noise_part": "release"},
+        | {"crypto/sharing.py:Shamir.deal": "columns", "methods/moments/protocol.py:noise_part": "release"},
     ),
     "moments by class": (
         2,
         moments_session,
         asked_of(MomentsOptions, "classification", 1.0, conditional=True, **TERMS),
-        MEETING | DEALING | {"methods/moments/conditional.py:noise_by_class": "release"},
+        MEETING | DEALING | {"methods/moments/protocol.py:noise_by_class": "release"},
     ),
     "margin, all checked": (
         2,
@@ -110,7 +105,7 @@ CASES: dict[str, Case] = {
             "protocols/verified_products.py:_check": "slopes, seed",
             "methods/margin/protocol.py:_moments": "model",
             "methods/margin/protocol.py:noise_part": "model",
-            "methods/margin/rows.py:OwnRows.read": "columns, bits",
+            "methods/margin/protocol.py:OwnRows.read": "columns, bits",
         },
     ),
     "functional": (
@@ -125,8 +120,8 @@ CASES: dict[str, Case] = {
         asked_of(SlrOptions, epsilon=8.0, epochs=1, rate=0.5, **TERMS),
         MEETING
         | {
-            "crypto/committee.py:Committee.deal": "batch",
-            "methods/slr/batches.py:share_batch_key": "batch key",
+            "crypto/sharing.py:Committee.deal": "batch",
+            "methods/slr/protocol.py:share_batch_key": "batch key",
             "methods/slr/protocol.py:integer_rows": "gradient",
             "methods/slr/protocol.py:noise_part": "model",
         },
@@ -147,7 +142,7 @@ CASES: dict[str, Case] = {
         2,
         encrypted_session,
         request_of("ab", epochs=1),
-        MEETING | ENCRYPTING | {"crypto/paillier_masks.py:UniformMask.draw": "batch answered"},
+        MEETING | ENCRYPTING | {"crypto/paillier_vectors.py:UniformMask.draw": "batch answered"},
     ),
     "encrypted, with noise": (
         2,
@@ -156,8 +151,8 @@ CASES: dict[str, Case] = {
         MEETING
         | ENCRYPTING
         | {
-            "crypto/paillier_masks.py:BoundedMask.draw": "batch answered",
-            "methods/encrypted/owner.py:OwnerState.message": "batch answered",
+            "crypto/paillier_vectors.py:BoundedMask.draw": "batch answered",
+            "methods/encrypted/protocol.py:OwnerState.message": "batch answered",
         },
     ),
     "judgement": (
@@ -166,7 +161,7 @@ CASES: dict[str, Case] = {
         EvaluationSpec("5f0c", ((2.0, 1.0),), epsilon=1.0, **TERMS),
         MEETING
         | {
-            "crypto/committee.py:Committee.deal": "phases",
+            "crypto/sharing.py:Committee.deal": "phases",
             "protocols/evaluation.py:open_sums": "release",
         },
     ),
@@ -213,7 +208,7 @@ def test_it_is_known_who_draws(case: str) -> None:
     """A place at which nobody draws any more, or one that is new, is seen here."""
     places = CASES[case][3]
     assert set(usual(case).lines) - {ALIGNMENT} == set(places)
-    assert usual(case).lines.get("crypto/committee.py:Committee.deal", 2) == 2, "a mask of degree 2 has two"
+    assert usual(case).lines.get("crypto/sharing.py:Committee.deal", 2) == 2, "a mask of degree 2 has two"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -244,13 +239,13 @@ def test_residuals_have_noise_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("place", "steps"),
     [
-        ("protocols/challenges.py:Checking.challenges", ("columns, challenge", "slopes, challenge")),
+        ("protocols/verified_rows.py:Checking.challenges", ("columns, challenge", "slopes, challenge")),
         (
-            "protocols/challenges.py:Checking.last_challenges",
+            "protocols/verified_rows.py:Checking.last_challenges",
             ("columns, third challenge", "slopes, third challenge"),
         ),
-        ("protocols/row_checks.py:RowCheck._second_challenges", ("columns, second challenge",)),
-        ("protocols/row_checks.py:RowCheck.begin", ("columns, seed",)),
+        ("protocols/verified_rows.py:RowCheck._second_challenges", ("columns, second challenge",)),
+        ("protocols/verified_rows.py:RowCheck.begin", ("columns, seed",)),
         ("protocols/verified_products.py:_check", ("slopes, seed",)),
     ],
 )
@@ -289,23 +284,23 @@ SECRET = FIELD63.encode(np.arange(4).reshape(2, 2))
 HIDING: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
     "a blinded set": (
         lambda coins: blinded(coins, 8),
-        {"crypto/blinded_sets.py:BlindedSet.prepare": 1, "crypto/curve.py:Blinding.draw": 1},
+        {"crypto/curve.py:BlindedSet.prepare": 1, "crypto/curve.py:Blinding.draw": 1},
     ),
     "a padded set": (
         lambda coins: blinded(coins, 12),
         {
-            "crypto/blinded_sets.py:BlindedSet.prepare": 1,
+            "crypto/curve.py:BlindedSet.prepare": 1,
             "crypto/curve.py:Blinding.draw": 1,
-            "crypto/blinded_sets.py:BlindedSet.blinded_blocks": 1,
+            "crypto/curve.py:BlindedSet.blinded_blocks": 1,
         },
     ),
     "a bounded mask": (
         lambda coins: BoundedMask(value_bits=12).draw(3, coins),
-        {"crypto/paillier_masks.py:BoundedMask.draw": 1},
+        {"crypto/paillier_vectors.py:BoundedMask.draw": 1},
     ),
     "a uniform mask": (
         lambda coins: UniformMask(10**30 + 57).draw(3, coins),
-        {"crypto/paillier_masks.py:UniformMask.draw": 1},
+        {"crypto/paillier_vectors.py:UniformMask.draw": 1},
     ),
     "a fresh ciphertext": (
         lambda coins: rerandomised(ciphertexts(), coins).values,
@@ -317,27 +312,27 @@ HIDING: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
     ),
     "a key of Paillier's": (
         lambda coins: PrivateKey.generate_for_tests(coins, 256).public.modulus,
-        {"crypto/paillier_keys.py:_prime": 1},
+        {"crypto/paillier.py:_prime": 1},
     ),
     "a key to agree": (
         lambda coins: AgreementKey.generate(coins).public,
-        {"crypto/key_agreement.py:AgreementKey.generate": 1},
+        {"crypto/sealing.py:AgreementKey.generate": 1},
     ),
     "a key to sign": (
         lambda coins: SigningKey.generate(coins).public,
-        {"crypto/signatures.py:SigningKey.generate": 1},
+        {"crypto/sealing.py:SigningKey.generate": 1},
     ),
     "shares of degree 1": (
         lambda coins: shares(Committee(FIELD63), 1, coins),
-        {"crypto/committee.py:Committee.deal": 1},
+        {"crypto/sharing.py:Committee.deal": 1},
     ),
     "shares of degree 2": (
         lambda coins: shares(Committee(FIELD63), 2, coins),
-        {"crypto/committee.py:Committee.deal": 2},
+        {"crypto/sharing.py:Committee.deal": 2},
     ),
     "shares among five": (
         lambda coins: shares(Shamir(5, FIELD63), 4, coins),
-        {"crypto/shamir.py:Shamir.deal": 1},
+        {"crypto/sharing.py:Shamir.deal": 1},
     ),
 }
 

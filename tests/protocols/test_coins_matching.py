@@ -15,7 +15,8 @@ from coins import CoinsFederation
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
-from colonnade.protocols import alignment, server_intersection
+from colonnade.protocols import alignment
+from colonnade.protocols import intersection as server_intersection
 from colonnade.protocols.alignment import Alignment
 from colonnade.runtime.party import Party
 
@@ -28,11 +29,11 @@ PLACES: dict[Alignment, Places] = {
     "server": {
         **MEETING,
         "crypto/curve.py:Blinding.draw": (1, {("people", "a"), ("people", "b")}),
-        "protocols/server_intersection.py:_common_key": (
+        "protocols/intersection.py:_common_key": (
             1,
             {(step, owner) for step in ("pseudonym key", "pseudonyms") for owner in IDS},
         ),
-        "protocols/server_intersection.py:ask": (1, {("pseudonyms", "a"), ("pseudonyms", "b")}),
+        "protocols/intersection.py:ask": (1, {("pseudonyms", "a"), ("pseudonyms", "b")}),
         SPOILT: (1, set()),
     },
     "curve": {
@@ -90,7 +91,7 @@ def test_other_coins_at_one_place_are_other_bytes_in_every_frame_that_carries_th
 
 def test_the_key_of_pseudonyms_has_a_fresh_contribution_of_every_owner() -> None:
     """From constant ones and the name of the run, which the server knows, it would make everybody's pseudonyms."""
-    place = "protocols/server_intersection.py:_common_key"
+    place = "protocols/intersection.py:_common_key"
     drawn = [matched("server", other).coins[owner].drawn[place] for owner in IDS for other in ("", place)]
     assert [[len(one) for one in some] for some in drawn] == [[32]] * 4
     assert len({one for (one,) in drawn}) == 4

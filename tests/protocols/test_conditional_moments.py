@@ -12,21 +12,19 @@ from numpy.typing import NDArray
 from test_noisy_moments import LABELS, NAMES, Silence, Witnessed, ledgers_for, plan_for, tables_of
 from typed import untyped
 
-from colonnade.crypto.shares import make_scheme
+from colonnade.crypto.sharing import make_scheme
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LabelMismatch, LocalProtocolError
 from colonnade.federation.federation import Federation
-from colonnade.methods.moments.conditional import conditional_moments
 from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.protocol import conditional_moments
 from colonnade.models.release import MomentRelease
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.observers import PartyView, Server
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.shared import Shared
-from colonnade.protocols.sharing import lower
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.sharing import Shared, lower
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 

@@ -15,17 +15,15 @@ from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import GroupMismatch, NoNoiseFits, PlanError
 from colonnade.ledger import Ledger
-from colonnade.ledger.bounds import bound
-from colonnade.ledger.budget import Account
+from colonnade.ledger.bounds import Account, bound
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.noise.mechanism import VectorChange
-from colonnade.privacy.events import FINE_BITS, FINEST_BITS
-from colonnade.privacy.gdp import gaussian_sigma
+from colonnade.privacy.events import FINE_BITS, FINEST_BITS, DiscreteGaussian
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import DiscreteGaussian
+from colonnade.privacy.renyi import gaussian_sigma
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 NAMES = ("bank", "shop", "clinic", "tax")
 

@@ -18,12 +18,10 @@ from typed import untyped
 from colonnade.errors import PlanError
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import formula_bytes
-from colonnade.privacy.events import Composed, Repeated
+from colonnade.privacy.events import Composed, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import PoissonBinomial
-from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
-from colonnade.privacy.observers import Coalition, PartyView, Server
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.privacy.observers import Coalition, ColumnsOf, OthersPart, PartOf, PartyView, Server
+from colonnade.protocols.plans import TrainingSpec
 
 PAPER = asked(
     NetworkOptions,

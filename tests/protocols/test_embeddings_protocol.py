@@ -16,7 +16,7 @@ from scipy.stats import norm
 from training_specs import asked
 from typed import there, untyped
 
-from colonnade.crypto.bit_packing import packed_size
+from colonnade.crypto.masks import packed_size
 from colonnade.data.table import AlignedTable
 from colonnade.errors import (
     BudgetExceeded,
@@ -26,10 +26,10 @@ from colonnade.errors import (
     PlanError,
 )
 from colonnade.ledger import Ledger
-from colonnade.ledger.chain import Entry
-from colonnade.methods.network.interfaces import PartyModels
+from colonnade.ledger.entry_store import Entry
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.methods.network.protocol import PartyModels
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.journal import journals_in
 from colonnade.runtime.run import Outcome

@@ -13,20 +13,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from typed import there, untyped
 
-from colonnade.crypto.paillier import Ciphertexts, Encryptor
-from colonnade.crypto.paillier_keys import PrivateKey
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
 from colonnade.federation.federation import Federation, Run
 from colonnade.ledger import Ledger
-from colonnade.methods.encrypted import exchange as encrypted_exchange
-from colonnade.methods.encrypted import owner as encrypted_holding
-from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
-from colonnade.methods.encrypted.owner import OwnerState, initial_weights
-from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.encrypted import protocol as encrypted_exchange
+from colonnade.methods.encrypted import protocol as encrypted_holding
+from colonnade.methods.encrypted.protocol import (
+    IdealDescent,
+    OwnerState,
+    encrypted_session,
+    ideal_descent,
+    initial_weights,
+)
 from colonnade.protocols import paillier
 from colonnade.protocols.paillier import PaillierKeys
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here
@@ -179,7 +182,7 @@ def test_parties_that_want_different_things_are_told_which(field: str, value: st
 
 def test_a_ledger_that_says_no_stops_the_run_before_any_key_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "colonnade.methods.encrypted.exchange.make_key", lambda *_: pytest.fail("a key was made")
+        "colonnade.methods.encrypted.protocol.make_key", lambda *_: pytest.fail("a key was made")
     )
     widths = {"a": 2, "b": 2}
     with pytest.raises(BudgetExceeded):

@@ -12,19 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import untyped
 
-from colonnade.crypto.packing import Fields
+from colonnade.crypto.paillier_vectors import Fields
 from colonnade.errors import PlanError
 from colonnade.methods.encrypted.method import METHOD
-from colonnade.methods.encrypted.owner import OwnerState
-from colonnade.methods.encrypted.plan import EncryptedPlan
-from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, Approximation, coefficients
+from colonnade.methods.encrypted.plan import (
+    HARMLESS_SCORES,
+    SLOPES,
+    Approximation,
+    EncryptedPlan,
+    coefficients,
+)
+from colonnade.methods.encrypted.protocol import OwnerState
 from colonnade.methods.table import checked_options
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.paper.figure import LABEL
+from colonnade.privacy.paper import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 TWO = {"a": 2, "b": 3}
 

@@ -15,15 +15,13 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
-from colonnade.lab.bounds import threshold_bound
+from colonnade.lab.experiments import threshold_bound
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import DealtNoise
-from colonnade.protocols.evaluation import Opened, evaluation_session
-from colonnade.protocols.evaluation_plan import LAW, EvaluationPlan, EvaluationSpec
+from colonnade.protocols.evaluation import LAW, EvaluationPlan, EvaluationSpec, Opened, evaluation_session
 from colonnade.randomness import SeededRandomness, SystemRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 
 PEOPLE = 300
 REACHES = (2.0, 1.0, 0.5)

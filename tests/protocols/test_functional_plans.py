@@ -18,14 +18,13 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
-from colonnade.methods.functional.noise import BlockNoise, least_noise
+from colonnade.methods.functional.blocks import BlockNoise, least_noise
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
-from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
-from colonnade.noise.polya import PolyaNoise
-from colonnade.privacy.composition import itemise
+from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise, PolyaNoise
+from colonnade.privacy.events import itemise
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.specs import Task
-from colonnade.runtime.group import Group
+from colonnade.protocols.plans import Task
+from colonnade.runtime.party import Group
 
 
 def epsilon_to(plan: FunctionalPlan, observer: str) -> float:

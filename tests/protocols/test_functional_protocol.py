@@ -39,7 +39,7 @@ from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism, functional_session, integer_rows
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.specs import Task
+from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import PartyInputs, run_here

@@ -28,22 +28,19 @@ from training_specs import asked
 from typed import there, untyped
 
 from colonnade.crypto.masks import SumRing
-from colonnade.crypto.paillier import Encryptor
-from colonnade.crypto.paillier_keys import PrivateKey
-from colonnade.crypto.shares import make_scheme
+from colonnade.crypto.paillier import Encryptor, PrivateKey
+from colonnade.crypto.sharing import make_scheme
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Opening, Receipt, Release
-from colonnade.ledger.claim import Claim
+from colonnade.ledger.admission import Claim
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import checked_release
+from colonnade.methods.moments.protocol import checked_release
 from colonnade.numbers.field import FIELD63
-from colonnade.protocols.agreement import agree, meet
+from colonnade.protocols.agreement import agree, charge_first, meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.charging import charge_first
-from colonnade.protocols.id_list import Ids
-from colonnade.protocols.intersection import MOST_IDS, Intersection, intersect
+from colonnade.protocols.intersection import MOST_IDS, Ids, Intersection, intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.paillier import (
     PaillierKeysForTests,
@@ -54,13 +51,11 @@ from colonnade.protocols.paillier import (
 )
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.session import agreed_rows, introduce, publish
-from colonnade.protocols.shared import total
-from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.sharing import open_to, share, total
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.channel import Seen
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
-from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import Message, decode
 
 FRAMES = 2_000

@@ -30,12 +30,12 @@ from colonnade.data.table import Table
 from colonnade.errors import DataError, PlanError, RemoteProtocolError, TooMuchMemory
 from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import moments_session
+from colonnade.methods.moments.protocol import moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.memory import MemoryChannel, memory_network
+from colonnade.runtime.channel import MemoryChannel, memory_network
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
 from colonnade.runtime.wire import Message, decode, encode

@@ -11,21 +11,18 @@ from gradient_tables import NAMES, plan_for, tables_of
 from training_specs import asked as asked_of
 from typed import untyped
 
-from colonnade.crypto.folding import MOST_ROWS
-from colonnade.crypto.row_claims import RowClaims
+from colonnade.crypto.product_proof import MOST_ROWS
+from colonnade.crypto.row_proofs import RowClaims
 from colonnade.errors import PlanError
 from colonnade.methods.slr import plan as slr_plan
-from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
-from colonnade.methods.slr.plan import GradientPlan, SlrOptions, schedule
+from colonnade.methods.slr.plan import GradientPlan, Optimiser, OptimiserName, SlrOptions, schedule
 from colonnade.numbers.field import smallest_field
-from colonnade.privacy.batches import as_draws
-from colonnade.privacy.composition import contains_sampling, itemise
-from colonnade.privacy.events import Approximated, Repeated
+from colonnade.privacy.calibrate import as_draws
+from colonnade.privacy.events import Approximated, DiscreteGaussian, Repeated, contains_sampling, itemise
 from colonnade.privacy.guarantee import View, account
-from colonnade.privacy.leaves import DiscreteGaussian
-from colonnade.privacy.neighbours import REPLACE
+from colonnade.privacy.observers import REPLACE
 from colonnade.privacy.sensitivity.gradient import fused_zero_out
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,10 @@ from typed import there, untyped
 
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.methods.slr import protocol
-from colonnade.methods.slr.batches import Batches
-from colonnade.methods.slr.optimiser import Descent, Optimiser, OptimiserName
-from colonnade.methods.slr.plan import GradientPlan
-from colonnade.methods.slr.protocol import batch_rows, integer_rows, noisy_gradient
+from colonnade.methods.slr.plan import Descent, GradientPlan, Optimiser, OptimiserName
+from colonnade.methods.slr.protocol import Batches, batch_rows, integer_rows, noisy_gradient
 from colonnade.randomness import SeededRandomness, SystemRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome
 
 KEY = bytes(range(32))

@@ -18,16 +18,15 @@ from typed import untyped
 from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError, SchemaError
-from colonnade.methods.glm.losses import LOSSES
-from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.glm.losses import LOSSES, Penalty
 from colonnade.methods.messages.plan import GRID, MOST_STEPS, IntermediatePlan
 from colonnade.methods.one_shot.protocol import OneShotOptions
+from colonnade.privacy import paper as hdp_vfl
 from colonnade.privacy.events import Composed
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.neighbours import OthersPart, PartOf
-from colonnade.privacy.paper import hdp_vfl
+from colonnade.privacy.observers import OthersPart, PartOf
 from colonnade.privacy.sensitivity.messages import Schedule
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 
 def plan_of(

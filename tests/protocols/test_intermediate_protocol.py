@@ -21,15 +21,14 @@ from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
-from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.glm.losses import Penalty
 from colonnade.methods.messages.plan import GRID_BITS
 from colonnade.methods.messages.protocol import batch_order, intermediate_session
 from colonnade.methods.one_shot.protocol import OneShotOptions, noisy_columns_session
 from colonnade.randomness import public_permutation
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.channel import Seen
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
-from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9

@@ -12,11 +12,11 @@ from intermediate_samples import request, tables
 from scipy.special import ndtr
 from typed import untyped
 
-from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.glm.losses import Penalty
 from colonnade.methods.messages.plan import GRID
 from colonnade.methods.messages.protocol import Descent, step_weights
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 RUNS = 1500
 ROWS, BATCH, EPOCHS = 4000, 200, 10

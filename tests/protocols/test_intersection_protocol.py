@@ -11,17 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import there, untyped
 
-from colonnade.crypto import blinded_sets
+from colonnade.crypto import curve as blinded_sets
 from colonnade.errors import DataError, LocalProtocolError, RemoteProtocolError
 from colonnade.ledger import Opening
 from colonnade.protocols import intersection as protocol
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.id_list import Ids
-from colonnade.protocols.intersection import intersect
+from colonnade.protocols.intersection import Ids, intersect
 from colonnade.protocols.messages import hear, tell
-from colonnade.runtime.group import Group
 from colonnade.runtime.journal import KNOWN, PROVED
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 

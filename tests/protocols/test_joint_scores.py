@@ -16,9 +16,8 @@ from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError
 from colonnade.evaluation.scores import linear_bound, linear_terms, score_jointly, trained_people
 from colonnade.federation.federation import Federation
-from colonnade.models.input_spec import InputSpec
-from colonnade.privacy.events import Repeated
-from colonnade.privacy.leaves import PoissonBinomial
+from colonnade.models.inputs import InputSpec
+from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.protocols.joint_scores import ScoresSpec, scores_session
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_here

@@ -12,15 +12,13 @@ import pytest
 
 from colonnade.errors import ColonnadeError, LedgerAltered, LedgerReplaced, RemoteProtocolError
 from colonnade.ledger import Ledger, LedgerLine, Receipt, Release
-from colonnade.ledger.claim import NOTHING, Claim
-from colonnade.privacy.leaves import Gaussian
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.charging import charge_first
-from colonnade.runtime.group import Group
+from colonnade.ledger.admission import NOTHING, Claim
+from colonnade.privacy.events import Gaussian
+from colonnade.protocols.agreement import charge_first, meet
+from colonnade.runtime.channel import step_kind
 from colonnade.runtime.journal import KNOWN, PROVED, ResumedLedger
-from colonnade.runtime.party import AskingAccountant, Party
+from colonnade.runtime.party import AskingAccountant, Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, reason_for_peers, run_here
-from colonnade.runtime.transcript import step_kind
 from colonnade.runtime.wire import decode
 
 PAIR = Group.of(("bank", "shop"), active="bank")

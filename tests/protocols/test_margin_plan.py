@@ -17,7 +17,7 @@ from colonnade.methods.margin import plan as planning
 from colonnade.methods.margin.plan import MarginOptions, Schedule
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.privacy.guarantee import account
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 PAIR = ("bank", "insurer")
 

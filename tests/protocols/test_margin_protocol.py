@@ -13,22 +13,17 @@ from hypothesis import strategies as st
 from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
 from typed import untyped
 
-from colonnade.crypto.shares import make_scheme, reshare, total
+from colonnade.crypto.sharing import make_scheme, reshare, total
 from colonnade.errors import BudgetExceeded, LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.methods.margin import protocol
-from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
-from colonnade.methods.margin.optimiser import MarginDescent
-from colonnade.methods.margin.rows import OwnRows
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD63
+from colonnade.methods.margin.protocol import MarginDescent, OwnRows, descended, ideal_slopes, summed_slopes
+from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.protocols import sharing
 from colonnade.protocols.messages import tell
-from colonnade.protocols.shared import Shared
-from colonnade.protocols.sharing import open_to
-from colonnade.protocols.turning import complex_products
+from colonnade.protocols.sharing import Shared, open_to
+from colonnade.protocols.verified_products import complex_products
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
 
 

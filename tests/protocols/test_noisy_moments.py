@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from training_specs import asked
 from typed import untyped
 
-from colonnade.crypto.shares import make_scheme
+from colonnade.crypto.sharing import make_scheme
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import (
@@ -36,20 +36,16 @@ from colonnade.errors import (
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.session import moments_session
+from colonnade.methods.moments.protocol import moments_session, noisy_moments
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.plans import default_delta
-from colonnade.protocols.shared import MomentSum, Shared, total
-from colonnade.protocols.sharing import open_to, share
-from colonnade.protocols.specs import Task
+from colonnade.protocols.plans import Task, default_delta
+from colonnade.protocols.sharing import MomentSum, Shared, open_to, share, total
 from colonnade.randomness import SystemRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")

@@ -17,21 +17,19 @@ from training_specs import asked as asked_of
 from typed import untyped
 
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.ledger.cost import epsilon_of
+from colonnade.ledger.bounds import epsilon_of
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
-from colonnade.methods.local.plan import LocalOptions
+from colonnade.methods.local.protocol import LocalOptions
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import GradientPlan
-from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated
+from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated, Gaussian, itemise
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import Gaussian
-from colonnade.protocols.evaluation_plan import EvaluationSpec
+from colonnade.protocols.dealt_noise import near_enough
+from colonnade.protocols.evaluation import EvaluationSpec
 from colonnade.protocols.plans import Plan
-from colonnade.protocols.precision import near_enough
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 PAIR = ("bank", "insurer")
 

@@ -21,21 +21,19 @@ from typed import untyped
 from colonnade.errors import RemoteProtocolError
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
-from colonnade.methods.encrypted import exchange as encrypted_exchange
+from colonnade.methods.encrypted import protocol as encrypted_exchange
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.messages.protocol import intermediate_session
 from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.network.protocol import embeddings_session
 from colonnade.methods.slr import protocol as gradient
 from colonnade.methods.slr.plan import SlrOptions
-from colonnade.methods.slr.session import gradient_session
+from colonnade.methods.slr.protocol import gradient_session
 from colonnade.protocols import sharing, verified_rows
 from colonnade.protocols.agreement import agree_on_public, meet
 from colonnade.protocols.messages import tell
-from colonnade.protocols.shared import Shared, total
-from colonnade.protocols.sharing import unpack
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.sharing import Shared, total, unpack
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 

@@ -14,11 +14,11 @@ from colonnade import Federation
 from colonnade.errors import RemoteProtocolError
 from colonnade.methods.functional.plan import FunctionalOptions
 from colonnade.methods.functional.protocol import functional_session
-from colonnade.methods.margin import session as margin
+from colonnade.methods.margin import protocol as margin
 from colonnade.methods.margin.plan import MarginOptions
-from colonnade.methods.moments import session as moments
+from colonnade.methods.moments import protocol as moments
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.slr import session as slr
+from colonnade.methods.slr import protocol as slr
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.protocols import session
 from colonnade.protocols.messages import tell

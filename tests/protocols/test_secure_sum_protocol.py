@@ -11,17 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import there
 
-from colonnade.crypto.bit_packing import pack_words, packed_size, unpack_words
-from colonnade.crypto.masks import SumRing
+from colonnade.crypto.masks import SumRing, pack_words, packed_size, unpack_words
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PeerTimeout, RemoteProtocolError
 from colonnade.ledger import Ledger, LedgerLine, Release
-from colonnade.privacy.leaves import Gaussian
+from colonnade.privacy.events import Gaussian
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import exchange, tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 

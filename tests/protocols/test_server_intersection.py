@@ -35,16 +35,16 @@ from colonnade.errors import (
 from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import moments_session
-from colonnade.protocols import alignment, intersection, messages, server_intersection
+from colonnade.methods.moments.protocol import moments_session
+from colonnade.protocols import alignment, intersection, messages
+from colonnade.protocols import intersection as server_intersection
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import Alignment, _digest, align
-from colonnade.protocols.id_list import Ids
+from colonnade.protocols.intersection import Ids
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.randomness import KeyedRandomness, Randomness, SystemRandomness
-from colonnade.runtime.group import Group
 from colonnade.runtime.journal import PROVED, Journal
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 

@@ -20,22 +20,22 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation, released
-from colonnade.forecast.expected import expected_loss
 from colonnade.lab.audited_sums import direction, opened_draws, row_of
 from colonnade.lab.experiments import audit
 from colonnade.lab.people import corner
 from colonnade.lab.targets import Wanted, target_of
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.methods.moments.session import moments_session
+from colonnade.methods.moments.protocol import moments_session
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
+from colonnade.planning.expected import expected_loss
+from colonnade.privacy.events import Gaussian
 from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import Gaussian
 from colonnade.privacy.sensitivity.matrix import RowShape, matrix_change_replace, matrix_change_zero_out
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 RISK, LEAVES = ClassLabel("risk", ("low", "high")), ClassLabel("leaves", ("no", "maybe", "yes"))
 LOSS, CALLS = RealLabel("loss", 0, 9), CountLabel("calls", 0, 3)

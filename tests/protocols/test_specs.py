@@ -13,8 +13,8 @@ from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.method import Method
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.methods.table import METHODS
-from colonnade.protocols.specs import Options, TrainingSpec
-from colonnade.runtime.group import Group
+from colonnade.protocols.plans import Options, TrainingSpec
+from colonnade.runtime.party import Group
 
 PROTOCOLS = [name for name, method in METHODS.items() if isinstance(method, Method)]
 

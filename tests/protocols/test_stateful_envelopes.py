@@ -13,8 +13,7 @@ from typed import untyped
 
 from colonnade.errors import RemoteProtocolError
 from colonnade.protocols.messages import hear, tell
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message, decode
 
 GROUP = Group.of(("bank", "insurer"), active="bank")

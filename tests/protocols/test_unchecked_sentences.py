@@ -11,15 +11,15 @@ from training_specs import asked
 
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.functional.plan import FunctionalOptions
-from colonnade.methods.local.plan import LocalOptions
+from colonnade.methods.local.protocol import LocalOptions
 from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.one_shot.protocol import OneShotOptions
 from colonnade.methods.slr.plan import SlrOptions
 from colonnade.privacy.observers import Colluding
-from colonnade.protocols.evaluation_plan import EvaluationSpec
-from colonnade.runtime.group import Group
+from colonnade.protocols.evaluation import EvaluationSpec
+from colonnade.runtime.party import Group
 
 NAMES = ("bank", "shop", "clinic", "tax", "school")
 CLAUSE = "everybody runs the protocol"

@@ -14,12 +14,12 @@ from test_noisy_moments import NAMES, Silence, plan_for, tables_of
 from typed import untyped
 
 from colonnade.errors import PlanError, RowsNotProved
-from colonnade.methods.moments import conditional
+from colonnade.methods.moments import protocol as conditional
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.numbers.field import FIELD63
-from colonnade.protocols import row_checks, verified_products
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols import verified_products
+from colonnade.protocols import verified_rows as row_checks
+from colonnade.runtime.party import Group, Party
 
 
 def planned(verify: Any = "all", count: int = 2, rows: int = 60) -> tuple[list[Any], MomentsPlan]:

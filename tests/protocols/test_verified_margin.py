@@ -12,17 +12,16 @@ from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_o
 from typed import there, untyped
 
 from colonnade.errors import FieldTooSmall, GroupMismatch, PlanError, RowsNotProved
-from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
+from colonnade.methods.margin.curve import Waves
 from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.margin.rows import OwnRows
-from colonnade.methods.margin.waves import Waves
+from colonnade.methods.margin.protocol import OwnRows, descended, ideal_slopes, summed_slopes
 from colonnade.numbers.field import FIELD63, FIELD126
-from colonnade.protocols import row_checks, sharing, verified_products
-from colonnade.protocols.shared import Shared
-from colonnade.protocols.turning import complex_products, paired
+from colonnade.protocols import sharing, verified_products
+from colonnade.protocols import verified_rows as row_checks
+from colonnade.protocols.sharing import Shared
+from colonnade.protocols.verified_products import complex_products, paired
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 
 PAIR = ("bank", "insurer")
 ROWS = 40

@@ -11,19 +11,16 @@ from plain_kernels import plain_numpy
 from typed import untyped
 
 from colonnade.crypto.product_proof import ProductClaim, ProductProof
-from colonnade.crypto.shares import make_scheme
+from colonnade.crypto.sharing import make_scheme
 from colonnade.errors import LocalProtocolError, RowsNotProved
 from colonnade.ledger import Ledger, Release
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD63
+from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.protocols import sharing, verified_products
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.shared import Shared, total
-from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.sharing import Shared, open_to, share, total
 from colonnade.protocols.verified_products import reshare_products
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 
 GROUP = Group.of(("bank", "shop"))

@@ -14,13 +14,14 @@ from colonnade import Federation, Schema, Table
 from colonnade.errors import ColonnadeError, GroupMismatch, PlanError, RowsNotProved
 from colonnade.methods.moments import protocol as moments
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import moments_session
+from colonnade.methods.moments.protocol import moments_session
 from colonnade.privacy.guarantee import account, epsilon_text
-from colonnade.protocols import challenges, row_checks, sharing
+from colonnade.protocols import sharing
+from colonnade.protocols import verified_rows as challenges
+from colonnade.protocols import verified_rows as row_checks
 from colonnade.protocols.assumptions import known_to_party
-from colonnade.protocols.challenges import verifiers_of
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.verified_rows import verifiers_of
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
 
 ROWS = 40
@@ -171,7 +172,7 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
     fine: dict[str, Any] = {"task": "classification", "epsilon": 1.0}
-    monkeypatch.setattr("colonnade.crypto.row_claims.MOST_NORM", 1 << 20)
+    monkeypatch.setattr("colonnade.crypto.row_proofs.MOST_NORM", 1 << 20)
     assert asked(MomentsOptions, **fine).planned(group, schemas, 1 << 14).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
         asked(MomentsOptions, **fine, verify="rows").planned(group, schemas, 1 << 14)

@@ -18,12 +18,11 @@ from colonnade.data.kinds import DateColumn, NumericColumn
 from colonnade.data.labels import ClassLabel, LabelBlock, RealLabel
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.errors import ModelError
+from colonnade.models.files.document import Privacy
 from colonnade.models.files.linear_file import ModelFile, parts_of
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.inputs import InputSpec
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.neighbours import ZERO_OUT
-from colonnade.privacy.observers import Reader, Server
+from colonnade.privacy.observers import ZERO_OUT, Reader, Server
 from colonnade.report.model_card import LICENSES, model_card
 from colonnade.runtime.channel import readable
 

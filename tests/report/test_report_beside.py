@@ -7,7 +7,7 @@ import pytest
 from report_runs import private_run
 from typed import there
 
-from colonnade.report.beside import PRIVATE, section_of
+from colonnade.report.comparison import PRIVATE, section_of
 from colonnade.report.html import run_page
 
 ATTACK = {

@@ -19,13 +19,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 from tables_people import people, release_with
 
 from colonnade.evaluation.estimates import estimate_two_classes
-from colonnade.report.beside import section_of
-from colonnade.report.comparison import comparison_page
+from colonnade.report.comparison import comparison_page, section_of
 from colonnade.report.describing import description_facts, description_page
 from colonnade.report.evaluation import estimate_facts
 from colonnade.report.facts import Facts
 from colonnade.report.html import run_page
-from colonnade.report.party import party_pages
+from colonnade.report.run_folder import party_pages
 
 WIDTHS = (390, 800, 1280)
 LONG = "a-name-of-a-column-that-somebody-generated-and-nobody-ever-typed-in-full"

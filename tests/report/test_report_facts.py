@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from report_runs import BUDGET, HOSTILE, hostile_run, private_run, seeded_run
 from typed import there
 
-from colonnade.federation.records import plain
+from colonnade.federation.files import plain
 from colonnade.federation.train import Trained
 from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
-from colonnade.report.numbers import left_text, size_text
-from colonnade.report.plain import table_lines
+from colonnade.report.plain import left_text, size_text, table_lines
 from colonnade.report.text import budget_lines, run_text
 
 

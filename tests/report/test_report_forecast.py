@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from report_runs import private_run
 
-from colonnade.forecast.cost import Cost
-from colonnade.forecast.forecast import Expected, Forecast
+from colonnade.planning.cost import Cost
+from colonnade.planning.forecast import Expected, Forecast
 from colonnade.report.facts import Facts
-from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
+from colonnade.report.run_folder import forecast_facts
 from colonnade.report.text import forecast_lines, run_text
 
 MADE = Forecast(

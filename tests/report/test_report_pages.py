@@ -16,18 +16,23 @@ from test_report_facts import Tags
 from typed import there, untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
-from colonnade.federation.records import plain
+from colonnade.federation.files import plain
 from colonnade.federation.train import model_facts
 from colonnade.models.fitting import obtain
 from colonnade.models.uncertainty import noise_uncertainty
-from colonnade.report.facts import Facts, collusion_text, ledger_facts, run_facts
-from colonnade.report.html import flows, run_page
-from colonnade.report.learning import PLACES
-from colonnade.report.numbers import signed_text
-from colonnade.report.party import party_facts, party_page, party_pages
-from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
+from colonnade.report.facts import PLACES, Facts, collusion_text, ledger_facts, run_facts
+from colonnade.report.html import (
+    effect_picture,
+    effect_scale,
+    eigenvalue_picture,
+    flow_picture,
+    flows,
+    run_page,
+)
+from colonnade.report.plain import signed_text
+from colonnade.report.run_folder import party_facts, party_page, party_pages
 from colonnade.report.text import run_text
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 
 def reread(facts: Facts) -> Facts:

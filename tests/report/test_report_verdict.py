@@ -13,12 +13,9 @@ from test_report_beside import comparison
 from test_report_browser import compared, full_facts
 from test_report_facts import Tags
 
-from colonnade.report.comparison import comparison_page
-from colonnade.report.html import run_page
-from colonnade.report.recommending import recommendation
-from colonnade.report.style import page_style
-from colonnade.report.text import run_text
-from colonnade.report.verdict import COMMONEST, NON_PRIVATE, meaning, verdict
+from colonnade.report.comparison import comparison_page, recommendation
+from colonnade.report.html import page_style, run_page
+from colonnade.report.text import COMMONEST, NON_PRIVATE, meaning, run_text, verdict
 
 
 def flat(page: str) -> str:

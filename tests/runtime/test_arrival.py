@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from certificates import Root
 
-from colonnade.runtime.arrival import asked, question
 from colonnade.runtime.identity import NotTrusted, Trust
+from colonnade.sites.presence import asked, question
 
 OURS = Root.make()
 BANK, SHOP = OURS.issue("bank"), OURS.issue("shop")

@@ -15,10 +15,9 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.fuel.hci.proto import InternalCommands
 from nvflare.fuel.hci.server.constants import ConnProps
 
-from colonnade.runtime.doorkeeper import Attendant, _Turnstile
-from colonnade.runtime.exclusion import EXCLUDED, Exclusions
 from colonnade.runtime.identity import Identity
-from colonnade.runtime.kit import Kit
+from colonnade.sites.kit import EXCLUDED, Exclusions, Kit
+from colonnade.sites.presence import Attendant, _Turnstile
 
 ROOT = Root.make()
 ADA, EVE = "ada@colonnade.local", "eve@colonnade.local"

@@ -17,8 +17,8 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
-from colonnade.runtime import flare as flare_module
-from colonnade.runtime.flare import FlareChannel, server_address, site_address
+from colonnade.sites import flare as flare_module
+from colonnade.sites.flare import FlareChannel, server_address, site_address
 from colonnade.testing import check_channel
 
 NAMES = ("server", "bank", "shop")

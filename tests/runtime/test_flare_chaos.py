@@ -25,8 +25,8 @@ from proxies import Proxy, proxied
 from relayed_jobs import own_weights, part_of
 from two_houses import MEMBERS, PARTIES, SEED, in_process, job_text, split
 
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.processes import kit_processes
+from colonnade.sites.kit import Kit
+from colonnade.sites.processes import kit_processes
 
 RUNS = 6
 STEPS = split(150)

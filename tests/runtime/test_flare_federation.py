@@ -46,20 +46,19 @@ from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
-from colonnade.runtime.kit import MAY, Kit
-from colonnade.runtime.operations import Administration, wait_for_server, write_job
-from colonnade.runtime.presence import Presence
-from colonnade.runtime.processes import kit_processes, process_group
-from colonnade.runtime.provision import (
+from colonnade.sites.kit import MAY, Kit
+from colonnade.sites.presence import Presence
+from colonnade.sites.processes import Administration, kit_processes, process_group, wait_for_server, write_job
+from colonnade.sites.provision import (
     CertificateRequest,
     add_administrator,
     all_kits,
     approve_party,
     ask_for_kit,
+    exclude,
     found_federation,
     make_kit,
 )
-from colonnade.runtime.renewal import exclude
 
 LONG, LONGER = split(400), split(4000)
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from typed import there, untyped
 
 from colonnade.protocols.messages import exchange
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
 from colonnade.runtime.wire import Message
 

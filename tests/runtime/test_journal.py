@@ -11,10 +11,9 @@ import pytest
 from typed import untyped
 
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, LocalProtocolError, RemoteProtocolError
-from colonnade.runtime.channel import Channel, Frame
+from colonnade.runtime.channel import Channel, Frame, memory_network
 from colonnade.runtime.journal import Journal, JournalChannel, ReplayRandomness
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.memory import memory_network
+from colonnade.sites.kit import Kit
 
 NAMES = ("bank", "shop")
 ROUNDS = 4

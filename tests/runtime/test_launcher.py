@@ -18,10 +18,9 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 
-from colonnade.runtime import launcher as launching
-from colonnade.runtime.kit import COMPONENTS, LAUNCHERS
-from colonnade.runtime.launcher import PartyLauncher
-from colonnade.runtime.processes import JOB_PROCESS
+from colonnade.sites import processes as launching
+from colonnade.sites.kit import COMPONENTS, LAUNCHERS
+from colonnade.sites.processes import JOB_PROCESS, PartyLauncher
 
 # Says who it is and what it was handed, and ends; ends too when nothing comes.
 WAITS = """import json, os, sys

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
-from colonnade.runtime import mailbox
-from colonnade.runtime.mailbox import AHEAD, Mailbox
+from colonnade.runtime import wire as mailbox
+from colonnade.runtime.wire import AHEAD, Mailbox
 
 
 def taken(box: Mailbox, count: int, timeout: float = 0.05) -> list[bytes]:

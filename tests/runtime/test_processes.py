@@ -16,9 +16,9 @@ from certificates import Root
 from kits import make_kit
 
 from colonnade.errors import InputError
-from colonnade.runtime import processes
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.processes import (
+from colonnade.sites import processes
+from colonnade.sites.kit import Kit
+from colonnade.sites.processes import (
     check_startable,
     command_for,
     connected,

@@ -12,8 +12,7 @@ from typed import there, untyped
 
 from colonnade.errors import LocalProtocolError, PeerTimeout, PlanError, RemoteProtocolError
 from colonnade.protocols.messages import exchange, hear, tell
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message
 

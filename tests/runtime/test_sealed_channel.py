@@ -14,10 +14,17 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from colonnade.errors import InputError, LocalProtocolError, RemoteProtocolError
-from colonnade.runtime.channel import Channel, Frame
-from colonnade.runtime.identity import Identity, NotTrusted, Trust, fingerprint, plain_fingerprint
-from colonnade.runtime.memory import memory_network
-from colonnade.runtime.sealed import HELLO, SealedChannel, seal
+from colonnade.runtime.channel import Channel, Frame, memory_network
+from colonnade.runtime.identity import (
+    HELLO,
+    Identity,
+    NotTrusted,
+    SealedChannel,
+    Trust,
+    fingerprint,
+    plain_fingerprint,
+    seal,
+)
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 ROOT = Root.make()
@@ -259,7 +266,7 @@ def test_a_hello_of_small_order_is_refused_even_if_its_owner_signed_it() -> None
 
 
 def _signed_hello(public: bytes) -> bytes:
-    from colonnade.runtime.sealed import _statement
+    from colonnade.runtime.identity import _statement
 
     signature = BANK.sign(_statement("job", "bank", MEMBERS, public, BANK.to_bytes()))
     fields = {"key": public, "certificate": BANK.to_bytes(), "signature": signature}

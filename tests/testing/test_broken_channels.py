@@ -10,8 +10,7 @@ import pytest
 from typed import untyped
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
-from colonnade.runtime.channel import Channel
-from colonnade.runtime.memory import memory_network
+from colonnade.runtime.channel import Channel, memory_network
 from colonnade.testing import ConformanceError, channels, check_channel
 
 

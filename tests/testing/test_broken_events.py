@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from colonnade.privacy.events import Event, event_from_data, event_to_data
+from colonnade.privacy.events import DiscreteLaplace, Event, Gaussian, Laplace, event_from_data, event_to_data
 from colonnade.privacy.guarantee import Cost, account
-from colonnade.privacy.leaves import DiscreteLaplace, Gaussian, Laplace
 from colonnade.privacy.renyi import renyi
 from colonnade.testing import ConformanceError, check_event
 from colonnade.testing import mechanisms as events

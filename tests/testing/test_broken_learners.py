@@ -12,8 +12,8 @@ from typed import untyped
 
 from colonnade import Federation, LinearRegression, Schema, Table
 from colonnade.errors import BudgetExceeded, DataError
+from colonnade.models.files.document import Privacy
 from colonnade.models.files.linear_file import ModelFile, model_file
-from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 from colonnade.testing import ConformanceError, check_learner, learners
 

@@ -12,8 +12,7 @@ import pytest
 
 from colonnade.errors import PlanError
 from colonnade.noise import DiscreteGaussianNoise, SkellamNoise, VectorChange
-from colonnade.privacy.events import Event
-from colonnade.privacy.leaves import Skellam
+from colonnade.privacy.events import Event, Skellam
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.testing import ConformanceError, check_mechanism, mechanisms
 from colonnade.testing.mechanisms import two_sample

@@ -12,25 +12,35 @@ import paper_counterexamples as counterexamples
 from homogeneous_loss import homogeneous_epsilon
 from vector_registry import Inputs, binds
 
+from colonnade.privacy import paper as hdp_vfl
+from colonnade.privacy import paper as pbm_vfl
+from colonnade.privacy import paper as skellam_moments
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.composition import itemise
-from colonnade.privacy.conversion import epsilon_from_renyi
-from colonnade.privacy.events import Repeated
-from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_sigma
-from colonnade.privacy.guarantee import account
-from colonnade.privacy.leaves import PoissonBinomial, Skellam
-from colonnade.privacy.loss import loss_distribution
-from colonnade.privacy.paper import (
-    hdp_vfl,
-    pbm_vfl,
-    skellam_moments,
+from colonnade.privacy.distributions import (
+    exact_skellam_renyi,
+    homogeneous_renyi,
+    poisson_binomial_renyi,
+    sampled_renyi,
 )
-from colonnade.privacy.poisson_binomial import homogeneous_renyi, poisson_binomial_renyi
-from colonnade.privacy.renyi import least_epsilon, skellam_bound
-from colonnade.privacy.sensitivity.matrix import RowShape, triangle_change_replace, triangle_change_zero_out
-from colonnade.privacy.sensitivity.rows import grid_sensitivity, norm_squared_bound
-from colonnade.privacy.skellam import exact_skellam_renyi
-from colonnade.privacy.subsampling import sampled_renyi
+from colonnade.privacy.events import PoissonBinomial, Repeated, Skellam, itemise
+from colonnade.privacy.guarantee import account
+from colonnade.privacy.loss import loss_distribution
+from colonnade.privacy.renyi import (
+    epsilon_from_renyi,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_sigma,
+    least_epsilon,
+    skellam_bound,
+)
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
+    grid_sensitivity,
+    norm_squared_bound,
+    triangle_change_replace,
+    triangle_change_zero_out,
+)
 
 # Conversions and the Gaussian mechanism
 

@@ -11,15 +11,23 @@ from typed import untyped
 from unclipped_messages import achieved_delta
 from vector_registry import Inputs, binds
 
-from colonnade.privacy.gdp import gaussian_sigma
-from colonnade.privacy.paper import (
-    functional_mechanism,
-    hdp_vfl,
-    skellam_moments,
-    vertical_logistic,
+from colonnade.privacy import (
+    paper as functional_mechanism,
 )
-from colonnade.privacy.sensitivity import functional, losses
+from colonnade.privacy import (
+    paper as hdp_vfl,
+)
+from colonnade.privacy import (
+    paper as skellam_moments,
+)
+from colonnade.privacy import (
+    paper as vertical_logistic,
+)
+from colonnade.privacy.renyi import gaussian_sigma
+from colonnade.privacy.sensitivity import functional
+from colonnade.privacy.sensitivity import messages as losses
 from colonnade.privacy.sensitivity.gradient import GradientShape, fused_zero_out, three_part_formula
+from colonnade.privacy.sensitivity.matrix import norm_squared_bound
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     active_messages,
@@ -27,7 +35,6 @@ from colonnade.privacy.sensitivity.messages import (
     encrypted_passive_messages,
     passive_messages,
 )
-from colonnade.privacy.sensitivity.rows import norm_squared_bound
 
 MONTE_CARLO_SEED = 1
 

@@ -9,8 +9,7 @@ from typing import Any, get_args
 import pytest
 from typed import untyped
 
-from colonnade.privacy.events import Approximated, Repeated, event_from_data
-from colonnade.privacy.leaves import AdditiveNoise, Mechanism
+from colonnade.privacy.events import AdditiveNoise, Approximated, Mechanism, Repeated, event_from_data
 from colonnade.privacy.renyi import renyi
 
 VALUES = json.loads(Path(__file__).with_name("renyi_values.json").read_text(encoding="utf-8"))["values"]

@@ -1,9 +1,12 @@
-"""The pages of a board that are looked at."""
+"""The board's pages.
+
+Overview, requests, two runs side by side, ledger, data and log; and what a person can do there.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
@@ -12,20 +15,25 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from colonnade.board import run_page, views
-from colonnade.board.access import Access, Session, TooMany
-from colonnade.board.audit_log import AuditLog
-from colonnade.board.request_checks import Refused, cookie_name, read_cookie
+from colonnade.board.access import Access, AuditLog, Refused, Session, TooMany, cookie_name, read_cookie
 from colonnade.board.run_page import events
 from colonnade.board.workspace import LedgerView, OwnFile, Workspace
-from colonnade.errors import FileMissing
-from colonnade.federation.approval import Request as ApprovalRequest
+from colonnade.crypto.sealing import SigningKey
+from colonnade.data.files import csv_text
+from colonnade.errors import FileMissing, InputError
 from colonnade.ledger import Ledger
-from colonnade.ledger.export import export
+from colonnade.ledger.export import export, parse_key, signing_key
 from colonnade.models.files.document import PARTIES
-from colonnade.report.html import environment
-from colonnade.report.timeline import history_csv
-from colonnade.runs.run_folders import page_of, readable, released, with_facts
+from colonnade.privacy.observers import observer_text
+from colonnade.report.html import charts, environment, evaluation_section
+from colonnade.report.ledgers import history_csv
+from colonnade.report.plain import size_text, spent_text
+from colonnade.report.text import verdict
+from colonnade.runs.recovery import recovered
+from colonnade.runs.run_folders import RunFolder, page_of, readable, released, run_line, with_facts
 from colonnade.runs.run_index import RUNNING, WAITS, Progress
+from colonnade.sites.approval import Request as ApprovalRequest
+from colonnade.sites.approval import approve, decline
 
 Form = Mapping[str, str]
 PAGES = (
@@ -278,3 +286,146 @@ def download(content: bytes, name: str) -> Response:
         media_type="application/octet-stream",
         headers={"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"},
     )
+
+
+MOST, OFFERED, SHOWN_BARS = 6, 50, 8
+HEADS = ("run", "job", "task", "method", "ε", "largest ε", "for whom", "people", "quality", "sent", "date")
+
+
+def compare_page(board: Board, request: Request) -> Response:
+    """Runs to choose from, and those that were chosen side by side."""
+    chosen = _chosen(board, request)
+    ended = [one for one in board.workspace.runs.listed() if not one.open and one.state != "failed"]
+    shown = []
+    for run in chosen:
+        with readable(run):
+            shown.append(_side(run))
+    names = [run.path.name for run in chosen]
+    return board.page(
+        request,
+        "compare.html",
+        title="Compare",
+        offered=[(one.name, one.name in names) for one in ended[:OFFERED]],
+        chosen=names,
+        heads=HEADS,
+        runs=shown,
+    )
+
+
+def compare_table(board: Board, request: Request) -> Response:
+    """The runs that were chosen, as a table to keep."""
+    rows: list[Sequence[object]] = [HEADS]
+    for run in _chosen(board, request):
+        with readable(run):
+            rows.append(_row(run))
+    return download(csv_text(rows).encode(), "runs.csv")
+
+
+def _chosen(board: Board, request: Request) -> list[RunFolder]:
+    names = list(dict.fromkeys(request.query_params.getlist("run")))
+    if len(names) > MOST:
+        raise InputError(f"{len(names)} runs are too many to stand side by side. Choose at most {MOST}.")
+    chosen = []
+    for name in names:
+        run = with_facts(board.workspace.runs.read(name))
+        if run.failed or run.facts.get("state"):
+            raise FileMissing(f"{name} has nothing to compare: it is {run.state}.")
+        chosen.append(run)
+    return chosen
+
+
+def _side(run: RunFolder) -> dict[str, Any]:
+    return {
+        "row": _row(run),
+        "name": run.path.name,
+        "judged": evaluation_section(run.facts.get("judged")),
+        "charts": [{**chart, "bars": chart["bars"][:SHOWN_BARS]} for chart in charts(run.facts["learnt"])],
+    }
+
+
+def _row(run: RunFolder) -> tuple[str, ...]:
+    facts, line = run.facts, run_line(run)
+    worst = verdict(facts)["worst"]
+    return (
+        run.path.name,
+        str(line["name"]),
+        str(line["task"]),
+        str(facts.get("method", "")),
+        "" if line["epsilon"] is None else f"{line['epsilon']:g}",
+        spent_text(worst["epsilon"]) if worst else "",
+        observer_text(worst["observer"]) if worst else "",
+        str(line["rows"]),
+        str(line["score"] or ""),
+        size_text(sum(flow["bytes"] for flow in facts["traffic"]["flows"])),
+        str(line["date"]),
+    )
+
+
+EXPORT_KEY = "export.key"
+"""The board's own key for exports, in the kit or the folder; only its owner may read it."""
+
+
+def decide(board: Board, request: Request, form: Form) -> Response:
+    """Approve a job or decline it, as `colonnade party approve` and `decline` do."""
+    kit, job, person = board.workspace.kit, board.find_request(request), request.state.session.person
+    decision, patience = form.get("decision"), board.workspace.patience
+    if kit is None or decision not in ("approve", "decline"):
+        raise Refused(400, "A job is approved or declined.")
+    if form.get("digest") != job.digest:
+        raise InputError(
+            f"job {job.job} asks for something else than when the page was made. Nothing was decided. Read it again."
+        )
+    with board.log.failures(person, decision, of=job.job):
+        key = _key(form.get("key", ""))
+        if decision == "approve":
+            approve(kit, job.job, by=person.name, key=key, patience=patience)
+        else:
+            because = form.get("because", "")
+            decline(kit, job.job, by=person.name, because=because, key=key, patience=patience)
+    board.log.write(person, decision, of=job.job)
+    return RedirectResponse(f"/requests/{job.job}", 303)
+
+
+def check_rows(board: Board, request: Request, _form: Form) -> Response:
+    """Read every row of a party's file against its schema."""
+    own = board.find_own_file(request)
+    facts = views.checked_rows(own)
+    board.log.write(request.state.session.person, "checked rows", of=own.path.name)
+    return board.page(request, "rows.html", title="Rows", **facts)
+
+
+def recover(board: Board, request: Request, _form: Form) -> Response:
+    """Finish a run that was stopped after its release was paid for, as `colonnade recover` does."""
+    name, person = request.path_params["run"], request.state.session.person
+    path = board.workspace.runs.folder / board.workspace.runs.find(name).name
+    with board.log.failures(person, "recovered a run", of=name):
+        folder, _ = recovered(path)
+    board.log.write(person, "recovered a run", of=name)
+    return RedirectResponse(f"/runs/{quote(folder.name)}", 303)
+
+
+def sign_export(board: Board, request: Request, form: Form) -> Response:
+    """Every entry of a ledger, signed, as `colonnade ledger --export --key` writes it.
+
+    Without a key of the person's own it is the board's, which is made when it is first needed.
+    """
+    person = request.state.session.person
+    with board.log.failures(person, "exported a ledger", of=request.path_params["key"]):
+        view = board.find_ledger(request)
+        key = _key(form.get("key", "")) or signing_key(board.workspace.folder / EXPORT_KEY)
+        text = export(Ledger.open(view.path, patience=board.workspace.patience), key)
+    board.log.write(person, "exported a ledger", of=f"{view.key}, signed by {key.public.hex()}")
+    return download(text.encode(), f"{view.key}.json")
+
+
+def leave(board: Board, request: Request, _form: Form) -> Response:
+    return board.leave(request)
+
+
+def _key(text: str) -> SigningKey | None:
+    if not text.strip():
+        return None
+    try:
+        return parse_key(text)
+    except ValueError:
+        raise InputError("that is no signing key: paste what is in the file of your key.") from None

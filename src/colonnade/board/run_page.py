@@ -10,17 +10,17 @@ from typing import Any
 from colonnade import errors
 from colonnade.board.workspace import Workspace
 from colonnade.errors import ColonnadeError, LedgerError, explanations
-from colonnade.federation.approval import Request
-from colonnade.federation.own_files import JOURNAL
+from colonnade.federation.holdout import JOURNAL
 from colonnade.models.files.document import MODEL, PARTIES
-from colonnade.privacy.words import about_text
-from colonnade.report.accounts import merged
+from colonnade.privacy.observers import about_text
 from colonnade.report.facts import entry_text
 from colonnade.report.html import evaluation_section
-from colonnade.report.verdict import verdict
-from colonnade.runs.failures import charged_text, where_text
+from colonnade.report.plain import merged
+from colonnade.report.text import verdict
+from colonnade.runs.folders import charged_text, where_text
 from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text, released
 from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
+from colonnade.sites.approval import Request
 
 Facts = dict[str, Any]
 DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")

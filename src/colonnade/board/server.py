@@ -18,12 +18,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from colonnade.board.access import Access, Person, Proxy
-from colonnade.board.actions import check_rows, decide, leave, recover, sign_export
-from colonnade.board.audit_log import AuditLog, alone
-from colonnade.board.compare_page import compare_page, compare_table
-from colonnade.board.pages import Board, Form
-from colonnade.board.request_checks import Refused, RequestChecks, read_form
+from colonnade.board.access import Access, AuditLog, Person, Proxy, Refused, RequestChecks, alone, read_form
+from colonnade.board.pages import (
+    Board,
+    Form,
+    check_rows,
+    compare_page,
+    compare_table,
+    decide,
+    leave,
+    recover,
+    sign_export,
+)
 from colonnade.board.workspace import Workspace
 from colonnade.data.documents import without_passwords
 from colonnade.errors import ColonnadeError, FileMissing, InputError, explanations

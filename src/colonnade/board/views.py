@@ -15,17 +15,15 @@ from colonnade.data.documents import without_passwords
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError, InputError, LedgerLocked
-from colonnade.federation.approval import Request
 from colonnade.federation.party_file import PartyFile
-from colonnade.privacy.words import observer_text, unit_text
-from colonnade.report.accounts import merged
+from colonnade.privacy.observers import observer_text, unit_text
 from colonnade.report.charts import svg
-from colonnade.report.numbers import duration_text
-from colonnade.report.text import declared_text
-from colonnade.report.timeline import history, timeline
-from colonnade.report.verdict import verdict
+from colonnade.report.ledgers import history, timeline
+from colonnade.report.plain import duration_text, merged
+from colonnade.report.text import declared_text, verdict
 from colonnade.runtime.identity import fingerprint
-from colonnade.runtime.presence import Presence
+from colonnade.sites.approval import Request
+from colonnade.sites.presence import Presence
 
 Facts = dict[str, Any]
 SHOWN_RUNS, A_PAGE, SHOWN_ENTRIES = 8, 50, 100

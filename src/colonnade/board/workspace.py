@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
-from colonnade.federation.approval import REQUESTS, Request, list_requests
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import Exported, load_export
 from colonnade.ledger.release import Receipt
 from colonnade.report.ledgers import opened, verified, witness_of
 from colonnade.runs.run_index import GRAIN_NS, RunIndex
-from colonnade.runtime.kit import Kit
+from colonnade.sites.approval import REQUESTS, Request, list_requests
+from colonnade.sites.kit import Kit
 
 if TYPE_CHECKING:
-    from colonnade.ledger.chain import Entry
+    from colonnade.ledger.entry_store import Entry
 
 RUNS = "runs"
 PEERS = "peers"

@@ -18,31 +18,24 @@ import typer
 
 from colonnade import __version__
 from colonnade.cli import (
-    align,
-    attack,
-    audit,
     board,
     compare,
     demo,
-    describe,
     doctor,
-    evaluate,
     explain,
-    export,
-    new,
+    federation,
+    job,
+    lab,
+    ledger,
+    models,
+    party,
+    plan,
     predict,
     privacy,
-    recover,
+    runs,
     schema,
-    synthesize,
     train,
 )
-from colonnade.cli.federation import commands as federation
-from colonnade.cli.federation import job, party
-from colonnade.cli.ledger import commands as ledger
-from colonnade.cli.plan import command as plan
-from colonnade.cli.runs import listing as runs
-from colonnade.cli.runs import report, show
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.runs.folders import terminated_as_interrupted
@@ -71,23 +64,23 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
-app.command("new")(new.new)
+app.command("new")(schema.new)
 app.command("schema")(schema.schema)
 app.command("plan")(plan.plan)
-app.command("align")(align.align)
+app.command("align")(schema.align)
 app.command("train")(train.train)
 app.command("compare")(compare.compare)
-app.command("attack")(attack.attack)
-app.command("audit")(audit.audit)
+app.command("attack")(lab.attack)
+app.command("audit")(lab.audit)
 app.command("predict")(predict.predict)
-app.command("evaluate")(evaluate.evaluate)
-app.command("export")(export.export)
-app.command("describe")(describe.describe)
-app.command("synthesize")(synthesize.synthesize)
+app.command("evaluate")(predict.evaluate)
+app.command("export")(models.export)
+app.command("describe")(models.describe)
+app.command("synthesize")(models.synthesize)
 app.command("runs")(runs.runs)
-app.command("recover")(recover.recover)
-app.command("show")(show.show)
-app.command("report")(report.report)
+app.command("recover")(runs.recover)
+app.command("show")(runs.show)
+app.command("report")(runs.report)
 app.command("ledger")(ledger.ledger)
 app.command("board")(board.board)
 app.add_typer(privacy.app, name="privacy")

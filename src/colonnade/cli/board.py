@@ -9,8 +9,7 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON
-from colonnade.cli.screen import note, say, say_json
+from colonnade.cli.screen import AS_JSON, note, say, say_json
 from colonnade.errors import InputError, NotInstalled
 
 PORT = 8765

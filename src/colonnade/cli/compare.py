@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.completing import complete_methods
-from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.screen import Advance, note, progress, say, say_json, width
+from colonnade.cli.screen import (
+    AS_JSON,
+    PARTY_FILES,
+    Advance,
+    complete_methods,
+    note,
+    progress,
+    say,
+    say_json,
+    width,
+)
 from colonnade.errors import InputError, PrivacyError
-from colonnade.federation.records import json_text
+from colonnade.federation.files import json_text
 from colonnade.report.plain import now
 from colonnade.runs.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.runs.run_folders import RUNS

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import AS_JSON, say, say_json
 from colonnade.errors import ColonnadeError, InputError, KitError, PartyMismatch
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
-    from colonnade.runtime.kit import Kit
+    from colonnade.sites.kit import Kit
 
 SOON = datetime.timedelta(days=30)
 LEAST_DISK = 1 << 30
@@ -94,7 +93,7 @@ def doctor(
     elif target.is_file() or target.suffix == ".toml":
         looked_at = examine_job(target)
     else:
-        from colonnade.runtime.kit import Kit
+        from colonnade.sites.kit import Kit
 
         looked_at = examine_kit(Kit.load(target))
     findings = []
@@ -323,7 +322,7 @@ def examine_job(path: Path) -> Iterator[Finding]:
 
 def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Finding]:
     """A party's rows against its schema, and its ledger against its chain and the receipts that lie here."""
-    from colonnade.federation.witnesses import check_ledger
+    from colonnade.federation.party_file import check_ledger
     from colonnade.ledger import Ledger
 
     what = f"{file.party} data"
@@ -426,7 +425,7 @@ def _kit_key(what: str, kit: Kit) -> Finding:
 
 def _kit_rights(what: str, kit: Kit) -> Finding:
     """Whether a kit still forbids what `Kit.harden` forbade."""
-    from colonnade.runtime.kit import COORDINATOR, MEMBER
+    from colonnade.sites.kit import COORDINATOR, MEMBER
 
     if kit.kind == "admin":
         return Finding(what, True, "an administrator's kit runs no jobs")
@@ -449,7 +448,7 @@ def _kit_rights(what: str, kit: Kit) -> Finding:
 def _kit_server(what: str, kit: Kit) -> Finding:
     import socket
 
-    from colonnade.runtime.operations import answers
+    from colonnade.sites.processes import answers
 
     host, port = kit.address
     if kit.kind == "server":
@@ -481,7 +480,7 @@ def _kit_files(what: str, kit: Kit) -> Finding:
 def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
     """Find what is wrong with a party's files before a job does, and before a kit remembers them."""
     from colonnade.federation.party_file import PartyFile
-    from colonnade.federation.policy import Policy
+    from colonnade.sites.policy import Policy
 
     for name in ("party", "policy"):
         if name not in site:
@@ -500,7 +499,7 @@ def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
 
 
 def _kit_policy(what: str, kit: Kit) -> Finding:
-    from colonnade.federation.policy import Policy
+    from colonnade.sites.policy import Policy
 
     if kit.kind != "party" or "policy" not in kit.site():
         return Finding(what, True, "this kit needs none" if kit.kind != "party" else "no policy is known yet")

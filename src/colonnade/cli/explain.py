@@ -6,8 +6,7 @@ import re
 
 import typer
 
-from colonnade.cli.options import AS_JSON
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import AS_JSON, say, say_json
 from colonnade.errors import InputError, explanations
 
 ADDRESS = "docs/errors.md"

@@ -1,19 +1,21 @@
-"""`colonnade predict`: scores of people by a model that a run left."""
+"""`colonnade predict` and `colonnade evaluate`: scores by a released model, and how good they are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON, LABEL, PARTY_FILES, VERBOSE
-from colonnade.cli.screen import progress, say, say_json, width
-from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
+from colonnade.cli.screen import AS_JSON, LABEL, PARTY_FILES, VERBOSE, progress, say, say_json, width
+from colonnade.errors import CannotWrite, ColumnMissing, InputError, LabelMismatch, ModelError, NameTaken
 
 if TYPE_CHECKING:
-    from colonnade.evaluation.predict import Scores
+    from colonnade.evaluation.evaluate import Evaluation
+    from colonnade.evaluation.predict import Scores, Stored
+
 
 SHOWN = 10
 
@@ -136,7 +138,7 @@ def _between_parties(
 
 def _write(path: Path, scores: Scores) -> None:
     from colonnade.evaluation.predict import scores_csv
-    from colonnade.federation.whole_files import write_whole
+    from colonnade.federation.files import write_whole
 
     try:
         write_whole(path, scores_csv(scores), own=True)
@@ -194,3 +196,195 @@ def _say_left_out(scores: Scores) -> None:
         say(line)
     if len(scores.left_out) > SHOWN:
         say(f"  and {len(scores.left_out) - SHOWN} more; --json has them all")
+
+
+EVALUATION = "evaluation-{number}.json"
+NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
+EXAMPLE = """
+With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is charged.
+
+With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise for
+the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
+A network is judged by scores with noise, and the figures are its label holder's own.
+
+--threshold says above which probability the second class is predicted: a number, or a rule that is read from what was
+opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
+
+Examples (`colonnade demo` writes such files):
+
+  colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
+
+  colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
+"""
+
+
+def evaluate(
+    model: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its model.json."),
+    job: Path | None = typer.Argument(
+        None, metavar="JOB", help="A job (TOML) whose parties hold people with labels."
+    ),
+    rows: Path | None = typer.Option(
+        None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
+    ),
+    label: str | None = typer.Option(
+        None,
+        "--label",
+        "-l",
+        metavar="COLUMN",
+        help="The column of --rows with what is to be predicted; of a run with several labels, the one that is meant.",
+    ),
+    id_columns: list[str] = typer.Option(
+        ["id"],
+        "--id",
+        metavar="COLUMN",
+        help="The column of --rows that names people; repeat where several do together.",
+    ),
+    party: list[Path] = PARTY_FILES,
+    epsilon: float | None = typer.Option(
+        None,
+        "--epsilon",
+        "-e",
+        metavar="ε",
+        help="What a judgement on private people may cost; the job's if left out.",
+    ),
+    threshold: str | None = typer.Option(
+        None, "--threshold", "-t", metavar="RULE", help="A probability, or a rule such as f1 or recall=0.8."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
+    from colonnade.evaluation.predict import Stored, models_by_label
+
+    if (job is None) == (rows is None):
+        raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
+    if rows is not None and label is None:
+        raise typer.BadParameter("--rows needs --label COLUMN, which says what is to be predicted.")
+    if rows is not None and epsilon is not None:
+        raise typer.BadParameter("--epsilon is for a JOB: figures of --rows are exact and cost nothing.")
+    # A column of --rows may be called otherwise than the label that a model learnt.
+    named = (
+        label if rows is None or label in models_by_label(model if model.is_dir() else model.parent) else None
+    )
+    stored = Stored.load(model, named)
+    if rows is not None:
+        facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
+    else:
+        facts = _of_job(stored, model, job or Path(), party, epsilon, threshold, quiet=as_json)
+    if as_json:
+        say_json(facts)
+        return
+    from colonnade.report.evaluation import evaluation_note
+    from colonnade.report.plain import wrapped
+    from colonnade.report.text import evaluation_lines
+
+    for line in evaluation_lines(facts, width()):
+        say(line)
+    for line in wrapped(["", evaluation_note(facts), *facts.get("guarantees", [])], width()):
+        say(line)
+    if "kept" in facts:
+        say(f"\nKept: {facts['kept']}")
+
+
+evaluate.__doc__ = f"{evaluate.__doc__}\n{EXAMPLE}"
+
+
+def _of_rows(
+    stored: Stored, model: Path, rows: Path, id_columns: list[str], label: str, threshold: str | None
+) -> dict[str, Any]:
+    from colonnade.data.declaring import nearest_name
+    from colonnade.data.files import open_file
+    from colonnade.evaluation.evaluate import evaluate_file
+    from colonnade.report.evaluation import estimate_facts
+
+    if stored.whole is None:
+        raise InputError(
+            f"{model}: the weights of this model stay with their parties, so it scores nobody in one place."
+        )
+    columns = stored.whole.frame.column_names
+    check_columns(rows, id_columns, columns)
+    fields = open_file(rows, party="", wanted=(*id_columns, *columns, label)).fields
+    if label not in fields:
+        advice = nearest_name(label, fields) or " Name the column that says what is to be predicted."
+        raise ColumnMissing(f"--label: {rows} has no column {label!r}.{advice}")
+    estimate = evaluate_file(stored.whole, rows, id_columns=tuple(id_columns), label=label)
+    return estimate_facts(estimate if threshold is None else _at(estimate, threshold))
+
+
+def _at(estimate: Any, rule: str) -> Any:
+    from colonnade.evaluation.estimates import TwoClassEstimate
+
+    if not isinstance(estimate, TwoClassEstimate):
+        raise LabelMismatch(NOT_OF_TWO)
+    return estimate.at(rule)
+
+
+def _of_job(
+    stored: Stored,
+    model: Path,
+    job: Path,
+    given: list[Path],
+    epsilon: float | None,
+    threshold: str | None,
+    *,
+    quiet: bool,
+) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from colonnade.federation.files import json_text, write_whole
+    from colonnade.report.evaluation import evaluation_facts
+
+    _check_model(stored, model, threshold)
+    evaluation = _evaluated(stored, job, given, epsilon, quiet=quiet)
+    if evaluation.estimate is None:
+        raise ModelError(f"people were scored, which was charged, and not judged: {evaluation.reason}")
+    if threshold is not None:
+        evaluation = replace(evaluation, estimate=_at(evaluation.estimate, threshold))
+    facts = evaluation_facts(evaluation)
+    # It was paid for, so it is kept.
+    place = _free(model if model.is_dir() else model.parent, evaluation.receiver)
+    write_whole(place, json_text(facts), own=evaluation.receiver is not None)
+    return {**facts, "kept": str(place)}
+
+
+def _check_model(stored: Stored, model: Path, threshold: str | None) -> None:
+    """Refuse a model that is not evaluated on private people, or a threshold that it cannot have."""
+    from colonnade.evaluation.estimates import check_rule
+    from colonnade.evaluation.evaluate import check_model
+    from colonnade.methods.network.network import NetworkFile
+
+    if stored.whole is not None:
+        label = check_model(stored.whole).frame.label
+    elif all(isinstance(part, NetworkFile) for part in stored.parts.values()):
+        label = next(iter(stored.parts.values())).frame.label
+    else:
+        raise InputError(
+            f"{model}: the weights of this model stay with their parties, and no guarantee covers scores by them, so "
+            "that it cannot be judged on private people."
+        )
+    if threshold is not None:
+        check_rule(threshold)
+        if len(label.classes) != 2:
+            raise LabelMismatch(NOT_OF_TWO)
+
+
+def _evaluated(
+    stored: Stored, job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
+) -> Evaluation:
+    from colonnade.evaluation.evaluate import Price, evaluate_jointly
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+
+    agreed = Job.load(job)
+    federation = federation_of(agreed, party_files(agreed, given))
+    most = agreed.epsilon if epsilon is None else epsilon
+    with progress(not quiet) as advance:
+        federation.progress = advance
+        return evaluate_jointly(federation, stored, Price(most, agreed.delta, agreed.accepted_delta))
+
+
+def _free(folder: Path, party: str | None) -> Path:
+    from colonnade.federation.holdout import own_file
+
+    names = (EVALUATION.format(number=number) for number in count(1))
+    places = (own_file(folder, party, name) if party else folder / name for name in names)
+    return next(place for place in places if not place.exists())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from colonnade.cli.privacy_answer import MechanismFamily
     from colonnade.privacy.events import Event
     from colonnade.privacy.guarantee import View
-    from colonnade.privacy.paper.figure import PaperFigure
+    from colonnade.privacy.paper import PaperFigure
 
     Views: TypeAlias = tuple[View, ...]
     Figures: TypeAlias = tuple[PaperFigure, ...]
@@ -145,9 +145,8 @@ def gaussian(
       colonnade privacy gaussian --sensitivity 1 --epsilon 1 --delta 1e-5 --paper
     """
     from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, MechanismFamily, added_noise
-    from colonnade.privacy.leaves import Gaussian
-    from colonnade.privacy.paper.figure import PaperFigure
-    from colonnade.privacy.paper.hdp_vfl import classical_sigma
+    from colonnade.privacy.events import Gaussian
+    from colonnade.privacy.paper import PaperFigure, classical_sigma
 
     def paper(sigma: Fraction, times: int, delta: float) -> Figures:
         if times > 1 or rate is not None or delta == 0:
@@ -200,7 +199,7 @@ def laplace(
       colonnade privacy laplace --sensitivity 1 --scale 20 --times 100 --delta 1e-6
     """
     from colonnade.cli.privacy_answer import AS_GIVEN, REAL_NOISE, MechanismFamily, added_noise
-    from colonnade.privacy.leaves import Laplace
+    from colonnade.privacy.events import Laplace
 
     views = added_noise(lambda scale, *_, **__: Laplace(sensitivity, scale), unit=unit, rate=rate)
     return MechanismFamily("Laplace noise", "scale", views, (REAL_NOISE, AS_GIVEN))
@@ -321,11 +320,11 @@ def moments(
     from colonnade.data.schema import PublicSchema
     from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
     from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, smallest_part
+    from colonnade.privacy import paper as skellam_moments
     from colonnade.privacy.events import FINE_BITS, Repeated
-    from colonnade.privacy.paper import skellam_moments
     from colonnade.protocols.assumptions import reader_assumption, server_assumption
-    from colonnade.protocols.specs import Task, TrainingSpec
-    from colonnade.runtime.group import Group
+    from colonnade.protocols.plans import Task, TrainingSpec
+    from colonnade.runtime.party import Group
 
     columns = [_party(text) for text in parties]
     task: Task = "regression" if regression else "classification" if classes else "pca"
@@ -407,12 +406,10 @@ def poisson_binomial(
     from colonnade.errors import PlanError
     from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
     from colonnade.privacy.calibrate import calibrate_poisson_binomial
-    from colonnade.privacy.events import Repeated
+    from colonnade.privacy.events import PoissonBinomial, Repeated
     from colonnade.privacy.guarantee import View
-    from colonnade.privacy.leaves import PoissonBinomial
-    from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf
-    from colonnade.privacy.observers import Server
-    from colonnade.privacy.paper.pbm_vfl import feature_epsilon
+    from colonnade.privacy.observers import REPLACE, ColumnsOf, OthersPart, PartOf, Server
+    from colonnade.privacy.paper import feature_epsilon
 
     if parties < 2 or not 1 <= colluding < parties:
         raise PlanError(
@@ -496,15 +493,17 @@ def messages(
     """
     from colonnade.cli.privacy_answer import NEAR_ITS_LAW, MechanismFamily
     from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, SMALLEST_VARIANCE, DiscreteGaussianNoise
-    from colonnade.privacy.events import Approximated
+    from colonnade.privacy import paper as hdp_vfl
+    from colonnade.privacy.events import Approximated, PerStep
     from colonnade.privacy.guarantee import View
-    from colonnade.privacy.leaves import PerStep
-    from colonnade.privacy.neighbours import PartOf
-    from colonnade.privacy.observers import PartyView
-    from colonnade.privacy.paper import hdp_vfl
-    from colonnade.privacy.paper.figure import PaperFigure
-    from colonnade.privacy.sensitivity.losses import logistic_bounds
-    from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
+    from colonnade.privacy.observers import PartOf, PartyView
+    from colonnade.privacy.paper import PaperFigure
+    from colonnade.privacy.sensitivity.messages import (
+        Schedule,
+        active_messages,
+        logistic_bounds,
+        passive_messages,
+    )
 
     descent: dict[str, Any] = {"radius": radius, "step_size": step_size}
     passive = sender == Side.PASSIVE

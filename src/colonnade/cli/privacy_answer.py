@@ -18,11 +18,9 @@ from colonnade.errors import PlanError, PrivacyError
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Event, PoissonSampled, Repeated, event_to_data
 from colonnade.privacy.guarantee import Guarantee, View, account, check_claim
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
-from colonnade.privacy.observers import Reader, Server
-from colonnade.privacy.paper.figure import LABEL, PaperFigure
-from colonnade.report.charts import Axes, Series
-from colonnade.report.curves import check_plot_path, draw
+from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, Reader, Server
+from colonnade.privacy.paper import LABEL, PaperFigure
+from colonnade.report.charts import Axes, Series, check_plot_path, draw
 from colonnade.report.facts import guarantee_facts
 
 ROUNDED = "ε is rounded up; a calibrated parameter is rounded to the safe side at six digits and accounted for again."

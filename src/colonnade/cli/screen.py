@@ -1,4 +1,4 @@
-"""What a person sees: plain text on standard output, progress and complaints on standard error."""
+"""What a person sees and types: text, progress, complaints, and the options that verbs share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 
+import colonnade
 from colonnade.errors import CannotWrite
-from colonnade.federation.records import plain
+from colonnade.federation.files import plain
 from colonnade.report.plain import STEPS, one_line
 
 WIDEST = 100
@@ -150,3 +152,43 @@ def progress(shown: bool = True, *, piped: bool = False) -> Iterator[Advance]:
             bars.update(tasks[step], completed=done)
 
         yield advance
+
+
+AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object instead of text.")
+VERBOSE: bool = typer.Option(
+    False, "--verbose", "-v", help="Also print exact statements and costs, as the report has them."
+)
+PARTY_FILES = typer.Option(
+    [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+)
+LABEL: str | None = typer.Option(
+    None,
+    "--label",
+    "-l",
+    metavar="NAME",
+    help="Of a run with several labels, the one that is meant; the first if left out.",
+)
+
+
+TASKS = ("classification", "regression", "pca")
+_METHODS = Path(colonnade.__file__).parent / "methods"
+_NAME = re.compile(r'^ +name="([a-z-]+)",$', re.MULTILINE)
+
+
+def method_names() -> tuple[str, ...]:
+    """What methods call themselves, in the order of their folders."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(_METHODS.glob("*/*.py")))
+    return tuple(name for text in texts for name in _NAME.findall(text))
+
+
+def complete_methods(incomplete: str) -> list[str]:
+    """Names of methods after the last comma that is there already."""
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        f"{before}{comma}{name}" for name in method_names() if name.startswith(last) and name not in taken
+    ]
+
+
+def complete_tasks(incomplete: str) -> list[str]:
+    return [name for name in TASKS if name.startswith(incomplete)]

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
-from colonnade.cli.screen import progress, say, say_json, width
+from colonnade.cli.screen import AS_JSON, PARTY_FILES, VERBOSE, progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
-from colonnade.runs.failures import charged_text, failure_facts, keep_failure
-from colonnade.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
+from colonnade.runs.folders import (
+    BEGUN,
+    Folder,
+    charged_text,
+    failure_facts,
+    holds_paid,
+    keep_failure,
+    new_folder,
+    uninterrupted,
+)
 from colonnade.runs.recovery import note_begun
 
 if TYPE_CHECKING:
@@ -76,11 +83,11 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, result_for
-    from colonnade.forecast.before_run import forecast_before_run
-    from colonnade.forecast.clock import Clock
-    from colonnade.forecast.default import left_open, people_of, schemas_of, settle
-    from colonnade.forecast.work import Work
     from colonnade.models.uncertainty import Watch
+    from colonnade.planning.before_run import forecast_before_run
+    from colonnade.planning.clock import Clock
+    from colonnade.planning.default import left_open, people_of, schemas_of, settle
+    from colonnade.planning.work import Work
     from colonnade.report.run_folder import write_run
 
     job = Job.load(job_path)

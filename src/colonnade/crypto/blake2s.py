@@ -18,7 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from colonnade.crypto.modular_kernel import compiled
+from colonnade.crypto.modular import compiled
 
 LANES = 16
 BLOCK_BYTES = 64

@@ -1,26 +1,18 @@
-"""The group of private set intersection: Curve25519 by its u-coordinates.
-
-An id becomes a point by RFC 9380 (suite curve25519_XMD:SHA-512_ELL2_NU_, before the cofactor is cleared): hashed
-with a domain that names the run, then mapped by Elligator 2, which always lands on the curve and never on its
-twist. A secret scalar multiplies it through X25519, which clears the cofactor and depends on u alone, so
-that scalars of two parties commute: a(bP) = b(aP). The scalar multiplication is OpenSSL's, in constant time.
-
-A point from a peer is used only if it is canonical, on the curve and not of small order.
-
-Source: RFC 7748; RFC 9380, sections 5.3.1 and 6.7.1; Bernstein, Hamburg, Krasnova, Lange, "Elligator" (2013).
-"""
+"""Private set intersection over Curve25519: the group by u-coordinates, and two sets that find what they share."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gmpy2
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from numpy.typing import NDArray
 
-from colonnade.randomness import Randomness
+from colonnade.randomness import Randomness, shuffled
 
 POINT_BYTES = 32
 _P = gmpy2.mpz(2**255 - 19)
@@ -128,3 +120,95 @@ class Blinding:
 
     def __repr__(self) -> str:
         return "Blinding(<secret>)"
+
+
+BLOCK_POINTS = 4096
+_DUMMY_BYTES = 32
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, repr=False)
+class BlindedSet:
+    """One party's side of one intersection: its ids in a secret order, filled up with dummies, and its scalar.
+
+    `padded` is the size that the peer sees; it must be at least the number of ids. A dummy is the hash of fresh
+    random bytes under a domain of its own, so it meets no id of anybody.
+    """
+
+    ids: Sequence[bytes]
+    domain: bytes
+    order: Places
+    blinding: Blinding
+    randomness: Randomness = field()
+
+    @classmethod
+    def prepare(
+        cls, ids: Sequence[bytes], *, domain: bytes, randomness: Randomness, padded: int | None = None
+    ) -> BlindedSet:
+        """A fresh scalar and a fresh order. Ids must be distinct."""
+        size = len(ids) if padded is None else padded
+        if size < len(ids):
+            raise ValueError(f"{len(ids)} ids cannot be padded to {size}")
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"{len(ids) - len(set(ids))} ids are repeated")
+        return cls(ids, domain, shuffled(size, randomness), Blinding.draw(randomness), randomness)
+
+    @property
+    def size(self) -> int:
+        return len(self.order)
+
+    def blinded_blocks(self) -> Iterator[bytes]:
+        """a·H(x) in the secret order, a block at a time."""
+        for start in range(0, self.size, BLOCK_POINTS):
+            places = self.order[start : start + BLOCK_POINTS]
+            real = places < len(self.ids)
+            hashed = hash_to_curve((self.ids[place] for place in places[real]), domain=self.domain)
+            dummies = hash_to_curve(
+                (self.randomness.bytes(_DUMMY_BYTES) for _ in range(int((~real).sum()))),
+                domain=self.domain + b" dummy",
+            )
+            points = np.empty((len(places), POINT_BYTES), dtype=np.uint8)
+            points[real] = np.frombuffer(hashed, dtype=np.uint8).reshape(-1, POINT_BYTES)
+            points[~real] = np.frombuffer(dummies, dtype=np.uint8).reshape(-1, POINT_BYTES)
+            yield self.blinding.multiply(points.tobytes())
+
+    def rows(self, places: Places) -> Places:
+        """Which ids stand at these places of the shuffled list; refused if a place is repeated or a dummy."""
+        if places.size and (int(places.min()) < 0 or int(places.max()) >= self.size):
+            raise ValueError(f"a place lies outside the list of {self.size}")
+        if len(np.unique(places)) != len(places):
+            raise ValueError("a place is named twice")
+        rows = self.order[places]
+        if np.any(rows >= len(self.ids)):
+            raise ValueError("a place names a dummy, which can be in no other set")
+        return rows
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The common ids, in the common order, by their places in the two shuffled lists."""
+
+    mine: Places
+    theirs: Places
+
+
+def match(mine: bytes | bytearray, theirs: bytes | bytearray) -> Matches:
+    """Where two lists of twice multiplied points agree, sorted by those points.
+
+    A list that names a point twice is refused: ids are distinct, so a peer that sends one point twice
+    does not follow the protocol.
+    """
+    sides = []
+    for side, points in (("own", mine), ("peer's", theirs)):
+        values = np.frombuffer(points, dtype=f"S{POINT_BYTES}")
+        order = np.argsort(values)
+        ranked = values[order]
+        if np.any(ranked[1:] == ranked[:-1]):
+            raise ValueError(f"a point is repeated in the {side} list")
+        sides.append((order, ranked))
+    (order, ranked), (their_order, their_ranked) = sides
+    at = np.searchsorted(ranked, their_ranked)
+    common = at < len(ranked)
+    common[common] = ranked[at[common]] == their_ranked[common]
+    return Matches(order[at[common]].astype(np.int64), their_order[common].astype(np.int64))

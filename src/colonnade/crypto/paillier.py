@@ -1,26 +1,177 @@
-"""Paillier encryption: numbers modulo N that can be added while nobody can read them.
-
-A ciphertext of m is (1 + N)^m · ρ modulo N² with ρ a random N-th power. Multiplying ciphertexts adds what
-they hold; a power multiplies it. Plaintexts are read as signed numbers in (−N/2, N/2).
-
-Tables are looked up by secret bytes, so a process that shares this machine's caches is not kept out.
-"""
+"""Paillier encryption in the form of Damgård, Jurik and Nielsen: keys, a proof that a modulus is one, ciphertexts."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import gmpy2
 import numpy as np
 
-from colonnade.crypto.cores import pieces, usable_cores
-from colonnade.crypto.fixed_base import FixedBase
-from colonnade.crypto.modular import Modulus
-from colonnade.crypto.paillier_keys import PrivateKey, PublicKey
+from colonnade.crypto.modular import FixedBase, Modulus, pieces, usable_cores
 from colonnade.randomness import Randomness, below
+
+KEY_BITS = (2048, 3072)
+_MILLER_RABIN_ROUNDS = 40
+_SMALLEST_TEST_BITS = 128
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What anyone needs to encrypt: the product of two secret primes."""
+
+    modulus: int
+    least_bits: ClassVar[int] = min(KEY_BITS)
+
+    def __post_init__(self) -> None:
+        if self.modulus.bit_length() < self.least_bits:
+            raise ValueError(
+                f"a Paillier modulus needs at least {self.least_bits} bits, this one has {self.modulus.bit_length()}"
+            )
+        if self.modulus.bit_length() > max(KEY_BITS):
+            raise ValueError(
+                f"a Paillier modulus has at most {max(KEY_BITS)} bits, this one has {self.modulus.bit_length()}"
+            )
+        if self.modulus % 4 != 1 or gmpy2.is_square(self.modulus) or gmpy2.is_prime(self.modulus):
+            raise ValueError("this modulus is not a product of two primes that are 3 modulo 4")
+
+    @property
+    def bits(self) -> int:
+        return self.modulus.bit_length()
+
+    @cached_property
+    def modulus_squared(self) -> int:
+        """N², the modulus of ciphertexts."""
+        return self.modulus * self.modulus
+
+    @property
+    def ciphertext_bytes(self) -> int:
+        return -(-2 * self.bits // 8)
+
+    @property
+    def exponent_bytes(self) -> int:
+        """The length of a randomising exponent: half as many bits as N."""
+        return -(-self.bits // 16)
+
+
+class PublicKeyForTests(PublicKey):
+    """A public key of any size. It protects nothing."""
+
+    least_bits: ClassVar[int] = _SMALLEST_TEST_BITS
+
+
+@dataclass(frozen=True, repr=False)
+class PrivateKey:
+    """The two primes, and with them the power to decrypt."""
+
+    public: PublicKey
+    p: int
+    q: int
+
+    def __post_init__(self) -> None:
+        if self.p * self.q != self.public.modulus or self.p == self.q:
+            raise ValueError("these primes do not belong to this public key")
+        if self.p % 4 != 3 or self.q % 4 != 3 or gmpy2.gcd(self.p - 1, self.q - 1) != 2:
+            raise ValueError("the primes must be 3 modulo 4 with gcd(p − 1, q − 1) = 2")
+
+    def __repr__(self) -> str:
+        return f"PrivateKey(<{self.public.bits} bits>)"
+
+    @cached_property
+    def p_squared(self) -> int:
+        """p²."""
+        return self.p * self.p
+
+    @cached_property
+    def q_squared(self) -> int:
+        """q²."""
+        return self.q * self.q
+
+    @classmethod
+    def generate(cls, randomness: Randomness, bits: int = 2048) -> PrivateKey:
+        """A key of 2048 or 3072 bits. 2048 bits correspond to 112 bits of security, 3072 to 128."""
+        if bits not in KEY_BITS:
+            raise ValueError(f"Paillier keys have {' or '.join(map(str, KEY_BITS))} bits, not {bits}")
+        p, q = _two_primes(randomness, bits)
+        return cls(PublicKey(p * q), p, q)
+
+    @classmethod
+    def generate_for_tests(cls, randomness: Randomness, bits: int) -> PrivateKey:
+        """A key of any even size. It protects nothing."""
+        p, q = _two_primes(randomness, bits)
+        return cls(PublicKeyForTests(p * q), p, q)
+
+
+def _two_primes(randomness: Randomness, bits: int) -> tuple[int, int]:
+    while True:
+        p, q = _prime(randomness, bits // 2), _prime(randomness, bits // 2)
+        if p != q and gmpy2.gcd(p - 1, q - 1) == 2:
+            return p, q
+
+
+def _prime(randomness: Randomness, bits: int) -> int:
+    """A uniform prime ≡ 3 (mod 4) with its two top bits set, so that a product of two has full length."""
+    top = 3 << (bits - 2)
+    while True:
+        candidate = top | below(1 << (bits - 2), randomness) | 3
+        if gmpy2.is_prime(candidate, _MILLER_RABIN_ROUNDS):
+            return candidate
+
+
+_TRIAL_BITS = 16
+_SECURITY_BITS = 128
+ROOTS = _SECURITY_BITS // _TRIAL_BITS
+
+
+class InvalidKeyProof(ValueError):
+    """A peer's Paillier modulus is not shown to be one."""
+
+
+def prove_key(private: PrivateKey, *, context: bytes) -> bytes:
+    """N-th roots of the points that N and the context choose."""
+    modulus = private.public.modulus
+    root = gmpy2.invert(modulus, (private.p - 1) * (private.q - 1))
+    width = -(-private.public.bits // 8)
+    return b"".join(
+        int(gmpy2.powmod(point, root, modulus)).to_bytes(width, "little")
+        for point in _points(private.public, context)
+    )
+
+
+def check_key_proof(key: PublicKey, proof: bytes, *, context: bytes) -> None:
+    """Raise `InvalidKeyProof` unless the proof belongs to this key and context."""
+    width = -(-key.bits // 8)
+    if len(proof) != ROOTS * width:
+        raise InvalidKeyProof(
+            f"a proof for {key.bits} bits has {ROOTS * width} bytes, this one has {len(proof)}"
+        )
+    if gmpy2.gcd(key.modulus, _small_primes()) != 1:
+        raise InvalidKeyProof(f"the modulus has a factor below 2^{_TRIAL_BITS}")
+    for place, point in enumerate(_points(key, context)):
+        root = int.from_bytes(proof[place * width : (place + 1) * width], "little")
+        if not 0 < root < key.modulus or gmpy2.powmod(root, key.modulus, key.modulus) != point:
+            raise InvalidKeyProof(f"root {place} of {ROOTS} is not an N-th root of its point")
+
+
+@functools.cache
+def _small_primes() -> int:
+    return int(gmpy2.primorial((1 << _TRIAL_BITS) - 1))
+
+
+def _points(key: PublicKey, context: bytes) -> list[int]:
+    """Numbers modulo N, each within 2^−128 of uniform, that follow from N and the context."""
+    width = -(-key.bits // 8)
+    seed = b"colonnade paillier key 1" + key.modulus.to_bytes(width, "little") + context
+    stream = hashlib.shake_256(seed).digest(ROOTS * (width + 16))
+    return [
+        int.from_bytes(stream[start : start + width + 16], "little") % key.modulus
+        for start in range(0, len(stream), width + 16)
+    ]
 
 
 class InvalidCiphertext(ValueError):

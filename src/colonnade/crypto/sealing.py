@@ -1,23 +1,110 @@
-"""Frames that only one receiver can read and nobody can alter, repeat, move or send elsewhere.
-
-A line is one direction between two ends. Its key comes from X25519 through HKDF (`key_agreement`) and is bound to the
-line's route, which both ends must name alike. Frames are sealed with AES-256-GCM; the route, the step and the position
-on the line are associated data, and the position is also the nonce, so no nonce repeats under a key: a line has one
-sealer, a sealer counts, and a key serves one run. Whatever is wrong with one frame closes the line for good.
-
-Source: NIST SP 800-38D (GCM, deterministic nonces), RFC 5869 (HKDF).
-"""
+"""Frames that only one receiver can read and nobody can alter; key agreement and signatures."""
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
-from colonnade.crypto.key_agreement import KEY_BYTES
+from colonnade.randomness import Randomness
+
+KEY_BYTES = 32
+
+
+class InvalidPublicKey(ValueError):
+    """A peer's public key has the wrong length or is a point that makes every secret the same."""
+
+
+@dataclass(frozen=True, repr=False)
+class AgreementKey:
+    """One party's key for one run. Make a new one for every run and keep it nowhere."""
+
+    _private: X25519PrivateKey = field()
+
+    @classmethod
+    def generate(cls, randomness: Randomness) -> AgreementKey:
+        """A key from 32 uniform bytes."""
+        return cls(X25519PrivateKey.from_private_bytes(randomness.bytes(KEY_BYTES)))
+
+    @property
+    def public(self) -> bytes:
+        """The half that peers receive: 32 bytes."""
+        return self._private.public_key().public_bytes_raw()
+
+    def agree(self, peer: bytes, *, context: bytes) -> bytes:
+        """32 bytes that only the holders of these two keys can compute, for this context only.
+
+        Both public keys enter the derivation, in an order both sides find, so that the secret also
+        says who shares it.
+        """
+        if len(peer) != KEY_BYTES:
+            raise InvalidPublicKey(f"a public key has {KEY_BYTES} bytes, this one has {len(peer)}")
+        if peer == self.public:
+            raise InvalidPublicKey("a peer sent this party's own public key back")
+        try:
+            secret = self._private.exchange(X25519PublicKey.from_public_bytes(peer))
+        except ValueError:
+            raise InvalidPublicKey("this public key is a point of small order") from None
+        first, second = sorted((self.public, peer))
+        info = b"colonnade key agreement 1" + first + second + len(context).to_bytes(8, "little") + context
+        return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(secret)
+
+    def __repr__(self) -> str:
+        return "AgreementKey(<secret>)"
+
+
+@dataclass(frozen=True, repr=False)
+class SigningKey:
+    """Whoever holds it can sign; `public` is what others check with."""
+
+    _secret: bytes = field()
+
+    def __post_init__(self) -> None:
+        if len(self._secret) != KEY_BYTES:
+            raise ValueError(f"a signing key has {KEY_BYTES} bytes, not {len(self._secret)}")
+
+    @classmethod
+    def generate(cls, randomness: Randomness) -> SigningKey:
+        """A key from 32 uniform bytes."""
+        return cls(randomness.bytes(KEY_BYTES))
+
+    @property
+    def secret(self) -> bytes:
+        """The bytes to keep, and to show nobody."""
+        return self._secret
+
+    @property
+    def public(self) -> bytes:
+        """What others check signatures with: 32 bytes."""
+        return Ed25519PrivateKey.from_private_bytes(self._secret).public_key().public_bytes_raw()
+
+    def sign(self, message: bytes, *, purpose: str) -> bytes:
+        """A signature of this message for this purpose, and for no other."""
+        return Ed25519PrivateKey.from_private_bytes(self._secret).sign(_bound(message, purpose))
+
+    def __repr__(self) -> str:
+        return "SigningKey(<secret>)"
+
+
+def signed_by(public: bytes, signature: bytes, message: bytes, *, purpose: str) -> bool:
+    """Whether the holder of this key signed this message for this purpose."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _bound(message, purpose))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _bound(message: bytes, purpose: str) -> bytes:
+    name = purpose.encode()
+    return b"colonnade signature 1" + len(name).to_bytes(8, "little") + name + message
+
 
 MAGIC = b"CLSE"
 _HEADER = struct.Struct("<4sQ")

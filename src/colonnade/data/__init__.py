@@ -8,15 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from colonnade.data.block import Block
-    from colonnade.data.clipping import ClippingLog
-    from colonnade.data.encoder import Encoder
+    from colonnade.data.block import Block, ClippingLog
+    from colonnade.data.declaring import Spelling
+    from colonnade.data.encoder import Encoder, Quantizer
     from colonnade.data.kinds import Column, DateColumn, NumericColumn
     from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
     from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
-    from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
-    from colonnade.data.spelling import Spelling
     from colonnade.data.table import AlignedTable, Table
 
 __all__ = [
@@ -50,15 +48,13 @@ def __getattr__(name: str) -> object:
     global AlignedTable, Block, ClippingLog, Encoder, LabelBlock, Quantizer, Spelling, Table
     global BinaryColumn, BinnedColumn, CategoricalColumn, Column, DateColumn, NumericColumn
     global ClassLabel, CountLabel, Label, PublicSchema, RealLabel, Schema
-    from colonnade.data.block import Block
-    from colonnade.data.clipping import ClippingLog
-    from colonnade.data.encoder import Encoder
+    from colonnade.data.block import Block, ClippingLog
+    from colonnade.data.declaring import Spelling
+    from colonnade.data.encoder import Encoder, Quantizer
     from colonnade.data.kinds import Column, DateColumn, NumericColumn
     from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, RealLabel
     from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
-    from colonnade.data.quantizer import Quantizer
     from colonnade.data.schema import PublicSchema, Schema
-    from colonnade.data.spelling import Spelling
     from colonnade.data.table import AlignedTable, Table
 
     value: object = globals()[name]

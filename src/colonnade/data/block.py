@@ -1,21 +1,132 @@
-"""Some rows of a table, column by column, as declared; and the rows of a source that are."""
+"""Some rows of a table, column by column, as declared, and rows in another order on the disk."""
 
 from __future__ import annotations
 
+import math
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.arrays import values_of
+from colonnade.data.arrays import Relation, values_of
 from colonnade.data.coding import code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.kinds import Column
-from colonnade.data.relation import Relation
-from colonnade.errors import BadValues, ColumnMissing, DataError
+from colonnade.errors import BadValues, CannotWrite, ColumnMissing, DataError
+
+_DIGITS = 5e-4
+
+
+@dataclass
+class ClippingLog:
+    """How many values of each column lay outside their declared bounds and were clipped.
+
+    The counts depend on the data. They are for the party that holds it: nothing here turns into a message.
+    `counts` is of the last complete reading of the table, so reading twice does not count twice.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    rows: int = 0
+    standardised: tuple[str, ...] = ()
+
+    def finish(
+        self, counts: Mapping[str, int], *, rows: int, standardised: tuple[str, ...] | None = None
+    ) -> None:
+        """Replace the counts by those of a reading that came to its end, and the columns of which it raised doubts."""
+        self.counts = {name: int(count) for name, count in counts.items() if count}
+        self.rows = rows
+        self.standardised = self.standardised if standardised is None else standardised
+
+    @property
+    def warning(self) -> str:
+        if not self.standardised:
+            return ""
+        return (
+            f"{', '.join(self.standardised)}: mean 0 and deviation 1 to three digits, as if standardised by the mean "
+            "of these rows. Then every row depends on everybody, and what is lost is more than any ε printed here. "
+            "Give the values as they were measured and declare their bounds: they are scaled by those."
+        )
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def __str__(self) -> str:
+        if not self.counts:
+            return "no value lay outside the declared bounds"
+        return "\n".join(
+            f"{name}: {count} of {self.rows} values lay outside the declared bounds and were clipped"
+            for name, count in self.counts.items()
+        )
+
+
+class Spreads:
+    """Mean and deviation of columns with symmetric bounds, to notice those that were standardised by their own mean.
+
+    Values count as they come, before any is clipped.
+    """
+
+    def __init__(self, bounds: Mapping[str, tuple[float, float]]) -> None:
+        self._sums = {name: np.zeros(3) for name, (low, high) in bounds.items() if low == -high}
+
+    def add(self, name: str, values: NDArray[np.float64] | None) -> None:
+        """Some more values of a column; missing ones do not count."""
+        if name in self._sums and values is not None:
+            present = values[np.isfinite(values)]
+            # What is too large to be squared has no deviation of 1.
+            with np.errstate(over="ignore"):
+                self._sums[name] += np.array([present.size, present.sum(), present @ present])
+
+    def standardised(self) -> tuple[str, ...]:
+        """The columns with mean 0 and deviation 1 to three digits, over n or over n − 1."""
+        return tuple(name for name, sums in self._sums.items() if _is_standard(*sums.tolist()))
+
+
+def _is_standard(count: float, total: float, squares: float) -> bool:
+    if count < 2 or abs(total / count) >= _DIGITS:
+        return False
+    variance = squares / count - (total / count) ** 2
+    return any(
+        abs(math.sqrt(variance * scale) - 1) < _DIGITS for scale in (1.0, count / (count - 1)) if variance > 0
+    )
+
+
+def clamp_columns(rows: NDArray[np.int64], norm_squared: int) -> None:
+    """Shorten, in place, every column vector of an integer matrix whose squared norm is above the bound.
+
+    Guarantee: afterwards each column v of `rows` has ‖v‖² ≤ norm_squared, decided in exact integer
+    arithmetic; columns within the bound do not change, and no entry changes its sign or grows.
+
+    A record is a column here (feature-major), the layout in which records are quantised. A vector over the
+    bound is scaled down and truncated toward zero; a scale too large by any rounding error of floats is
+    caught by the last comparison, which sets the vector to zero.
+    """
+    if rows.size == 0:
+        return
+    # Entries beyond this would overflow the 64-bit norms below; they are far past any bound.
+    largest = math.isqrt((2**63 - 1) // len(rows))
+    if norm_squared > largest**2:
+        raise ValueError("this bound is too large for 64-bit norms")
+    np.clip(rows, -largest, largest, out=rows)
+    over = np.flatnonzero(_norms(rows) > norm_squared)
+    if over.size == 0:
+        return
+    long = rows[:, over]
+    # The margin is far above the few 2⁻⁵³ that the square root and the product can add.
+    scale = np.sqrt(norm_squared / _norms(long).astype(np.float64)) * (1.0 - 2.0**-40)
+    short = np.trunc(long * scale).astype(np.int64)
+    short[:, _norms(short) > norm_squared] = 0
+    rows[:, over] = short
+
+
+def _norms(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    norms: NDArray[np.int64] = np.einsum("ij,ij->j", rows, rows)
+    return norms
 
 
 @dataclass(frozen=True)
@@ -134,3 +245,115 @@ def wrong_rows(values: pa.Array, column: Column) -> list[tuple[int, str]]:
 
 def _kept(values: NDArray[np.generic], rows: NDArray[np.intp]) -> NDArray[np.generic]:
     return values if len(rows) == len(values) else values[rows]
+
+
+PIECE_ROWS = 1 << 18
+_AT, _ID, _LABEL = "at", "id", "label"
+
+
+class Streamed(Protocol):
+    """A table that is read from its beginning to its end."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def party(self) -> str: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    def blocks(self) -> Iterator[Block]:
+        """The rows in order."""
+        ...
+
+    def id_batches(self) -> Iterator[pa.Array]:
+        """The ids in order."""
+        ...
+
+
+class SpilledRows:
+    """The rows of a table at some positions, in the order of those, on the disk."""
+
+    def __init__(self, table: Streamed, positions: NDArray[Any]) -> None:
+        self.name = table.name
+        self.count = len(positions)
+        self._end = 0
+        try:
+            # It has no name, or loses it at once: nothing is left of it whatever happens.
+            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="colonnade-")  # noqa: SIM115
+            places = np.full(table.rows, -1, dtype=np.int64)
+            places[positions] = np.arange(self.count)
+            self._rows = self._write(map(_arrays, table.blocks()), places)
+            self._ids = self._write(({_ID: ids} for ids in table.id_batches()), places)
+            self._file.flush()
+        except OSError as error:
+            raise CannotWrite(
+                f"party {table.party!r}, {table.name}: the {self.count} rows that are wanted in another order do not "
+                f"fit into memory and cannot be written to {tempfile.gettempdir()} ({error.strerror or error}). Make "
+                "room there, or name another folder in TMPDIR. Nothing was left there."
+            ) from None
+
+    def ids(self) -> Iterator[pa.Array]:
+        """The ids in order, a piece at a time."""
+        for piece in self._pieces(self._ids):
+            yield piece.column(_ID).combine_chunks()
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        """The rows in order, `size` at a time."""
+        waiting, rows = [], 0
+        for piece in self._pieces(self._rows):
+            while len(piece):
+                part = piece.slice(0, size - rows)
+                waiting.append(part)
+                rows, piece = rows + len(part), piece.slice(len(part))
+                if rows == size:
+                    yield _block(pa.concat_tables(waiting))
+                    waiting, rows = [], 0
+        if rows:
+            yield _block(pa.concat_tables(waiting))
+
+    def _write(self, batches: Iterable[Mapping[str, Any]], places: NDArray[np.int64]) -> _Index:
+        """Append these rows piece by piece; where each part of a piece lies, and what it holds."""
+        index: _Index = [[] for _ in range(-(-self.count // PIECE_ROWS))]
+        start = 0
+        for columns in batches:
+            whole = pa.RecordBatch.from_pydict(columns)
+            here = places[start : start + len(whole)]
+            for piece in np.unique(here[here >= 0] // PIECE_ROWS).tolist():
+                wanted = np.flatnonzero((here >= 0) & (here // PIECE_ROWS == piece))
+                part = whole.take(pa.array(wanted)).append_column(_AT, pa.array(here[wanted]))
+                content = part.serialize()
+                index[piece].append((self._end, content.size, part.schema))
+                self._append(content)
+            start += len(whole)
+        return index
+
+    def _append(self, content: pa.Buffer) -> None:
+        self._file.write(content)
+        self._end += content.size
+
+    def _pieces(self, index: _Index) -> Iterator[pa.Table]:
+        """The rows of each piece, in order."""
+        for parts in index:
+            read = [
+                pa.ipc.read_record_batch(pa.py_buffer(os.pread(self._file.fileno(), size, start)), schema)
+                for start, size, schema in parts
+            ]
+            yield pa.Table.from_batches(read).sort_by(_AT)
+
+
+_Index = list[list[tuple[int, int, pa.Schema]]]
+
+
+def _arrays(block: Block) -> dict[str, Any]:
+    labels = {f"{_LABEL}{place}": values for place, values in enumerate(block.labels)}
+    return {f"c{name}": values for name, values in block.columns.items()} | labels
+
+
+def _block(rows: pa.Table) -> Block:
+    arrays = {name: rows.column(name).to_numpy() for name in rows.column_names if name != _AT}
+    for values in arrays.values():
+        values.flags.writeable = False
+    columns = {name[1:]: values for name, values in arrays.items() if name.startswith("c")}
+    return Block.of(columns, [arrays[name] for name in arrays if name.startswith(_LABEL)], rows.num_rows)

@@ -17,16 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.arrays import distinct, held, of_texts, texts, values_of
+from colonnade.data.arrays import Relation, SourceColumn, distinct, held, of_texts, texts, values_of
 from colonnade.data.coding import POINTED, code
-from colonnade.data.declaring import expand_name, nearest_name
+from colonnade.data.declaring import expand_name, nearest_name, text_of
 from colonnade.data.documents import Document
 from colonnade.data.drafts import LOOKED_AT, Draft, are_codes, of_kinds
 from colonnade.data.kinds import Column, DateColumn, NumericColumn
-from colonnade.data.relation import Relation, SourceColumn
 from colonnade.data.schema import Schema, blanks
 from colonnade.data.sources import Source
-from colonnade.data.spelling import text_of
 from colonnade.data.table import SourceRows
 from colonnade.errors import InputError, Misdeclared
 

@@ -1,13 +1,4 @@
-"""From declared columns to features: each attribute becomes a block of norm at most 1.
-
-Two modes. "circle" serves classification: a number v in its bounds becomes (sin πu/2, cos πu/2), which lets
-a linear rule bend once along each attribute at no cost in norm. "linear" serves regression and principal
-components, where the features must stay the columns themselves. A numeric column may declare an encoding of its own
-(`colonnade.data.number_codes`). In both, a binary column is ±1, a k-ary one a
-vertex of the regular simplex in k − 1 dimensions, and ordered bins have ±1/√(k − 1) for each edge. Columns may go
-through a public map instead, as one block (`colonnade.data.maps`). Proof of the norms:
-docs/proofs/encoding-norm.md.
-"""
+"""From declared columns to features, and from features to integers of bounded norm."""
 
 from __future__ import annotations
 
@@ -16,19 +7,23 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.block import Block, code_mapping
+from colonnade.data.block import Block, clamp_columns, code_mapping
+from colonnade.data.coding import Mode
 from colonnade.data.declaring import nearest_name
 from colonnade.data.forms import columns_from_data
 from colonnade.data.kinds import Column
 from colonnade.data.maps import FeatureMap, map_from_data
-from colonnade.data.number_codes import Mode
-from colonnade.errors import SchemaError
+from colonnade.errors import DataError, PlanError, SchemaError
+from colonnade.numbers.rounding import nearest, retry, toward_zero
+from colonnade.privacy.sensitivity.matrix import rounded_norm_squared
+from colonnade.randomness import Randomness
 
 MODES: tuple[Mode, ...] = ("circle", "linear")
 # Rows are encoded in pieces whose features stay in the second-level cache.
@@ -166,3 +161,107 @@ class Encoder:
                 columns = columns_from_data(data["columns"])
                 return cls(columns, known, map_from_data(data["map"]) if "map" in data else None)
         raise SchemaError(f"an encoder description needs 'columns' and a 'mode' among {', '.join(MODES)}.")
+
+
+Rounding = Literal["nearest", "retry", "toward_zero"]
+
+# Below this γ the error of rounding to nearest, √n/2 per row, is felt in the noise.
+LEAST_GAMMA_NEAREST = 2**12
+LEAST_GAMMA: Mapping[Rounding, int] = {"nearest": LEAST_GAMMA_NEAREST, "retry": 2**2, "toward_zero": 2}
+MOST_GAMMA = 2**28
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """One party's features as integers: x̃ = round(γ·clip(x/√m)).
+
+    `attributes_total` is m, the attributes of all parties together. `cap_squared` is c_q², this party's part
+    of the joint norm; the caps of all parties must sum to at most 1. By default c_q² = m_q/m, which every
+    encoded row meets as it is; a smaller cap shortens rows.
+
+    `rounding` is "nearest", deterministic and for fine grids; "retry", whose mean is the value and whose norm keeps
+    the bound γ²c² + n of SPCA (Skellam noise in BGW) on grids as coarse as γ = 4; or "toward_zero". How often a row
+    was drawn again depends on the row and leaves this object in no form.
+    """
+
+    encoder: Encoder
+    attributes_total: int
+    gamma: int
+    cap_squared: Fraction | None = None
+    rounding: Rounding = "nearest"
+
+    def __post_init__(self) -> None:
+        if self.rounding not in LEAST_GAMMA:
+            raise PlanError(f"rounding {self.rounding!r} is not one of {', '.join(LEAST_GAMMA)}.")
+        least = LEAST_GAMMA[self.rounding]
+        if not least <= self.gamma <= MOST_GAMMA:
+            coarser = " Rounding 'retry' takes coarser grids." if self.rounding == "nearest" else ""
+            raise PlanError(
+                f"gamma = {self.gamma} is outside {least} to {MOST_GAMMA} for rounding {self.rounding!r}.{coarser}"
+            )
+        if self.attributes_total < max(1, self.encoder.attributes):
+            raise PlanError(
+                f"{self.attributes_total} attributes in all, but this party alone has {self.encoder.attributes}."
+            )
+        cap = self.natural_cap_squared if self.cap_squared is None else Fraction(self.cap_squared)
+        if not 0 <= cap <= 1 or (cap == 0 and self.encoder.width):
+            raise PlanError(f"a party's cap c² = {cap} is outside 0 to 1.")
+        object.__setattr__(self, "cap_squared", cap)
+
+    @property
+    def natural_cap_squared(self) -> Fraction:
+        """m_q/m: the squared norm that no encoded row exceeds."""
+        return Fraction(self.encoder.attributes, self.attributes_total)
+
+    @cached_property
+    def norm_squared_bound(self) -> int:
+        """The integer that ‖x̃‖² never exceeds."""
+        return rounded_norm_squared(self.gamma, self._cap, columns=self.encoder.width, rounding=self.rounding)
+
+    @property
+    def width(self) -> int:
+        return self.encoder.width
+
+    def quantize(
+        self, values: Block | Mapping[str, ArrayLike], randomness: Randomness | None = None
+    ) -> NDArray[np.int64]:
+        """The integers of a block of a table, or of raw values by column, one row each.
+
+        Rounding by "retry" draws from `randomness`; the others need none.
+        """
+        block = self.encoder.block(values)
+        integers = np.empty((block.rows, self.width), dtype=np.int64)
+        if not self.width:
+            return integers
+        for rows, piece in self.encoder.pieces(block, scale=self.gamma / math.sqrt(self.attributes_total)):
+            integers[rows] = self._round(piece, randomness).T
+        return integers
+
+    @property
+    def _cap(self) -> Fraction:
+        return self.natural_cap_squared if self.cap_squared is None else self.cap_squared
+
+    def _round(self, piece: NDArray[np.float64], randomness: Randomness | None) -> NDArray[np.int64]:
+        """Rounded records, one a column."""
+        if self._cap < self.natural_cap_squared or self.rounding == "retry":
+            # Retry asks for rows within the bound to begin with; the last bits of floats are left to spare.
+            spare = 1.0 - 2.0**-40 if self.rounding == "retry" else 1.0
+            limit = self.gamma * math.sqrt(self._cap) * spare
+            norms = np.sqrt(np.einsum("ij,ij->j", piece, piece))
+            piece *= limit / np.maximum(norms, limit)
+        try:
+            if self.rounding == "nearest":
+                integers = nearest(piece)
+            elif self.rounding == "toward_zero":
+                integers = toward_zero(piece)
+            elif randomness is None:
+                raise TypeError("rounding 'retry' needs coins: quantize(values, randomness)")
+            else:
+                rows = np.ascontiguousarray(piece.T)
+                integers = np.ascontiguousarray(retry(rows, self.norm_squared_bound, randomness).T)
+        except ValueError:
+            raise DataError("a value that is not a finite number reached the quantizer.") from None
+        peak = max(int(integers.max()), -int(integers.min()))
+        if self.width * peak**2 > self.norm_squared_bound:
+            clamp_columns(integers, self.norm_squared_bound)
+        return integers

@@ -1,7 +1,4 @@
-"""One file as rows: CSV (plain or gzip) and Parquet, through DuckDB.
-
-DuckDB's own messages about a bad file quote its rows, so none of them is passed on.
-"""
+"""One file as rows: CSV (plain or gzip) and Parquet, through DuckDB; and CSV that spreadsheets may open."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -17,8 +14,7 @@ from typing import IO, Any, cast
 import duckdb
 import pyarrow as pa
 
-from colonnade.data.documents import absence
-from colonnade.data.relation import (
+from colonnade.data.arrays import (
     READ_FAILED,
     Engine,
     Relation,
@@ -30,7 +26,32 @@ from colonnade.data.relation import (
     selected,
     streamed,
 )
+from colonnade.data.documents import absence
 from colonnade.errors import DataError, DataUnreadable
+
+# What begins a formula, or is skipped before one (OWASP, CSV injection).
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def cell(value: object) -> object:
+    """A value as a cell: a text that a spreadsheet would compute begins with an apostrophe; numbers stay numbers."""
+    if not isinstance(value, str) or not value.startswith(FORMULAS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        # Where it stands in the middle of a row, a carriage return would begin another one.
+        return f"'{value}".replace("\r", " ")
+    # Python reads more as a number than spreadsheets do, but none of it names a cell or a function.
+    return value
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet")

@@ -12,11 +12,19 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from colonnade.data.coding import moment_of
-from colonnade.data.declaring import Transform, check_bounds, check_whole, expand_name, nearest_name
+from colonnade.data.declaring import (
+    Case,
+    Spelling,
+    Transform,
+    UnicodeForm,
+    check_bounds,
+    check_whole,
+    expand_name,
+    nearest_name,
+)
 from colonnade.data.documents import Form, check
 from colonnade.data.kinds import DEFAULT_KNOTS, MISSING, MOST_BINS, Column, DateColumn, NumericColumn
 from colonnade.data.levels import BinaryColumn, BinnedColumn, CategoricalColumn
-from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.errors import Misdeclared, SchemaError
 
 Value = StrictStr | StrictBool | StrictInt | StrictFloat

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import held, numbers, objects, of_texts, packed, text_bytes, texts, values_of
-from colonnade.data.spelling import AS_WRITTEN, Spelling
+from colonnade.data.declaring import AS_WRITTEN, Spelling
 from colonnade.errors import BadIds
 
 _NO_IDS = {

@@ -23,7 +23,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import microseconds
-from colonnade.data.coding import DAY_MICROSECONDS, Coded, Read, bounded, days, floats
+from colonnade.data.coding import (
+    DAY_MICROSECONDS,
+    Array,
+    Coded,
+    Mode,
+    NumberCode,
+    Read,
+    bounded,
+    days,
+    floats,
+)
 from colonnade.data.declaring import (
     Transform,
     check_bounds,
@@ -33,7 +43,6 @@ from colonnade.data.declaring import (
     nearest_name,
 )
 from colonnade.data.graph import Graph
-from colonnade.data.number_codes import Array, Mode, NumberCode
 from colonnade.errors import Misdeclared
 
 MISSING = "missing"

@@ -21,12 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from colonnade.data.coding import Coded, bounded, floats, levels
-from colonnade.data.declaring import check_bounds, check_member, check_values, nearest_name
+from colonnade.data.declaring import (
+    AS_WRITTEN,
+    Spelling,
+    check_bounds,
+    check_member,
+    check_values,
+    nearest_name,
+)
 from colonnade.data.documents import Form, check
 from colonnade.data.forms import SpeltForm, Value
 from colonnade.data.levels import level_at
 from colonnade.data.problems import Problems
-from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.errors import LabelMismatch, Misdeclared, PlanError
 
 Array = NDArray[np.float64]

@@ -13,12 +13,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.coding import Coded, bins, levels
-from colonnade.data.declaring import Transform, check_member, check_transform, check_values
+from colonnade.data.coding import Array, Coded, Mode, bins, levels, simplex, thermometer
+from colonnade.data.declaring import (
+    AS_WRITTEN,
+    Spelling,
+    Transform,
+    UnicodeForm,
+    check_member,
+    check_transform,
+    check_values,
+)
 from colonnade.data.graph import Graph
 from colonnade.data.kinds import MISSING, Column, Writer, missing_data
-from colonnade.data.number_codes import Array, Mode, simplex, thermometer
-from colonnade.data.spelling import AS_WRITTEN, Spelling, UnicodeForm
 from colonnade.errors import Misdeclared
 
 _CASES: tuple[Callable[[str], str], ...] = (

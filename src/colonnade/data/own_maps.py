@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.block import Block, code_mapping
-from colonnade.data.clipping import ClippingLog
+from colonnade.data.block import Block, ClippingLog, code_mapping
 from colonnade.data.declaring import check_whole, nearest_name
 from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.maps import MOST_FEATURES, Ball, FeatureMap
@@ -71,7 +70,9 @@ class OwnMap:
         names = [column.name for column in declared.columns]
         for name in self.reads:
             if name not in names:
-                raise Misdeclared(("map",), f"map: column {name!r} is not declared." + nearest_name(name, names))
+                raise Misdeclared(
+                    ("map",), f"map: column {name!r} is not declared." + nearest_name(name, names)
+                )
         rest = tuple(column for column in declared.columns if self.reads and column.name not in self.reads)
         mapped = tuple(column.name for column in self.columns) if rest else ()
         ball = FeatureMap(Ball(self.bound, self.name, self.sha256), mapped, self.weight)

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import duckdb
 
-from colonnade.data.relation import Engine, first_line, owned, refusal
+from colonnade.data.arrays import Engine, first_line, owned, refusal
 from colonnade.errors import QueryRefused
 
 Tree = dict[str, Any]

@@ -55,8 +55,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from colonnade.data.coding import code
-from colonnade.data.declaring import nearest_name
+from colonnade.data.coding import Mode, code
+from colonnade.data.declaring import AS_WRITTEN, Spelling, nearest_name
 from colonnade.data.documents import Document, Form, check
 from colonnade.data.drafts import Draft, of_frame
 from colonnade.data.encoder import Encoder
@@ -65,8 +65,6 @@ from colonnade.data.forms import ColumnForm, SpeltForm, by_name, columns_of, qua
 from colonnade.data.kinds import Column, NumericColumn
 from colonnade.data.labels import Label, LabelForm, label_named
 from colonnade.data.maps import FeatureMap, MapForm
-from colonnade.data.number_codes import Mode
-from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.errors import LeftBlank, Misdeclared, SchemaError
 
 _T = TypeVar("_T")

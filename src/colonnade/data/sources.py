@@ -34,7 +34,7 @@ from colonnade.data.documents import Document, Form, check, shown
 from colonnade.errors import InputError, JobError, UnknownChoice, WrongType
 
 if TYPE_CHECKING:
-    from colonnade.data.relation import Relation
+    from colonnade.data.arrays import Relation
 
 _POSTGRESQL = ("postgresql", "postgres")
 _SECRET = re.compile(r"pass(?:word|file)\s*=", re.IGNORECASE)

@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 import duckdb
 import pyarrow as pa
 
-from colonnade.data.arrays import of_texts
-from colonnade.data.declaring import nearest_name
-from colonnade.data.documents import nearest_file
-from colonnade.data.files import File, described_fields
-from colonnade.data.queries import Catalogue, Query, aggregates, check_rows_apart, parsed, texts_by_name
-from colonnade.data.relation import (
+from colonnade.data.arrays import (
     READ_FAILED,
     Engine,
     SourceColumn,
     first_line,
     identifier,
+    of_texts,
     refusal,
     selected,
     streamed,
 )
-from colonnade.data.spelling import plain_text
+from colonnade.data.declaring import nearest_name, plain_text
+from colonnade.data.documents import nearest_file
+from colonnade.data.files import File, described_fields
+from colonnade.data.queries import Catalogue, Query, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.errors import BadIds, ColumnMissing, DataError, DataMissing, DataUnreadable
 
 if TYPE_CHECKING:

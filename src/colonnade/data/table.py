@@ -19,19 +19,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.arrays import columns_by_name, of_texts, text_bytes, texts
-from colonnade.data.block import Block, refuse_shape
-from colonnade.data.clipping import ClippingLog, Spreads
+from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
+from colonnade.data.block import Block, ClippingLog, SpilledRows, Spreads, refuse_shape
 from colonnade.data.coding import Coded, code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
 from colonnade.data.kinds import Column
 from colonnade.data.labels import Label
 from colonnade.data.problems import Problems
-from colonnade.data.relation import refusal
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
-from colonnade.data.spill import SpilledRows
 from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused, SchemaError
 from colonnade.markup import html_table
 
@@ -59,7 +56,8 @@ class SourceRows:
         for name in names:
             if name not in self._rows.fields:
                 raise self._wrong(
-                    f"column {name!r} is declared but not in the {what}." + nearest_name(name, self._rows.fields),
+                    f"column {name!r} is declared but not in the {what}."
+                    + nearest_name(name, self._rows.fields),
                     ColumnMissing,
                 )
         for name, declared in self._declared.items():

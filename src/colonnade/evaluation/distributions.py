@@ -21,14 +21,18 @@ from colonnade.evaluation.estimates import (
     DRAWS,
     ClassEstimate,
     Estimate,
+    Figure,
     NumberEstimate,
+    ScoreDistribution,
     TwoClassEstimate,
+    class_losses,
+    commonest,
     keyed,
+    losses,
+    spread,
     two_names,
 )
-from colonnade.evaluation.figures import Figure, ScoreDistribution, class_losses, commonest, losses, spread
-from colonnade.protocols.evaluation import Opened
-from colonnade.protocols.evaluation_plan import EvaluationPlan, Head, Waves
+from colonnade.protocols.evaluation import EvaluationPlan, Head, Opened, Waves
 
 Array = NDArray[np.float64]
 POINTS = 401

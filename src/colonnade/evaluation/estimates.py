@@ -1,39 +1,278 @@
-"""How good a model is, as people read it: each figure with what noise and chance may have done to it.
-
-For rows that may be looked at the figures are exact, with the error of sampling alone; what is read of people whom
-nobody may look at is made in `distributions`.
-"""
+"""How good a model is, as people read it: figures from distributions of scores, each with its error."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from colonnade.data.labels import Label
-from colonnade.errors import ModelError
-from colonnade.evaluation.figures import (
-    Figure,
-    ScoreDistribution,
-    calibration_curve,
-    class_losses,
-    commonest,
-    confusion,
-    curves,
-    recalibration,
-    spread,
-    threshold_of,
-)
-from colonnade.randomness import KeyedRandomness
+from colonnade.errors import InputError, ModelError
+from colonnade.models.discriminant import probabilities
+from colonnade.randomness import KeyedRandomness, Randomness
 
 Array = NDArray[np.float64]
+BINS = 10
+RULES = "balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms)"
+_CLOSE_TO_ONE = 1e-15
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure; `noise` and `sampling` are standard deviations.
+
+    `beside` is what always answering with the commonest class, or with the mean, would have.
+    """
+
+    value: float
+    noise: float
+    sampling: float
+    beside: float
+
+    @property
+    def error(self) -> float:
+        return math.hypot(self.noise, self.sampling)
+
+    def __str__(self) -> str:
+        error = f" ± {error_text(self.error)}" if self.error > 0 else ""
+        return f"{figure_text(self.value, self.error)}{error}"
+
+
+def figure_text(value: float, error: float) -> str:
+    """A figure with no more digits than its error allows; four behind the point where there is none."""
+    digits = 4 if error <= 0 else min(12, -math.floor(math.log10(error)))
+    return f"{round(value, digits):.{max(0, digits)}f}"
+
+
+def error_text(error: float) -> str:
+    rounded = float(f"{error:.2g}")
+    return f"{rounded:.0f}" if rounded >= 10 else f"{rounded:.2g}"
+
+
+def spread(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return float(np.std(numbers, ddof=1)) if len(numbers) > 1 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreDistribution:
+    """Scores in ascending order, each once, and how many people of the first and of the second class have them."""
+
+    scores: Array
+    people: Array
+
+    @classmethod
+    def of(cls, scores: Array, classes: NDArray[np.int64]) -> ScoreDistribution:
+        points, places = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
+        people = np.stack(
+            [np.bincount(places, weights=classes == number, minlength=len(points)) for number in (0, 1)]
+        )
+        return cls(points, people.astype(np.float64))
+
+    @property
+    def counts(self) -> Array:
+        return np.asarray(self.people.sum(axis=1))
+
+    @property
+    def above(self) -> Array:
+        """For thresholds that fall, each class's share of people whose score is above: from none to all."""
+        shares = np.cumsum(self.people[:, ::-1], axis=1) / self.counts[:, None]
+        return np.concatenate([np.zeros((2, 1)), shares], axis=1)
+
+    def recalibrated(self) -> ScoreDistribution:
+        """The same people, with the log-odds that fit them best for scores; equal scores stay equal, no others are."""
+        slope, shift = recalibration(self)
+        return replace(self, scores=max(slope, 1e-9) * self.scores + shift)
+
+    def resampled(self, randomness: Randomness) -> ScoreDistribution:
+        """As many other people of each class, drawn from these."""
+        people = np.zeros_like(self.people)
+        for number, count in enumerate(self.counts):
+            ends = np.cumsum(self.people[number]) / count
+            draws = randomness.words(max(1, round(count))).astype(np.float64) / 2.0**64
+            places = np.minimum(np.searchsorted(ends, draws), len(ends) - 1)
+            people[number] = np.bincount(places, minlength=len(ends))
+        return replace(self, people=people)
+
+    def figures(self, threshold: float) -> dict[str, float]:
+        everybody, table = self.counts.sum(), confusion(self, threshold)
+        return {
+            "AUC": auc(self),
+            "average precision": average_precision(self),
+            "accuracy": float((table[0, 0] + table[1, 1]) / everybody),
+            **{
+                name: float((self.people * loss).sum() / everybody)
+                for name, loss in losses(self.scores).items()
+            },
+        }
+
+
+def auc(scored: ScoreDistribution) -> float:
+    """The probability that somebody of the second class scores above somebody of the first; ties count half."""
+    below = np.cumsum(scored.people[0]) - scored.people[0] / 2.0
+    return float(scored.people[1] @ below / scored.counts.prod())
+
+
+def average_precision(scored: ScoreDistribution) -> float:
+    """The precision at every threshold, weighed by the recall that it adds."""
+    recall, precision = recall_and_precision(scored)
+    return float(np.diff(recall) @ precision[1:])
+
+
+def recall_and_precision(scored: ScoreDistribution) -> tuple[Array, Array]:
+    """At thresholds that fall; where nobody is above one, precision is 1."""
+    false, true = scored.above * scored.counts[:, None]
+    precision = np.divide(true, true + false, out=np.ones_like(true), where=true + false > 0)
+    return scored.above[1], precision
+
+
+def confusion(scored: ScoreDistribution, threshold: float) -> Array:
+    """People by class and by what is said of them above and below a score: [[TN, FP], [FN, TP]]."""
+    above = scored.people[:, scored.scores > threshold].sum(axis=1)
+    return np.stack([scored.counts - above, above], axis=1)
+
+
+def losses(scores: Array) -> dict[str, Array]:
+    """What a score costs somebody of each class: logarithm of its probability, and squared distance from it."""
+    odds = np.stack([scores, -scores])
+    return {"log-loss": np.logaddexp(0.0, odds), "Brier score": expit(odds) ** 2}
+
+
+def class_losses(scores: Array, classes: NDArray[np.int64]) -> dict[str, Array]:
+    """Of each person whether the largest score is right, and what the probabilities of the classes cost."""
+    chances = probabilities(scores)
+    own = chances[np.arange(len(classes)), classes]
+    return {
+        "accuracy": (scores.argmax(axis=1) == classes).astype(np.float64),
+        "log-loss": -np.log(np.maximum(own, 1e-15)),
+        "Brier score": (chances**2).sum(axis=1) - 2.0 * own + 1.0,
+    }
+
+
+def commonest(counts: Array) -> dict[str, float]:
+    """What always answering with the commonest class, or with the share of each, would have."""
+    shares = counts / counts.sum()
+    there = shares[shares > 0]
+    figures = {
+        "accuracy": float(shares.max()),
+        "log-loss": float(-(there * np.log(there)).sum()),
+        "Brier score": float(1.0 - (shares**2).sum()),
+    }
+    if len(shares) > 2:
+        return figures
+    # Of two classes the squared distance is that of one probability.
+    return {**figures, "AUC": 0.5, "average precision": float(shares[1]), "Brier score": float(shares.prod())}
+
+
+def recalibration(scored: ScoreDistribution, steps: int = 50) -> tuple[float, float]:
+    """a and b of the probability 1/(1 + e^-(as + b)) with the least log-loss over these people; a is never negative."""
+    # A grain of doubt in each class, so that classes that never mix leave a finite slope.
+    weights = scored.people + 0.5 * scored.people.sum(axis=0) / scored.people.sum()
+    line = np.array([1.0, 0.0])
+    design = np.stack([scored.scores, np.ones_like(scored.scores)])
+    for _ in range(steps):
+        chance = expit(line @ design)
+        slope = design @ (weights.sum(axis=0) * chance - weights[1])
+        curve = (design * (weights.sum(axis=0) * chance * (1.0 - chance))) @ design.T
+        step = np.linalg.solve(curve + 1e-9 * np.eye(2), slope)
+        line = line - step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-10:
+            break
+    if line[0] < 0.0:
+        return 0.0, float(
+            logit(np.clip(scored.counts[1] / scored.counts.sum(), _CLOSE_TO_ONE, 1 - _CLOSE_TO_ONE))
+        )
+    return float(line[0]), float(line[1])
+
+
+def threshold_of(rule: str, scored: ScoreDistribution) -> float:
+    """The score above which the second class is predicted, by a rule or a probability."""
+    chance = _number(rule)
+    if chance is not None:
+        if not 0.0 < chance < 1.0:
+            raise InputError(
+                f"threshold: found {rule!r}; a probability is between 0 and 1, and rules are {RULES}."
+            )
+        return float(logit(chance))
+    false, true = scored.above * scored.counts[:, None]
+    missed = scored.counts[1] - true
+    name, _, said = rule.partition("=")
+    if rule == "balanced":
+        worth = scored.above[1] - scored.above[0]
+    elif rule == "f1":
+        worth = 2.0 * true / (2.0 * true + false + missed)
+    elif name == "cost" and (pair := re.fullmatch(r"([0-9.]+):([0-9.]+)", said)):
+        worth = -(float(pair[1]) * missed + float(pair[2]) * false)
+    elif name in ("recall", "share") and (wanted := _number(said)) is not None and 0.0 < wanted < 1.0:
+        reached = scored.above[1] if name == "recall" else (true + false) / scored.counts.sum()
+        return _below(scored, int(np.searchsorted(reached, wanted - 1e-12)))
+    else:
+        raise InputError(f"threshold: found {rule!r}; rules are {RULES}, or a probability between 0 and 1.")
+    return _below(scored, int(np.argmax(worth)))
+
+
+def check_rule(rule: str) -> None:
+    """Refuse a rule that is none, before anything is paid for to read it from."""
+    threshold_of(rule, ScoreDistribution(np.array([-1.0, 1.0]), np.ones((2, 2))))
+
+
+def _below(scored: ScoreDistribution, above: int) -> float:
+    scores = scored.scores[::-1]
+    if above <= 0:
+        return float(scores[0])
+    if above >= len(scores):
+        return float(scores[-1]) - 1.0
+    return float((scores[above - 1] + scores[above]) / 2.0)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def calibration_curve(scored: ScoreDistribution) -> list[dict[str, float]]:
+    """In tenths of the probability: what was said on average, what was so, and of how many people."""
+    chances = expit(scored.scores)
+    bins = np.minimum((chances * BINS).astype(np.int64), BINS - 1)
+    everybody = scored.people.sum(axis=0)
+    points = []
+    for number in range(BINS):
+        inside = bins == number
+        people = float(everybody[inside].sum())
+        if people > 0:
+            said = float(chances[inside] @ everybody[inside] / people)
+            points.append(
+                {"said": said, "so": float(scored.people[1, inside].sum()) / people, "people": people}
+            )
+    return points
+
+
+def curves(scored: ScoreDistribution, points: int = 100) -> dict[str, list[list[float]]]:
+    """ROC, precision and recall, and lift, each as pairs; no more of them than a picture needs."""
+    recall, precision = recall_and_precision(scored)
+    share = scored.counts @ scored.above / scored.counts.sum()
+    places = np.unique(np.linspace(0, len(recall) - 1, points).astype(np.int64))
+
+    def pairs(across: Array, up: Array) -> list[list[float]]:
+        return [[round(float(across[place]), 5), round(float(up[place]), 5)] for place in places]
+
+    return {
+        "roc": pairs(scored.above[0], recall),
+        "precision-recall": pairs(recall, precision),
+        "lift": pairs(share, recall),
+    }
+
+
 DRAWS = 24
 """How often noise and chance are drawn anew to see what they do."""
 CALIBRATION_GROUPS = 20

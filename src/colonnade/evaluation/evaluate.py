@@ -34,14 +34,13 @@ from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
 from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
 from colonnade.evaluation.scores import linear_terms
 from colonnade.federation.federation import Federation, Run
-from colonnade.methods.network.network_file import NetworkFile
+from colonnade.methods.network.network import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
-from colonnade.models.input_spec import InputSpec
+from colonnade.models.inputs import InputSpec
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.evaluation import Opened, evaluation_session
-from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec, Limit
+from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Limit, Opened, evaluation_session
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresSpec, Terms, scores_session
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Party

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColonnadeError, ModelError, PlanError
-from colonnade.evaluation.estimates import Estimate, TwoClassEstimate, estimate_rows
+from colonnade.evaluation.estimates import Estimate, TwoClassEstimate, error_text, estimate_rows, figure_text
 from colonnade.evaluation.evaluate import (
     Evaluation,
     EvaluationTask,
@@ -25,20 +25,18 @@ from colonnade.evaluation.evaluate import (
     network_task_within,
     refuse_uninformative,
 )
-from colonnade.evaluation.figures import error_text, figure_text
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, model_for, protocol_of, result_at, worth_its_charge
 from colonnade.methods.method import TrainingResult
-from colonnade.methods.network.model import NetworkModel
-from colonnade.methods.network.network_file import network_parts
+from colonnade.methods.network.network import NetworkModel, network_parts
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.models.class_weights import rule_of
 from colonnade.models.files.linear_file import model_file
 from colonnade.models.logistic import LogisticRegression
+from colonnade.protocols.agreement import PartSpec
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.evaluation_plan import EvaluationSpec
-from colonnade.protocols.parts import PartSpec
+from colonnade.protocols.evaluation import EvaluationSpec
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import Accountant, Party
 from colonnade.runtime.run import Outcome, reason_for_peers

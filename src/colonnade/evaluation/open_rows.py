@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from colonnade.data.labels import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
-from colonnade.evaluation.figures import ScoreDistribution, auc
+from colonnade.evaluation.estimates import ScoreDistribution, auc
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.method import TrainedModel, frame_of
 from colonnade.models.discriminant import class_codes
-from colonnade.models.input_spec import InputSpec
+from colonnade.models.fitting import solve
+from colonnade.models.inputs import InputSpec
 from colonnade.models.linear import LinearRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
-from colonnade.models.rules import solve
-from colonnade.protocols.specs import Task
+from colonnade.protocols.plans import Task
 from colonnade.randomness import public_permutation
 
 Array = NDArray[np.float64]

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block, Wrong, usable_blocks
 from colonnade.data.declaring import nearest_name
-from colonnade.data.files import open_file
+from colonnade.data.files import csv_text, open_file
 from colonnade.data.labels import Label
 from colonnade.data.schema import Schema
-from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table
 from colonnade.errors import BadValues, DataError, LabelMismatch, ModelError, PlanError
-from colonnade.evaluation.figures import error_text
+from colonnade.evaluation.estimates import error_text
 from colonnade.evaluation.scores import (
     expected,
     is_remembered,
@@ -29,14 +28,13 @@ from colonnade.evaluation.scores import (
     score_jointly,
 )
 from colonnade.federation.federation import Federation
-from colonnade.methods.network.network_file import KINDS as NETWORKS
-from colonnade.methods.network.network_file import WHOLE, NetworkFile
+from colonnade.methods.network.network import KINDS as NETWORKS
+from colonnade.methods.network.network import WHOLE, NetworkFile
 from colonnade.models.discriminant import class_codes
-from colonnade.models.files.document import MODEL, MORE_MODELS, PARTIES, PEOPLE, read_document
+from colonnade.models.files.document import MODEL, MORE_MODELS, PARTIES, PEOPLE, Privacy, read_document
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.inputs import InputSpec
 from colonnade.protocols.joint_scores import ScoresPlan, ScoresSpec
 
 if TYPE_CHECKING:

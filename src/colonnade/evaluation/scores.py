@@ -16,16 +16,16 @@ from scipy.special import ndtri
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
-from colonnade.evaluation.figures import figure_text
+from colonnade.evaluation.estimates import figure_text
+from colonnade.models.files.document import Privacy
 from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
-from colonnade.models.privacy import Privacy
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresSpec, Terms, scores_session
 from colonnade.randomness import SystemRandomness, public_permutation
 from colonnade.runtime.party import Party
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run
-    from colonnade.models.input_spec import InputSpec
+    from colonnade.models.inputs import InputSpec
 
 
 Array = NDArray[np.float64]

@@ -2,38 +2,168 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from colonnade.data.number_codes import Mode
+from colonnade.data.coding import Mode
+from colonnade.data.documents import shown
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import CannotWrite, PlanError
-from colonnade.federation.cuts import part_asked
-from colonnade.federation.no_rows import NoRows
-from colonnade.federation.preflight import by_party, check_budgets, check_plan, checked_budget
-from colonnade.federation.stopped import Journey, Stopped
-from colonnade.ledger import Cut, Ledger
-from colonnade.ledger.parts import PartName
+from colonnade.errors import CannotWrite, DataError, InputError, PlanError, RemoteProtocolError
+from colonnade.federation.holdout import part_asked
+from colonnade.ledger import Cut, Ledger, Release
+from colonnade.ledger.admission import admit
+from colonnade.ledger.entry_store import Entry
+from colonnade.ledger.release import PartName
+from colonnade.ledger.state import LedgerState
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.methods.moments.session import OpenedMoments, moments_session
+from colonnade.methods.moments.protocol import OpenedMoments, moments_session
+from colonnade.models.estimator import NoRows
+from colonnade.models.files.document import Privacy
 from colonnade.models.files.membership import remember, remembered
-from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
+from colonnade.protocols.agreement import PartSpec
 from colonnade.protocols.alignment import Alignment, alignment_session, check_alignment
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.parts import PartSpec
-from colonnade.protocols.plans import Plan
-from colonnade.protocols.specs import DEFAULT_GAMMA, Spec, Task, TrainingSpec
+from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, Spec, Task, TrainingSpec
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
-from colonnade.runtime.group import Group
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger, journals_in
-from colonnade.runtime.party import silent
+from colonnade.runtime.party import Group, Party, silent
 from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
 
 PlanT = TypeVar("PlanT", bound=Plan)
+
+
+def check_plan(spec: Spec, group: Group, tables: Mapping[str, Table]) -> Plan | None:
+    """The plan of what is asked, or the `PlanError` that it would end in.
+
+    How many people the parties have in common shows only when they meet: the plan is for the most it can be.
+    None where the ids must be equal and already their numbers are not, for which alignment has the words.
+    """
+    rows = {table.rows for table in tables.values()}
+    if spec.alignment == "equal" and len(rows) != 1:
+        return None
+    plan: Plan = spec.plan(group, tuple(tables[owner].public() for owner in group.owners), min(rows))
+    return plan
+
+
+def check_budgets(
+    plan: Plan,
+    ledgers: Mapping[str, Ledger],
+    datasets: Mapping[str, str],
+    parts: Mapping[str, PartSpec] | None = None,
+) -> None:
+    """Ask every owner's ledger whether it would admit the release; writes nothing.
+
+    The answer binds nobody: `charge` decides again when the run comes to it.
+    """
+    for owner in plan.group.owners:
+        release = release_before(plan, owner, (parts or {}).get(owner))
+        admit(ledger_state(ledgers[owner]), release, datasets[owner])
+
+
+def ledger_state(ledger: Ledger) -> LedgerState:
+    """What a ledger's entries add up to, as a state of its own to ask."""
+    state = LedgerState(f"the ledger of {ledger.party}")
+    for entry in ledger.entries():
+        state.read(entry)
+    return state
+
+
+def release_before(plan: Plan, owner: str, part: PartSpec | None = None) -> Release:
+    """What an owner would charge for this plan, under the name of no run."""
+    release = plan.release(owner, run="before the run", reproducible=False)
+    return release if part is None else replace(release, part=part.before())
+
+
+def by_party(tables: Iterable[Table]) -> dict[str, Table]:
+    """The tables of a federation by the parties that hold them, one each."""
+    parties: dict[str, Table] = {}
+    for table in tables if isinstance(tables, Iterable) else (tables,):
+        if not isinstance(table, Table):
+            raise DataError(
+                f"a federation is of tables, one for each party; found {type(table).__name__}. Make them with "
+                "Table(party, file, schema) or Table.of."
+            )
+        if table.party in parties:
+            raise DataError(
+                f"two tables are of the party {table.party!r}, and each party has one. Join them by id, or give the "
+                "other party its own name."
+            )
+        parties[table.party] = table
+    return parties
+
+
+def checked_budget(budget: object) -> tuple[float, float] | None:
+    """A budget as a caller gave it, if it is ε and δ; what they may be is the ledger's to say."""
+    if budget is None or (isinstance(budget, tuple | list) and len(budget) == 2):
+        return None if budget is None else (budget[0], budget[1])
+    raise InputError(f"budget = {shown(budget)} is not a pair. Give (epsilon, delta), such as (4.0, 1e-5).")
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Where a run stopped: its name, if the parties had agreed on one, the party that stopped it and why, if one
+    did, and the last step at which each party said anything.
+    """
+
+    run: str
+    party: str | None
+    error: BaseException | None
+    reached: Mapping[str, str | None]
+
+
+@dataclass(eq=False)
+class Journey:
+    """The parties of one run, watched from beside: nothing of it goes over the wire."""
+
+    parties: dict[str, Party] = field(default_factory=dict)
+    errors: list[tuple[str, BaseException]] = field(default_factory=list)
+
+    def follow(self, program: Program) -> Program:
+        """The same program, whose parties are watched."""
+
+        async def followed(party: Party, *arguments: Any) -> Any:
+            self.parties[party.name] = party
+            try:
+                return await program(party, *arguments)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                self.errors.append((party.name, error))
+                raise
+
+        return followed
+
+    def stopped(self) -> Stopped:
+        """Where the run stood when it ended: the first trouble of a party's own counts before what peers made of it."""
+        runs = {party.run for party in self.parties.values() if party.run}
+        own = [pair for pair in self.errors if not isinstance(pair[1], RemoteProtocolError)]
+        party, error = next(iter((*own, *self.errors)), (None, None))
+        return Stopped(
+            run=min(runs, default=""),
+            party=party,
+            error=error,
+            reached={name: _last_step(party) for name, party in self.parties.items()},
+        )
+
+
+def charges_of(run: str, ledgers: Mapping[str, Ledger]) -> dict[str, Entry]:
+    """The entries by which these ledgers were charged for a run; a ledger that was not is not named."""
+    return {
+        party: entry
+        for party, ledger in ledgers.items()
+        for entry in ledger.entries()
+        if run and entry.kind == "charge" and entry.body["release"]["run"] == run
+    }
+
+
+def _last_step(party: Party) -> str | None:
+    # Kinds of steps come in a fixed order, so the last kind that was begun is where the party stood.
+    return next((step for _, step in reversed(party.traffic.sent)), None)
 
 
 @dataclass(frozen=True, eq=False)

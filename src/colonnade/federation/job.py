@@ -1,19 +1,4 @@
-"""Job files: what the parties of a federation agreed to do, and nothing that belongs to one of them.
-
-Where a party's data lies and how much it is willing to lose stands in its own file
-(`colonnade.federation.party_file`)::
-
-    name = "default risk"
-    task = "classification"
-    parties = ["bank", "insurer"]
-    active = "bank"
-    epsilon = 1.0
-    delta = 1e-5
-
-`method` names how, and an `[options]` table holds what that method lets one choose. A job without one takes the method
-that `default_method` names for it. `verify` says what is checked of what others deal: "all", "rows" or "none"; left
-out, the strongest that the method offers by itself.
-"""
+"""Job files: what the parties of a federation agreed to do, and nothing that belongs to one of them."""
 
 from __future__ import annotations
 
@@ -27,15 +12,15 @@ from pydantic import Field
 
 from colonnade.data.declaring import Name, nearest_name
 from colonnade.data.documents import Document, Form
-from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
-from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
+from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
+from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PartyMismatch, PlanError
 from colonnade.methods.method import Method
 from colonnade.methods.table import check_judged, checked_options, default_method, method_named
 from colonnade.models.class_weights import check_options
 from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.specs import DEFAULT_GAMMA, NoOptions, Task, TrainingSpec
-from colonnade.runtime.group import Group
+from colonnade.protocols.plans import DEFAULT_GAMMA, NoOptions, Task, TrainingSpec
+from colonnade.runtime.party import Group
 
 
 class _JobForm(Form):
@@ -113,7 +98,7 @@ class Job:
         if form.parties and form.active is not None and form.active not in form.parties:
             raise LabelMismatch(
                 f"{document.where(('active',))}: found {form.active!r}, which is not among the parties "
-                f"({', '.join(form.parties)}).{nearest(form.active, form.parties)}"
+                f"({', '.join(form.parties)}).{nearest_name(form.active, form.parties)}"
             )
         job = cls(
             path=path,
@@ -238,3 +223,107 @@ def _check_numbers(form: _JobForm, document: Document) -> None:
     ):
         if not fits:
             raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {limit}.")
+
+
+EXACT, NOISY = "exact-scores", "noisy-scores"
+SCORES = (EXACT, NOISY)
+"""What a policy must name before a party takes part in scoring."""
+
+
+class _ScoreForm(Form):
+    name: Name
+    scores: str
+    parties: list[str]
+    receiver: str
+    server: str = "server"
+    epsilon: float | None = None
+    delta: float | None = None
+    accepted_delta: float | None = None
+    alignment: Alignment = "auto"
+    timeout: float = 600.0
+
+
+@dataclass(frozen=True)
+class ScoreJob:
+    """What the parties agreed to score, and who alone sees it. `epsilon` is 0 where scores are exact."""
+
+    path: Path
+    name: str
+    model: str
+    parties: tuple[str, ...]
+    receiver: str
+    server: str
+    epsilon: float
+    delta: float | None
+    accepted_delta: float | None
+    alignment: Alignment
+    timeout: float
+    text: str = dataclasses.field(default="", compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "job") -> ScoreJob:
+        """The job in a TOML text; `name` is how messages call it."""
+        return cls.of(Document.parse(text, name), Path(name))
+
+    @classmethod
+    def of(cls, document: Document, path: Path) -> ScoreJob:
+        if isinstance(how := document.data.get("alignment"), str):
+            check_alignment(how, document.where(("alignment",)))
+        form = document.check(_ScoreForm)
+        for field, value, fits, limit in (
+            (
+                "epsilon",
+                form.epsilon,
+                form.epsilon is None or form.epsilon > 0,
+                "greater than 0, or left out",
+            ),
+            ("delta", form.delta, form.delta is None or 0 < form.delta < 1, "between 0 and 1"),
+            ("timeout", form.timeout, form.timeout > 0, "a number of seconds greater than 0"),
+        ):
+            if not fits:
+                raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {limit}.")
+        if form.receiver not in form.parties:
+            raise PartyMismatch(
+                f"{document.where(('receiver',))}: found {form.receiver!r}, which is not among the parties "
+                f"({', '.join(form.parties)}).{nearest_name(form.receiver, form.parties)}"
+            )
+        job = cls(
+            path=path,
+            name=form.name,
+            model=form.scores,
+            parties=tuple(form.parties),
+            receiver=form.receiver,
+            server=form.server,
+            epsilon=form.epsilon or 0.0,
+            delta=form.delta,
+            accepted_delta=form.accepted_delta,
+            alignment=form.alignment,
+            timeout=form.timeout,
+            text=document.text,
+        )
+        try:
+            job.group()
+        except PlanError as error:
+            raise type(error)(f"{document.where(('parties',))}: {error}") from None
+        return job
+
+    @property
+    def method(self) -> str:
+        return NOISY if self.epsilon else EXACT
+
+    def group(self) -> Group:
+        return Group.of(self.parties, server=self.server)
+
+
+def load_job(path: str | Path) -> Job | ScoreJob:
+    """The job in a TOML file, for a model or for scores."""
+    return _of(Document.load(path), Path(path))
+
+
+def parse_job(text: str, *, name: str = "job") -> Job | ScoreJob:
+    """The job in a TOML text, for a model or for scores."""
+    return _of(Document.parse(text, name), Path(name))
+
+
+def _of(document: Document, path: Path) -> Job | ScoreJob:
+    return ScoreJob.of(document, path) if "scores" in document.data else Job.of(document, path)

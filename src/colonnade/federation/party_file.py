@@ -1,20 +1,4 @@
-"""Party files: where one party's data lies, and what it is willing to lose. They never leave the party.
-
-::
-
-    party = "bank"
-    data = "bank.csv"
-    schema = "bank.schema.toml"
-    dataset = "customers 2026"
-    ledger = "bank.ledger"
-
-    [[budget]]
-    epsilon = 4.0
-    delta = 1e-5
-
-`data` may also be a query, as in `colonnade.data.sources`. A budget without `unit` and `observer` is for each of
-them that no closer budget names.
-"""
+"""Party files: where one party's data lies, and what it is willing to lose. They never leave the party."""
 
 from __future__ import annotations
 
@@ -25,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from pydantic import AllowInfNan
 
@@ -41,20 +25,73 @@ from colonnade.errors import (
     LedgerError,
     LedgerExists,
     LedgerMissing,
+    LedgerReplaced,
     OutOfRange,
     PartyMismatch,
     UnknownChoice,
     WrongType,
 )
-from colonnade.federation.witnesses import check_ledgers
 from colonnade.ledger import Ledger
-from colonnade.ledger.budget import Account, Budget, named_pattern
+from colonnade.ledger.bounds import Account, Budget, named_pattern
 from colonnade.ledger.ledger import PATIENCE
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
     from colonnade.federation.federation import Federation
     from colonnade.federation.job import Job
+
+
+class LedgerOwner(Protocol):
+    """What a party's file says of its ledger."""
+
+    @property
+    def party(self) -> str: ...
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def ledger(self) -> Path:
+        """Where the ledger lies, or is to lie."""
+        ...
+
+    @property
+    def patience(self) -> float:
+        """How many seconds to wait for other processes."""
+        ...
+
+
+def check_ledgers(files: Iterable[LedgerOwner]) -> None:
+    """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
+    files = tuple(files)
+    ledgers = {
+        file.party: Ledger.open(file.ledger, patience=file.patience) for file in files if file.ledger.exists()
+    }
+    for file in files:
+        check_ledger(file, ledgers)
+
+
+def check_ledger(file: LedgerOwner, ledgers: Mapping[str, Ledger]) -> int:
+    """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
+
+    Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,
+    and `LedgerAltered` where entries are gone.
+    """
+    mine, agreed = ledgers.get(file.party), 0
+    for peer, ledger in ledgers.items():
+        receipts = ledger.receipts(file.party) if ledger.party == peer != file.party else ()
+        if not receipts:
+            continue
+        if mine is None:
+            raise LedgerReplaced(
+                f"{file.ledger} does not exist, and {peer} holds receipts of a ledger of {file.party}: with a new one, "
+                "what it has spent would not be counted. Nothing was charged. Restore the file from a copy; to begin "
+                f"again on purpose, `colonnade ledger {file.path} --new`."
+            )
+        if mine.party == file.party:
+            agreed += mine.verify(receipts).receipts
+    return agreed
+
 
 _UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
 _EPSILON = "greater than 0, and finite unless it is for a coalition"
@@ -203,7 +240,7 @@ def party_files(
         if file.party not in job.parties:
             raise PartyMismatch(
                 f"{file.path}, party: found {file.party!r}, which is not among the parties of {job.path} "
-                f"({', '.join(job.parties)}). Give the files of those.{nearest(file.party, job.parties)}"
+                f"({', '.join(job.parties)}). Give the files of those.{nearest_name(file.party, job.parties)}"
             )
         if file.party in files:
             raise PartyMismatch(
@@ -296,7 +333,7 @@ def _account(dataset: str, item: _BudgetForm, *, document: Document, number: int
         except InputError as error:
             place = document.where(("budget", number, field))
             found = str(getattr(item, field))
-            raise UnknownChoice(f"{place}: {error}.{nearest(found, choices)}") from None
+            raise UnknownChoice(f"{place}: {error}.{nearest_name(found, choices)}") from None
     return account
 
 

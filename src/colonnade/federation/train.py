@@ -17,24 +17,22 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.federation.federation import Federation, Run
+from colonnade.federation.holdout import Saves, keep_parts
 from colonnade.federation.job import Job
-from colonnade.federation.own_files import Saves, keep_parts
 from colonnade.methods.glm.losses import DEFAULT_LOSS
 from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, TrainingResult, frame_of
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.model import NetworkModel
-from colonnade.methods.network.network_file import network_parts
+from colonnade.methods.network.network import NetworkModel, network_parts
 from colonnade.methods.table import protocol_named, train_with
 from colonnade.models.class_weights import check_classes, of_job, weights_text
 from colonnade.models.files.document import MODEL
 from colonnade.models.files.linear_file import KINDS, Model, ModelFile, model_file, parts_of
 from colonnade.models.fitting import ESTIMATORS, NoiseWarning
-from colonnade.models.input_spec import InputSpec
+from colonnade.models.inputs import InputSpec
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.plans import Plan
-from colonnade.protocols.specs import DEFAULT_GAMMA, TrainingSpec
+from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, TrainingSpec
 
 DEFAULT_COMPONENTS = 2
 RELEASE = "release.npz"

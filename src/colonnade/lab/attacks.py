@@ -32,14 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
-from colonnade.crypto.ciphertext_matrix import packed
-from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier import Ciphertexts
-from colonnade.methods.encrypted.owner import OwnerTranscript
-from colonnade.methods.encrypted.plan import EncryptedPlan
-from colonnade.methods.encrypted.sigmoid import coefficients
-from colonnade.privacy.paper.figure import PaperFigure
-from colonnade.privacy.paper.vertical_logistic import label_attack_steps, label_attack_steps_minimax
+from colonnade.crypto.paillier_vectors import Fields, packed
+from colonnade.methods.encrypted.plan import EncryptedPlan, coefficients
+from colonnade.methods.encrypted.protocol import OwnerTranscript
+from colonnade.privacy.paper import PaperFigure, label_attack_steps, label_attack_steps_minimax
 
 CONFIDENCE = 0.95
 

@@ -47,20 +47,17 @@ from colonnade.lab.people import People, chosen, corner, mixed, together
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
-from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
+from colonnade.methods.margin.protocol import MarginDescent
 from colonnade.methods.messages.plan import GRID, IntermediatePlan
 from colonnade.methods.messages.protocol import Descent, step_weights
-from colonnade.methods.network.interfaces import PartyModels
-from colonnade.methods.network.plan import EmbeddingsPlan
-from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
-from colonnade.methods.network.terms import BOUND
+from colonnade.methods.network.plan import BOUND, EmbeddingsPlan
+from colonnade.methods.network.protocol import PartyModels, TrainedEmbeddings, embeddings_session
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
-from colonnade.privacy.neighbours import ZERO_OUT, ColumnsOf
-from colonnade.privacy.observers import PartyView, Reader, Server
-from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.privacy.observers import ZERO_OUT, ColumnsOf, PartyView, Reader, Server
+from colonnade.protocols.plans import TrainingSpec, options_of
 from colonnade.randomness import Randomness, SeededRandomness, public_permutation
 from colonnade.runtime.party import Party
 

@@ -37,14 +37,13 @@ from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.functional.protocol import noise_part as functional_noise
 from colonnade.methods.glm.rows import GAMMA
-from colonnade.methods.local.plan import LocalPlan
-from colonnade.methods.moments.conditional import noise_by_class
+from colonnade.methods.local.protocol import LocalPlan
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.protocol import arranged
+from colonnade.methods.moments.protocol import arranged, noise_by_class
 from colonnade.methods.moments.protocol import noise_part as matrix_noise
 from colonnade.methods.one_shot.protocol import NoisyColumnsPlan
 from colonnade.privacy.observers import PartyView, Reader, Server
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness, SeededRandomness
 from colonnade.runtime.party import Party
 

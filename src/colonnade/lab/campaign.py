@@ -27,15 +27,19 @@ from colonnade.lab.attacks import (
     value_success,
 )
 from colonnade.lab.experiments import Progress, run_recorded
-from colonnade.methods.encrypted.exchange import Question
-from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
-from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
-from colonnade.methods.encrypted.protocol import Descended, encrypted_session
-from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.methods.encrypted.protocol import (
+    Descended,
+    IdealDescent,
+    OwnerState,
+    OwnerTranscript,
+    Question,
+    encrypted_session,
+    ideal_descent,
+)
+from colonnade.protocols.plans import TrainingSpec, options_of
 from colonnade.randomness import SystemRandomness, public_permutation
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party, silent
+from colonnade.runtime.party import Group, Party, silent
 
 Array = NDArray[np.float64]
 Asker = Callable[[EncryptedPlan, str], Question]

@@ -24,8 +24,7 @@ from colonnade.data.documents import Form, check
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.evaluation.open_rows import METRICS, HeldOut, split
-from colonnade.federation.federation import Federation
-from colonnade.federation.preflight import check_plan
+from colonnade.federation.federation import Federation, check_plan
 from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
 from colonnade.methods.method import AnyMethod, Method, TrainedModel
@@ -33,12 +32,10 @@ from colonnade.methods.table import METHODS
 from colonnade.models.fitting import NoiseWarning
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.plans import check_parties
-from colonnade.protocols.specs import DEFAULT_GAMMA, Task, TrainingSpec
+from colonnade.privacy.paper import LABEL
+from colonnade.protocols.plans import DEFAULT_GAMMA, Task, TrainingSpec, check_parties
 from colonnade.report.facts import Facts, guarantee_facts
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import silent
+from colonnade.runtime.party import Group, silent
 from colonnade.runtime.run import reason_for_peers
 
 
@@ -95,7 +92,7 @@ def field_of(
     for name in (*(named or ()), *(options or {})):
         if name not in table:
             raise InputError(
-                f"no method is called {name!r}; there are {', '.join(table)}.{nearest(name, tuple(table))}"
+                f"no method is called {name!r}; there are {', '.join(table)}.{nearest_name(name, tuple(table))}"
             )
     if named is not None and not named:
         raise InputError(f"the list of methods is empty. Name some of {', '.join(table)}.")

@@ -18,26 +18,27 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.lab.experiments import Array, Claim, Drawn
 from colonnade.lab.people import People, corner, mixed, table_of, together
-from colonnade.methods.encrypted.ideal import ideal_descent
-from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
-from colonnade.methods.spca.paper import paper_noise
+from colonnade.methods.encrypted.protocol import OwnerState, ideal_descent
+from colonnade.methods.spca.method import paper_noise
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.numbers.rounding import stochastic
 from colonnade.privacy.observers import PartyView, Server
-from colonnade.privacy.paper.functional_mechanism import (
+from colonnade.privacy.paper import (
+    classical_sigma,
+    feature_epsilon,
+    gram_moments,
     linear_party_sensitivity,
     linear_sensitivity,
     party_epsilon,
+    passive_sensitivity,
+    server_mu,
 )
-from colonnade.privacy.paper.hdp_vfl import classical_sigma, passive_sensitivity
-from colonnade.privacy.paper.pbm_vfl import feature_epsilon
-from colonnade.privacy.paper.skellam_moments import gram_moments, server_mu
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness, below
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 # The paper's own settings: 16 coordinates, one use; coins of probability 1/2 ± 1/20, four a party, two parties.
 _TRIALS, _BETA, _COORDINATES, _PARTIES = 4, 0.05, 16, 2
@@ -225,7 +226,7 @@ def _functional_part() -> Drawn:
     """d = 4 features, one of them a party's own: it goes from −1 to 1, all else of the record is 1.
 
     The party's feature is in a product with each of the three others, which changes by 2, and in one with the label,
-    which changes by 4. Noise is as `colonnade.methods.functional.minimise.paper_objective` draws it.
+    which changes by 4. Noise is as `colonnade.methods.functional.method.paper_objective` draws it.
     """
     features, claimed = 4, 4.0
     whole = linear_sensitivity(features)

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from colonnade.data.block import Block
-from colonnade.data.clipping import ClippingLog
+from colonnade.data.block import Block, ClippingLog
 from colonnade.data.kinds import Column
 from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema, Schema

@@ -36,12 +36,10 @@ from colonnade.lab.experiments import Claim, Drawn, Experiment, Target
 from colonnade.lab.people import People, corner, several
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.table import protocol_named
-from colonnade.privacy.neighbours import OthersPart
-from colonnade.privacy.observers import PartyView
+from colonnade.privacy.observers import OthersPart, PartyView
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.plans import Plan, default_delta
-from colonnade.protocols.specs import TrainingSpec, options_of
-from colonnade.runtime.group import Group
+from colonnade.protocols.plans import Plan, TrainingSpec, default_delta, options_of
+from colonnade.runtime.party import Group
 from colonnade.runtime.run import Program
 
 ALIGNED: Alignment = "equal"

@@ -1,15 +1,11 @@
 """Each party's own ledger: budgets, charges before releases, receipts for peers."""
 
-from colonnade.ledger.admission import Verified
-from colonnade.ledger.budget import Account, Budget
-from colonnade.ledger.chain import Entry
-from colonnade.ledger.comparison import Comparison
-from colonnade.ledger.decision import Decision
+from colonnade.ledger.admission import Opening, Verified
+from colonnade.ledger.bounds import Account, Budget
+from colonnade.ledger.entry_store import Entry
 from colonnade.ledger.ledger import Ledger
-from colonnade.ledger.opening import Opening
-from colonnade.ledger.parts import Cut, Part
-from colonnade.ledger.release import CoalitionBound, LedgerLine, Receipt, Release
-from colonnade.ledger.state import Total
+from colonnade.ledger.release import CoalitionBound, Cut, LedgerLine, Part, Receipt, Release
+from colonnade.ledger.state import Comparison, Decision, Total
 
 __all__ = [
     "Account",

@@ -1,19 +1,129 @@
-"""Yes or no: whether a release fits its budgets, and whether a history is the one that peers saw."""
+"""Yes or no: whether a release fits its budgets, and whether a ledger is the one that peers know."""
 
 from __future__ import annotations
 
+import hmac
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from colonnade.errors import BudgetExceeded, LedgerAltered, LedgerError
-from colonnade.ledger.bounds import bound
-from colonnade.ledger.budget import ANY, Account, Budget
-from colonnade.ledger.opening import Opening
+from colonnade.errors import BudgetExceeded, InputError, LedgerAltered, LedgerError, LedgerReplaced
+from colonnade.ledger.bounds import ANY, Account, Budget, bound
+from colonnade.ledger.entry_store import FORMAT, GENESIS, Entry, canonical, now, write
 from colonnade.ledger.release import Receipt, Release
 from colonnade.ledger.state import LedgerState, accounts, left
 from colonnade.privacy.observers import Coalition, named_observer
+
+TAG_BYTES = 32
+NOTHING = bytes(TAG_BYTES)
+"""The tag of whoever knows no entry, or cannot prove the one that was named."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """In a run, `holder` knows the entry with this number, 0 for none; the tag shows that it knows the head there."""
+
+    holder: str
+    run: str
+    entry: int = 0
+    tag: bytes = NOTHING
+
+    @classmethod
+    def of(cls, receipt: Receipt | None, *, holder: str, run: str) -> Claim:
+        """What the holder of this receipt says; None: it has none."""
+        if receipt is None:
+            return cls(holder, run)
+        return cls(holder, run, receipt.entry, _tag(receipt, "knows", holder, run))
+
+    def answer(self, own: Receipt | None, *, where: str) -> bytes:
+        """The proof by a ledger whose own receipt for this entry is `own`, None if it has no such entry.
+
+        Whoever does not know the head at the entry that it names gets no tag under it, but `LedgerAltered`.
+        """
+        if own is not None and hmac.compare_digest(self.tag, _tag(own, "knows", self.holder, self.run)):
+            return _tag(own, "proves", self.holder, self.run)
+        found = "this ledger ends before it" if own is None else "this ledger has another one in its place"
+        raise LedgerAltered(
+            f"{where}: {self.holder} says that it holds a receipt for entry {self.entry}, and {found}: an old copy was "
+            "put back, or entries were cut off or written anew, and what they counted is not counted here. Nothing was "
+            "charged. "
+            f"Restore the newest copy, and compare it with `colonnade ledger PARTY --witness` and an export of "
+            f"{self.holder}'s ledger; where no copy has the entry, what is missing is counted as lost: `colonnade "
+            "explain E601`."
+        )
+
+    def is_proved_by(self, answer: bytes, receipt: Receipt) -> bool:
+        """Whether the answer is that of a ledger with the entry that this receipt is for."""
+        return hmac.compare_digest(answer, _tag(receipt, "proves", self.holder, self.run))
+
+
+def check_told(receipt: Receipt, kept: Sequence[Receipt], *, after: int | None, where: str) -> None:
+    """Return if a peer's receipt may follow those that are kept of the same ledger; else `LedgerAltered`.
+
+    `after` is the entry that the peer proved before it wrote this one; None: the highest that is kept.
+    """
+    same = [earlier for earlier in kept if receipt.origin and receipt.same_ledger(earlier)]
+    remedy = (
+        f"so entries of that ledger were cut off. Both receipts are kept here as evidence; ask {receipt.party} to "
+        "restore its ledger from a copy."
+    )
+    if any(receipt.contradicts(earlier) for earlier in same):
+        raise LedgerAltered(
+            f"{where}: {receipt.party} gives another head for entry {receipt.entry} of its ledger than it gave "
+            f"before, {remedy}"
+        )
+    highest = max((earlier.entry for earlier in same), default=0) if after is None else after
+    if receipt not in same and receipt.entry <= highest:
+        raise LedgerAltered(
+            f"{where}: {receipt.party} gives a receipt for entry {receipt.entry} of its ledger after one for entry "
+            f"{highest}, {remedy}"
+        )
+
+
+def _tag(receipt: Receipt, *said: str) -> bytes:
+    text = canonical([receipt.party, receipt.origin, receipt.entry, *said])
+    return hmac.digest(bytes.fromhex(receipt.head), text.encode(), "sha256")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Whose ledger it is, the hash of its first entry, and whether that entry says that it was begun anew."""
+
+    party: str
+    origin: str
+    anew: bool
+
+    def is_among(self, receipts: Iterable[Receipt]) -> bool:
+        """Whether this may be the ledger that a peer knows: one of its receipts is of it, or it has none.
+
+        A party may keep several ledgers, each for data of its own, and a receipt without an origin says nothing.
+        """
+        origins = {receipt.origin for receipt in receipts if receipt.party == self.party and receipt.origin}
+        return not origins or self.origin in origins
+
+    def highest(self, receipts: Iterable[Receipt]) -> Receipt | None:
+        """The receipt of this very ledger for its highest entry, of two for one entry the first; None without any."""
+        own = [kept for kept in receipts if (kept.party, kept.origin) == (self.party, self.origin)]
+        return max(own, key=lambda kept: kept.entry, default=None)
+
+    def check(self, receipts: Iterable[Receipt], *, where: str, holder: str) -> None:
+        """Return if the ledger is one that the holder of these receipts knows, or was begun anew on purpose."""
+        if self.anew or self.is_among(receipts):
+            return
+        raise LedgerReplaced(
+            f"{where} is not the ledger of {self.party} that {holder} holds receipts of, and does not say that it was "
+            f"begun anew: what {self.party} has spent would not be counted. Nothing was charged. Restore that ledger "
+            f"from a copy; to begin again on purpose, {self.party} runs `colonnade ledger PARTY --new`."
+        )
+
+
+def first_entry(party: str, reason: str) -> Entry:
+    """The entry that a ledger begins with; `reason` says why it is begun although there was one before."""
+    if not isinstance(party, str) or not party:
+        raise InputError(f"a ledger belongs to a party; found {party!r}. Give the party's name.")
+    body = {"party": party, "format": FORMAT, **({"reason": reason} if reason else {})}
+    return write(1, GENESIS, kind="opened", time=now(), body=body)
 
 
 @dataclass(frozen=True)

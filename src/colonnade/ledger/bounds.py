@@ -1,32 +1,152 @@
-"""Which line of a release bounds which account: the lattice of docs/proofs/ledger.md, in one place.
+"""Which line of a release bounds which account, what many events cost together.
 
-An account asks what one observer learned about one unit. A release says it in lines, for the observers and units that
-its plan names. Where a line names the account, that is the answer. Elsewhere a line answers too if it speaks of an
-observer who saw at least as much and of a unit that contains the account's; the smallest such line is taken. Where none
-does, nothing is known, and that counts as ε = ∞.
+And how much a party is willing to lose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from colonnade.ledger.budget import Account
-from colonnade.ledger.cost import epsilon_of
+from colonnade.errors import InputError, PrivacyError
 from colonnade.ledger.release import LedgerLine, Release
-from colonnade.privacy.events import Event
-from colonnade.privacy.group_privacy import replaced_from_zeroed
-from colonnade.privacy.neighbours import (
+from colonnade.privacy.events import Composed, Event, Repeated
+from colonnade.privacy.guarantee import account as account_for
+from colonnade.privacy.guarantee import replaced_from_zeroed
+from colonnade.privacy.observers import (
+    SERVER_NAME,
     ZERO_OUT,
     ColumnsOf,
+    Observer,
     OthersPart,
     PartOf,
     Replace,
     Unit,
     ZeroOut,
+    members_of,
+    named_observer,
     parse_unit,
 )
-from colonnade.privacy.observers import SERVER_NAME, Observer, members_of, named_observer
+
+ANY = "*"
+
+MOST_EPSILON = 1e300
+"""Beyond it a number is no ε, and not every whole number is a float."""
+
+
+@dataclass(frozen=True, order=True)
+class Account:
+    """What is kept apart from everything else in a ledger: one data set, one unit, one observer."""
+
+    dataset: str
+    unit: str
+    observer: str
+
+    def __str__(self) -> str:
+        return f"data set '{self.dataset}', unit '{self.unit}', observer '{self.observer}'"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most ε at this δ, for one account, or with "*" for each account that no closer budget names.
+
+    "*" is a pattern, not a pot: every unit and observer that it matches has its own total.
+    """
+
+    account: Account
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        asked = f"the budget for {self.account}"
+        if not _is_number(self.epsilon) or not self.epsilon > 0:
+            raise InputError(f"{asked} has ε = {self.epsilon}. Give a finite ε greater than 0.")
+        if self.epsilon > MOST_EPSILON and self.epsilon != math.inf:
+            raise InputError(
+                f"{asked} has an ε above {MOST_EPSILON:g}, which bounds nothing. Give one that does."
+            )
+        if math.isinf(self.epsilon) and not self.account.observer.startswith("coalition:"):
+            # A coalition that holds every share learns everything; an owner can accept that, by name.
+            raise InputError(
+                f"{asked} has ε = {self.epsilon}. Give a finite ε; only a coalition can be accepted with ε = inf."
+            )
+        if not _is_number(self.delta) or not 0 < self.delta < 1:
+            raise InputError(
+                f"{asked} has δ = {self.delta}. Give a δ between 0 and 1, well below one over the rows."
+            )
+
+    def matches(self, account: Account) -> bool:
+        return (
+            self.account.dataset == account.dataset
+            and self.account.unit in (ANY, account.unit)
+            and self.account.observer in (ANY, account.observer)
+        )
+
+    @property
+    def closeness(self) -> int:
+        return (self.account.unit != ANY) + (self.account.observer != ANY)
+
+
+def governing(budgets: Iterable[Budget], account: Account) -> tuple[Budget, ...]:
+    """The budgets that an account must keep: the closest matches, all of them.
+
+    Two can be equally close, (unit, "*") and ("*", observer). Neither is an exception to the other, so
+    both hold.
+    """
+    matching = [budget for budget in budgets if budget.matches(account)]
+    closest = max((budget.closeness for budget in matching), default=0)
+    return tuple(budget for budget in matching if budget.closeness == closest)
+
+
+def named_account(dataset: str, unit: str, observer: str) -> Account:
+    """The account that a person names, in the one spelling the ledger uses."""
+    if not isinstance(dataset, str) or not dataset or dataset == ANY:
+        raise InputError(f"an account is for one data set; found {dataset!r}. Give the data set's name.")
+    try:
+        return Account(dataset, unit=parse_unit(unit).name, observer=named_observer(observer).name)
+    except ValueError as error:
+        raise InputError(f"data set {dataset!r}: {error}") from error
+
+
+def named_pattern(dataset: str, unit: str, observer: str) -> Account:
+    """Like `named_account`, for a budget: unit and observer may also be "*"."""
+    any_unit, any_observer = unit == ANY, observer == ANY
+    account = named_account(dataset, "record" if any_unit else unit, "server" if any_observer else observer)
+    return replace(
+        account,
+        unit=ANY if any_unit else account.unit,
+        observer=ANY if any_observer else account.observer,
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def epsilon_of(events: Iterable[Event] | Iterable[tuple[Event, int]], delta: float) -> float:
+    """ε at δ of these events together, each once or, in pairs, so many times; ∞ where none is proved."""
+    counts: dict[Event, int] = {}
+    for item in events:
+        event, times = item if isinstance(item, tuple) else (item, 1)
+        counts[event] = counts.get(event, 0) + times
+    # In one order whichever way they came: what admission computes is then, to the last bit, the next total.
+    return _epsilon(tuple(sorted(counts.items(), key=lambda item: repr(item[0]))), delta)
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> float:
+    # Equal events are grouped, so that a thousand equal releases cost the accountant what one does; a
+    # single one is passed bare, so that a plan calibrated to exactly ε is charged exactly that ε.
+    grouped = tuple(event if times == 1 else Repeated(event, times) for event, times in events)
+    if not grouped:
+        return 0.0
+    try:
+        return account_for(grouped[0] if len(grouped) == 1 else Composed(grouped), delta).epsilon
+    except PrivacyError:
+        # No ε is proved at this δ, as when it is smaller than the samplers' distance from their law.
+        return math.inf
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,205 @@
-"""Where a ledger's entries live: an append-only SQLite table, one file per party.
-
-A connection lives for one operation. Nothing is carried across a fork or between threads, nothing is
-held open while a protocol waits for a peer, and between operations the file on disk is whole.
-Every write is one `BEGIN IMMEDIATE` transaction in WAL mode with full synchronisation: when `writing`
-returns, the entry is on the disk; when it raises or the process dies, either the entry is there whole
-or there is no trace of it (docs/decisions/0001-sqlite-ledger.md).
-"""
+"""Where a ledger's entries live: a hash chain in an append-only SQLite table, one file per party."""
 
 from __future__ import annotations
 
+import datetime
 import errno
+import hashlib
+import json
 import os
 import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from colonnade.errors import LedgerAltered, LedgerError, LedgerExists, LedgerLocked, LedgerMissing
-from colonnade.ledger.chain import Entry
-from colonnade.ledger.layout import Page, check_application, check_layout, lay_out
+from colonnade.errors import (
+    LedgerAltered,
+    LedgerError,
+    LedgerExists,
+    LedgerLocked,
+    LedgerMissing,
+    LedgerNewer,
+)
+
+GENESIS = "0" * 64
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a ledger: its place, its kind, when it was written (UTC), what it says, its hash."""
+
+    seq: int
+    kind: str
+    time: str
+    body: Mapping[str, Any]
+    hash: str
+
+    @property
+    def text(self) -> str:
+        return canonical({"kind": self.kind, "time": self.time, "body": self.body})
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "seq": self.seq,
+            "kind": self.kind,
+            "time": self.time,
+            "body": dict(self.body),
+            "hash": self.hash,
+        }
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry as it lies in the store, before anyone has vouched for it: bytes, or what an edit left."""
+
+    seq: object
+    text: object
+    hash: object
+
+
+def canonical(data: object) -> str:
+    """The one JSON text of a value: keys sorted, no spaces, no NaN."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def link(previous: str, text: bytes) -> str:
+    """The hash of an entry that follows the hash `previous`."""
+    return hashlib.sha256(bytes.fromhex(previous) + text).hexdigest()
+
+
+def write(seq: int, previous: str, *, kind: str, time: str, body: Mapping[str, Any]) -> Entry:
+    """The entry number `seq`, chained to the hash of the one before it."""
+    text = canonical({"kind": kind, "time": time, "body": body})
+    # Through the text and back, so that a written entry equals the entry that a reader will find.
+    return _parse(seq, text, link(previous, text.encode()))
+
+
+def now() -> str:
+    """The time of an entry that is written now: UTC, to the microsecond."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+
+
+def follow(rows: Iterable[Row], *, seq: int, head: str, where: str) -> Iterator[Entry]:
+    """The entries after number `seq` with hash `head`, each checked against the chain before it is given.
+
+    Raises `LedgerAltered` at the first row whose number does not follow, or whose hash is not that of
+    its text after its predecessor. `where` names the ledger in the message.
+    """
+    for row in rows:
+        if row.seq != seq + 1:
+            raise LedgerAltered(
+                f"{where}: entry {seq + 1} is missing (entry {row.seq} is in its place), so entries were "
+                "removed. Restore the file from a copy, and ask peers for their receipts."
+            )
+        seq += 1
+        text, digest = row.text, row.hash
+        if not isinstance(text, bytes) or digest != (head := link(head, text)).encode():
+            raise LedgerAltered(
+                f"{where}: entry {seq} does not match its hash, so it or an entry before it was altered. "
+                "Restore the file from a copy, and ask peers for their receipts."
+            )
+        try:
+            entry = _parse(seq, text.decode(), head)
+        except (ValueError, KeyError, TypeError) as error:
+            # The hash is right, so whoever wrote this knew the chain but not the format.
+            raise LedgerAltered(f"{where}: entry {seq} is not written as ledger entries are.") from error
+        yield entry
+
+
+def _parse(seq: int, text: str, digest: str) -> Entry:
+    data = json.loads(text)
+    kind, time, body = data["kind"], data["time"], data["body"]
+    if not (isinstance(kind, str) and isinstance(time, str) and isinstance(body, dict)):
+        raise TypeError("an entry has a kind, a time and a body")
+    return Entry(seq=seq, kind=kind, time=time, body=body, hash=digest)
+
+
+FORMAT = 5
+"""Format 2: a release says who took part, who kept shares, and what coalitions learn; ids compared are an entry.
+Format 3: it also says who knows a part of the noise without owning columns, and how fine its draws are.
+Format 4: a release may be about a part of the people.
+Format 5: what somebody decided about a job before it began is an entry."""
+_APPLICATION = int.from_bytes(b"Coln", "big")
+
+# The guards stop a slip of the hand, not an adversary: whoever can write the file can drop them. That is
+# what the chain and the peers' receipts are for. `follows` also stops INSERT OR REPLACE, which deletes a
+# row without firing a DELETE trigger.
+_SCHEMA = (
+    "CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TRIGGER entries_stay BEFORE UPDATE ON entries "
+    "BEGIN SELECT RAISE(ABORT, 'ledger entries are never changed'); END",
+    "CREATE TRIGGER entries_remain BEFORE DELETE ON entries "
+    "BEGIN SELECT RAISE(ABORT, 'ledger entries are never removed'); END",
+    "CREATE TRIGGER entries_follow BEFORE INSERT ON entries "
+    "WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM entries) "
+    "BEGIN SELECT RAISE(ABORT, 'ledger entries are only added at the end'); END",
+)
+
+
+class Page:
+    """The table inside one transaction: read what is there, add at the end."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, first: int) -> Iterator[Row]:
+        """Rows from number `first` on, as they lie there, unchecked."""
+        query = "SELECT seq, body, hash FROM entries WHERE seq >= ? ORDER BY seq"
+        for seq, text, digest in self._connection.execute(query, (first,)):
+            yield Row(seq=seq, text=text, hash=digest)
+
+    def check_pages(self, where: str) -> None:
+        """Raise `LedgerAltered` unless every page of the file is as SQLite keeps it."""
+        answer = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if answer != (b"ok",):
+            raise LedgerAltered(
+                f"{where}: the file is damaged outside its entries. Restore it from a copy, and ask peers for their "
+                "receipts."
+            )
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry; it counts once the transaction has ended."""
+        values = (entry.seq, entry.text, entry.hash)
+        self._connection.execute("INSERT INTO entries (seq, body, hash) VALUES (?, ?, ?)", values)
+        # From here on an earlier version, which would count less than this entry says, refuses the file by its format.
+        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def lay_out(connection: sqlite3.Connection, first: Entry) -> None:
+    """Make the table and its guards in an empty database, with the first entry."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    Page(connection).append(first)
+
+
+def check_application(connection: sqlite3.Connection, where: str) -> None:
+    """Return if this is a ledger and not some other program's database."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != _APPLICATION:
+        raise LedgerError(f"{where}: this is a database, but not a Colonnade ledger. Correct the path.")
+
+
+def check_layout(connection: sqlite3.Connection, where: str) -> None:
+    """Return if the format is one we read and the table is as `lay_out` made it."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > FORMAT:
+        raise LedgerNewer(
+            f"{where}: written in ledger format {version}; this version of Colonnade reads up to {FORMAT}. "
+            "Install a newer Colonnade."
+        )
+    statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    if statements != {statement.encode() for statement in _SCHEMA}:
+        raise LedgerAltered(
+            f"{where}: its table or the guards that keep it append-only are not as Colonnade made them. "
+            "Restore the file from a copy, and ask peers for their receipts."
+        )
+
 
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT})

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.crypto.signatures import SigningKey, signed_by
+from colonnade.crypto.sealing import SigningKey, signed_by
 from colonnade.errors import CannotWrite, InputError, LedgerAltered, LedgerError
-from colonnade.ledger.admission import check_witnesses
-from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
+from colonnade.ledger.admission import Opening, check_witnesses
+from colonnade.ledger.entry_store import GENESIS, Entry, Row, canonical, follow
 from colonnade.ledger.ledger import Ledger
-from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt
 from colonnade.ledger.state import LedgerState, Total
 from colonnade.randomness import SystemRandomness

@@ -11,18 +11,32 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer, path_of
-from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
-from colonnade.ledger.budget import Budget, named_account, named_pattern
-from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, now, write
-from colonnade.ledger.claim import Claim, check_told
-from colonnade.ledger.comparison import Comparison
-from colonnade.ledger.decision import Decision
-from colonnade.ledger.entry_store import EntryStore, FileEntryStore, MemoryEntryStore
-from colonnade.ledger.layout import FORMAT, Page
-from colonnade.ledger.opening import Opening, first_entry
+from colonnade.ledger.admission import (
+    Claim,
+    Opening,
+    Verified,
+    admit,
+    charged_before,
+    check_told,
+    check_witnesses,
+    first_entry,
+)
+from colonnade.ledger.bounds import Budget, named_account, named_pattern
+from colonnade.ledger.entry_store import (
+    FORMAT,
+    GENESIS,
+    Entry,
+    EntryStore,
+    FileEntryStore,
+    MemoryEntryStore,
+    Page,
+    canonical,
+    follow,
+    now,
+    write,
+)
 from colonnade.ledger.release import Receipt, Release
-from colonnade.ledger.shown import totals_table
-from colonnade.ledger.state import LedgerState, Total, budget_to_data
+from colonnade.ledger.state import Comparison, Decision, LedgerState, Total, budget_to_data, totals_table
 
 PATIENCE = 60.0
 IN_MEMORY = "it ends with its process"

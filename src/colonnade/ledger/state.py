@@ -1,27 +1,125 @@
-"""What a ledger's entries add up to: a fold over the chain, with no file and no clock in it.
-
-A ledger that is opened again, a ledger that another process has written to, and a ledger that is being
-verified all read the same entries through `LedgerState.read`, so they come to the same totals.
-"""
+"""What a ledger's entries add up to, what is left, and what a release would leave: a fold over the chain."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from colonnade.errors import ColonnadeError, LedgerAltered
-from colonnade.ledger.bounds import Bound, bound
-from colonnade.ledger.budget import Account, Budget, governing
-from colonnade.ledger.chain import GENESIS, Entry, canonical
-from colonnade.ledger.comparison import Comparison
-from colonnade.ledger.cost import epsilon_of
-from colonnade.ledger.decision import Decision
-from colonnade.ledger.parts import counted_part
-from colonnade.ledger.release import Receipt, Release
-from colonnade.privacy.events import Event
+from colonnade.ledger.bounds import Account, Bound, Budget, bound, epsilon_of, governing
+from colonnade.ledger.entry_store import GENESIS, Entry, canonical
+from colonnade.ledger.release import Receipt, Release, counted_part
+from colonnade.markup import html_table
+from colonnade.privacy.events import Event, Gaussian
+from colonnade.privacy.guarantee import delta_text, epsilon_text
+from colonnade.privacy.observers import observer_text, unit_text
+from colonnade.privacy.renyi import gaussian_epsilon
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The ids of a data set were compared with those of these parties, in a run that began at this time.
+
+    `through` is the server that pseudonyms of the ids are shown to where lists differ; empty if none is. How many ids
+    there were is not in it: an export of a ledger tells nobody the size of a table.
+    """
+
+    dataset: str
+    partners: tuple[str, ...]
+    run: str
+    time: str
+    through: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.partners or not all(isinstance(partner, str) and partner for partner in self.partners):
+            raise ValueError("ids are compared with at least one party, by its name")
+        if not all(isinstance(said, str) for said in (self.dataset, self.run, self.through)):
+            raise ValueError("a comparison names its data set and its run")
+
+    def to_data(self) -> dict[str, Any]:
+        """The body of its entry, whose time is the entry's."""
+        through = {"through": self.through} if self.through else {}
+        return {"dataset": self.dataset, "partners": list(self.partners), "run": self.run, **through}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], *, time: str) -> Comparison:
+        """The comparison that `to_data` wrote into an entry of this time."""
+        return cls(data["dataset"], tuple(data["partners"]), data["run"], time, data.get("through", ""))
+
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one person decided about one job: `request` is a digest of all that the person was shown.
+
+    `costs` are the ε of the job alone, by observer and unit, as they were shown, rounded up. `signature` says who
+    vouches for it, by a scheme, a key and a value; whoever reads the entry checks it against `statement`. Where the
+    scheme is "proposal" or "confirmation" an administrator submitted the job, and signed `request`.
+    """
+
+    job: str
+    request: str
+    what: str
+    costs: tuple[tuple[str, str, float], ...]
+    by: str
+    approved: bool
+    party: str
+    because: str = ""
+    signature: tuple[tuple[str, str], ...] = ()
+    time: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.by or not self.job or not self.party:
+            raise ValueError("a decision names a party, a job and a person")
+        if not _DIGEST.fullmatch(self.request):
+            raise ValueError("a decision names what was asked by a SHA-256 digest in 64 hexadecimal digits")
+        if not isinstance(self.approved, bool):
+            raise ValueError("a decision is yes or no")
+
+    @property
+    def statement(self) -> bytes:
+        """What is signed: everything but the signature and the time, which is the entry's."""
+        return canonical(self._said()).encode()
+
+    def _said(self) -> dict[str, Any]:
+        return {
+            "party": self.party,
+            "job": self.job,
+            "request": self.request,
+            "what": self.what,
+            "costs": [list(cost) for cost in self.costs],
+            "by": self.by,
+            "approved": self.approved,
+            "because": self.because,
+        }
+
+    def to_data(self) -> dict[str, Any]:
+        """The body of its entry, whose time is the entry's."""
+        return {**self._said(), "signature": dict(self.signature)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], *, time: str = "") -> Decision:
+        """The decision that `to_data` wrote into an entry of this time."""
+        return cls(
+            job=data["job"],
+            request=data["request"],
+            what=data["what"],
+            costs=tuple((str(who), str(unit), float(epsilon)) for who, unit, epsilon in data["costs"]),
+            by=data["by"],
+            approved=data["approved"],
+            party=data["party"],
+            because=data["because"],
+            signature=tuple(sorted((str(key), str(value)) for key, value in data["signature"].items())),
+            time=time,
+        )
 
 
 @dataclass(frozen=True)
@@ -271,3 +369,113 @@ def left(budget: float, epsilon: float) -> float:
     if math.isfinite(rest) and Fraction(rest) > Fraction(budget) - Fraction(epsilon):
         rest = math.nextafter(rest, -math.inf)
     return max(0.0, rest)
+
+
+# ε is found to this many halvings of the budget.
+_HALVINGS = 10
+
+
+def remaining_epsilon(state: LedgerState, account: Account) -> float:
+    """The largest ε, rounded down, of one further release of normal noise that this account's budgets admit.
+
+    A release with other noise composes a little differently; `charge` decides. 0 without a budget.
+    """
+    budgets = state.governing(account)
+    if not budgets:
+        return 0.0
+    if all(math.isinf(budget.epsilon) for budget in budgets):
+        return math.inf
+
+    def admitted(mu: float) -> bool:
+        event = Gaussian(sensitivity=1.0, sigma=1.0 / mu)
+        return all(
+            state.lost(account, budget.delta).epsilon(budget.delta, event) <= budget.epsilon
+            for budget in budgets
+        )
+
+    def cost(mu: float) -> float:
+        return max(gaussian_epsilon(mu, budget.delta) for budget in budgets)
+
+    low, high = 0.0, 1.0
+    while cost(high) < min(budget.epsilon for budget in budgets) and high < 1e3:
+        high *= 2.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if admitted(middle) else (low, middle)
+    return math.floor(100.0 * cost(low)) / 100.0 if low else 0.0
+
+
+_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """One account before a release: `epsilon` is the release alone, rounded up; `left` is after it, rounded down.
+
+    `before` is what is left without the release. Costs do not simply add, so they differ by no more than `epsilon`.
+    """
+
+    dataset: str
+    unit: str
+    observer: str
+    delta: float
+    epsilon: float
+    budget: float
+    before: float
+    left: float
+
+
+def prospects(state: LedgerState, release: Release, dataset: str) -> tuple[Prospect, ...]:
+    """Every account that the release names, against the budget that would leave it least, in the order of its lines.
+
+    An account without a budget has none to leave: `admit` refuses it, and it is not in the answer.
+    """
+    prospects = []
+    for account in accounts(release, dataset):
+        seen = []
+        for budget in state.governing(account):
+            added = bound(release, account, budget.delta)
+            alone = math.inf if added.unbounded else epsilon_of(added.events, budget.delta)
+            spent, part = state.lost(account, budget.delta), state.added_part(release, account)
+            after = math.inf if added.unbounded else spent.epsilon(budget.delta, *added.events, part=part)
+            seen.append(
+                Prospect(
+                    account.dataset,
+                    account.unit,
+                    account.observer,
+                    delta=budget.delta,
+                    epsilon=rounded_up(alone),
+                    budget=budget.epsilon,
+                    before=left(budget.epsilon, spent.epsilon(budget.delta)),
+                    left=left(budget.epsilon, after),
+                )
+            )
+        if seen:
+            prospects.append(min(seen, key=lambda prospect: prospect.left))
+    return tuple(prospects)
+
+
+def rounded_up(epsilon: float) -> float:
+    """ε in three digits, never less than it is."""
+    if not math.isfinite(epsilon):
+        return math.inf
+    context = Context(prec=_DIGITS, rounding=ROUND_CEILING)
+    short = float(context.create_decimal(Decimal(epsilon)))
+    return short if short >= epsilon else math.nextafter(short, math.inf)
+
+
+def totals_table(party: str, totals: Iterable[Total]) -> str:
+    """Where every account stands: ε spent rounded up, ε left rounded down."""
+    rows = [
+        (
+            observer_text(total.observer),
+            f"{unit_text(total.unit, owner=party)} ({total.unit})",
+            total.dataset,
+            f"{epsilon_text(total.epsilon)} of {epsilon_text(total.budget_epsilon)}",
+            "∞" if math.isinf(total.left) else f"{math.floor(total.left * 100) / 100:.2f}",
+            delta_text(total.delta),
+        )
+        for total in totals
+    ]
+    heads = ("who could learn", "about what", "data set", "ε spent", "ε left", "at δ")
+    return html_table(f"Ledger of {party}", heads, rows)

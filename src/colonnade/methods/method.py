@@ -13,20 +13,19 @@ from numpy.typing import NDArray
 from colonnade.data.documents import Form
 from colonnade.data.labels import LabelBlock
 from colonnade.errors import LocalProtocolError
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.files.document import Privacy
+from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import View
-from colonnade.privacy.paper.figure import PaperFigure
-from colonnade.protocols.plans import Plan
-from colonnade.protocols.specs import Task, TrainingSpec, check_one_label
+from colonnade.privacy.paper import PaperFigure
+from colonnade.protocols.plans import Plan, Task, TrainingSpec, check_one_label
 from colonnade.randomness import Randomness
 from colonnade.runtime.run import Program
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
     from colonnade.federation.federation import Federation, Run
-    from colonnade.forecast.pilots import Pilot
+    from colonnade.planning.pilots import Pilot
 
 Array = NDArray[np.float64]
 LOG_LINK = ("poisson", "gamma")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form, check
 from colonnade.errors import JobError, OnlyForPublicData, PlanError, UnknownChoice
-from colonnade.methods.baselines import vertical as method_vfl_baselines
+from colonnade.methods.baselines import method as method_vfl_baselines
 from colonnade.methods.baselines.method import BASELINES
 from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.functional import method as method_functional
@@ -22,11 +22,11 @@ from colonnade.methods.network import method as method_network
 from colonnade.methods.one_shot import method as method_one_shot
 from colonnade.methods.slr import method as method_slr
 from colonnade.methods.spca import method as method_spca
-from colonnade.protocols.specs import DEFAULT_GAMMA, Task, TrainingSpec
+from colonnade.protocols.plans import DEFAULT_GAMMA, Task, TrainingSpec
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
-    from colonnade.runtime.group import Group
+    from colonnade.runtime.party import Group
 
 METHODS: Mapping[str, AnyMethod] = {
     method.name: method
@@ -75,7 +75,7 @@ def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
     if name not in able:
         what = "is none" if name not in METHODS else f"cannot do {task}"
         raise UnknownChoice(
-            f"{place}: {name!r} {what}; for {task} there are {', '.join(able)}.{nearest(name, able)}"
+            f"{place}: {name!r} {what}; for {task} there are {', '.join(able)}.{nearest_name(name, able)}"
         )
     return METHODS[name]
 

@@ -1,19 +1,273 @@
-"""What can be had from one release: every model that its label and its noise allow, and why not the others."""
+"""What can be had from one release.
+
+Rankings of columns, every ridge, and every model that its label and noise allow.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from colonnade.errors import ColonnadeError
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc
+
+from colonnade.errors import ColonnadeError, DataError, InputError
+from colonnade.models.estimator import at_least
+from colonnade.models.inputs import Unit, units
 from colonnade.models.linear import LinearRegression
 from colonnade.models.logistic import LogisticRegression
+from colonnade.models.moments import Scatter, floor_of
 from colonnade.models.pca import PCA
-from colonnade.models.ranking import rank_columns
 from colonnade.models.release import MomentRelease
-from colonnade.models.ridge_path import default_ridges, ridge_path
-from colonnade.models.selection import units
+
+Array = NDArray[np.float64]
+
+# A column stands out if noise alone would make any of the columns look as good once in twenty releases.
+CHANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A column, the share of the label's variance that it adds to the columns before it, and the chance.
+
+    `chance` bounds how often noise alone would make any of the columns that are left look as good.
+    """
+
+    column: str
+    owner: str
+    gain: float
+    chance: float
+
+    @property
+    def stands_out(self) -> bool:
+        return self.chance < CHANCE
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The columns of a release, the most telling first."""
+
+    columns: tuple[Ranked, ...]
+
+    def best(self, count: int | None = None) -> tuple[str, ...]:
+        """The names of the first so many columns, for `MomentRelease.select`; None: all that stand out.
+
+        Where none stands out, it is the first one.
+        """
+        if count is None:
+            count = max(1, sum(1 for ranked in self.columns if ranked.stands_out))
+        if not 1 <= count <= len(self.columns):
+            raise DataError(
+                f"the best {count} columns were asked for, and there are {len(self.columns)} to choose from."
+            )
+        return tuple(ranked.column for ranked in self.columns[:count])
+
+    def to_data(self) -> list[dict[str, object]]:
+        return [
+            {
+                "column": ranked.column,
+                "owner": ranked.owner,
+                "gain": ranked.gain,
+                "chance": ranked.chance,
+                "stands_out": ranked.stands_out,
+            }
+            for ranked in self.columns
+        ]
+
+    def __str__(self) -> str:
+        name = max(len("column"), *(len(ranked.column) for ranked in self.columns))
+        owner = max(len("owner"), *(len(ranked.owner) for ranked in self.columns))
+        lines = [f"{'column':<{name}}  {'owner':<{owner}}  adds   by chance"]
+        for ranked in self.columns:
+            remark = "" if ranked.stands_out else "  noise could explain it"
+            lines.append(
+                f"{ranked.column:<{name}}  {ranked.owner:<{owner}}  {100 * ranked.gain:4.1f}%  "
+                f"{ranked.chance:.3f}{remark}"
+            )
+        return "\n".join(lines)
+
+
+def rank_columns(release: MomentRelease) -> Ranking:
+    """Forward selection over the columns of a release, for its label.
+
+    With T the scatter of the features, floored as for a model, H the label's contrasts and V the label's scatter,
+    a block b adds tr(H_bᵀT_bb⁻¹H_b)/V after what it shares with the blocks before it is taken out of T and H. The noise
+    of each of r independent contrasts is ν(I, aμ) times standard normal numbers: ν from the sums, and along the mean aν
+    from the counts. With N the rows of (I, aμ) in b after the same taking out, noise adds ν²r·tr(M), M = T_bb⁻¹NNᵀ, on
+    average; that is subtracted. The chance comes from the χ² law with the same mean and variance, times the number of
+    columns that were to choose from.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
+    >>> from colonnade.data.labels import RealLabel
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
+    ...     encoders=(("bank", encoder),), label=LabelBlock(RealLabel("pays", low=0, high=9)), mu=Fraction(10**6),
+    ...     guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> print(rank_columns(release))
+    column  owner  adds   by chance
+    age     bank   70.3%  0.000
+    """
+    label = _contrasts(release)
+    scatter, blocks = label.scatter, list(units(release.encoders))
+    remaining = _floored(scatter)
+    contrasts = label.contrasts.copy()
+    noise = np.column_stack([np.eye(len(remaining)), label.along_mean * scatter.mean])
+    ranked: list[Ranked] = []
+    while blocks:
+        offers = [
+            _gain(remaining[unit.span, unit.span], contrasts[unit.span], noise[unit.span], label)
+            for unit in blocks
+        ]
+        place = max(range(len(blocks)), key=lambda index: offers[index][0])
+        unit = blocks.pop(place)
+        gain, chance = offers[place]
+        ranked.append(_ranked(unit, gain, min(1.0, chance * (len(blocks) + 1))))
+        shared = np.linalg.solve(remaining[unit.span, unit.span], remaining[unit.span]).T
+        contrasts -= shared @ contrasts[unit.span]
+        noise -= shared @ noise[unit.span]
+        remaining = remaining - shared @ remaining[unit.span]
+    return Ranking(tuple(ranked))
+
+
+@dataclass(frozen=True, eq=False)
+class _Label:
+    """The label as columns to explain: their products with the features, and the noise of those."""
+
+    scatter: Scatter
+    contrasts: Array
+    total: float
+    variance: float
+    independent: int
+    along_mean: float
+
+
+def _contrasts(release: MomentRelease) -> _Label:
+    if release.label.one_hot:
+        classes = release.class_moments()
+        scatter = classes.scatter()
+        shares = classes.counts / scatter.count
+        contrasts = (classes.sums - np.outer(classes.counts, scatter.mean)).T
+        # The noise of S_c less its share of the noise of all sums.
+        noise = float(np.sum((1.0 - shares) ** 2 + (len(shares) - 1) * shares**2)) * classes.sum_noise**2
+        total = float(np.sum(classes.counts * (1.0 - shares)))
+        independent = len(shares) - 1
+        along_mean = classes.count_noise / classes.sum_noise if noise else 0.0
+        return _Label(scatter, contrasts, total, noise / independent, independent, along_mean)
+    if release.label.label is None:
+        raise DataError(
+            "this release has no label that its columns could tell. Make one for classification or regression."
+        )
+    values = release.value_moments()
+    scatter = values.scatter()
+    contrasts = (values.cross - values.value_mean * values.total)[:, None]
+    square = values.value_mean**2
+    noise = values.sum_noise**2 * (1.0 + square)
+    along_mean = math.sqrt((1.0 + 2.0 * square) / (1.0 + square)) / values.border
+    return _Label(scatter, contrasts, max(values.value_scatter, 0.0), noise, 1, along_mean)
+
+
+def _floored(scatter: Scatter) -> Array:
+    values, vectors = np.linalg.eigh(scatter.matrix)
+    largest = float(np.abs(values).max(initial=0.0))
+    # Without noise the floor only keeps what is zero up to rounding from being divided by.
+    least = max(floor_of(None, scatter.noise, len(values)), largest * len(values) * 1e-10, 1e-300)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
+def _gain(block: Array, contrasts: Array, noise: Array, label: _Label) -> tuple[float, float]:
+    if not label.total > 0:
+        return 0.0, 1.0
+    seen = float(np.sum(contrasts * np.linalg.solve(block, contrasts)))
+    through = np.linalg.eigvals(np.linalg.solve(block, noise @ noise.T)).real
+    mean = label.variance * label.independent * float(through.sum())
+    gain = (seen - mean) / label.total
+    if not mean > 0:
+        return gain, 0.0 if seen > 0 else 1.0
+    degrees = label.independent * float(through.sum()) ** 2 / float(np.sum(through**2))
+    return gain, float(gammaincc(degrees / 2, degrees * seen / mean / 2))
+
+
+def _ranked(unit: Unit, gain: float, chance: float) -> Ranked:
+    return Ranked(unit.name, unit.party, gain, chance)
+
+
+STEPS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Fitted models in the order of their ridges, which rise, and their coefficients beside each other.
+
+    `coefficients` has one matrix for each ridge, of as many rows as the model has scores.
+    """
+
+    ridges: tuple[float, ...]
+    models: tuple[LogisticRegression | LinearRegression, ...]
+
+    @property
+    def coefficients(self) -> Array:
+        return np.array([np.atleast_2d(model.coef_) for model in self.models])
+
+    @property
+    def intercepts(self) -> Array:
+        return np.array([np.atleast_1d(model.intercept_) for model in self.models])
+
+    def __str__(self) -> str:
+        lines = ["ridge       length of the coefficients"]
+        for ridge, coefficients in zip(self.ridges, self.coefficients, strict=True):
+            lines.append(f"{ridge:<10.4g}  {float(np.linalg.norm(coefficients)):.4g}")
+        return "\n".join(lines)
+
+
+def default_ridges(release: MomentRelease) -> tuple[float, ...]:
+    """No ridge, then from a hundredth of the rows' average sum of squares along a direction to a hundred of it.
+
+    Rows have norm at most 1, so n rows have a sum of squares of at most n/d along an average direction of d.
+    """
+    average = release.rows / max(release.columns, 1)
+    return (0.0, *(float(average * step) for step in np.logspace(-2, 2, STEPS)))
+
+
+def ridge_path(release: MomentRelease, ridges: Sequence[float] | None = None) -> RidgePath:
+    """The model for the label of a release at every ridge, from least to most: post-processing, which spends nothing.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.kinds import NumericColumn
+    >>> from colonnade.data.encoder import Encoder
+    >>> from colonnade.data.labels import LabelBlock
+    >>> from colonnade.data.labels import RealLabel
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
+    ...     encoders=(("bank", encoder),), label=LabelBlock(RealLabel("pays", low=0, high=9)), mu=Fraction(10**6),
+    ...     guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> print(ridge_path(release, [0, 16]))
+    ridge       length of the coefficients
+    0           4.219
+    16          2.109
+    """
+    if release.label.label is None:
+        raise DataError(
+            "this release has no label, so there is no model to hold back. Make one for classification or "
+            "regression."
+        )
+    given = default_ridges(release) if ridges is None else tuple(ridges)
+    if not given:
+        raise InputError("the list of ridges is empty. Give at least one, or none at all for the usual ones.")
+    for ridge in given:
+        at_least("ridge", ridge, 0.0)
+    rising = tuple(sorted({float(ridge) for ridge in given}))
+    kind = LogisticRegression if release.label.one_hot else LinearRegression
+    return RidgePath(rising, tuple(kind(ridge=ridge).fit(release) for ridge in rising))
 
 
 @dataclass(frozen=True)

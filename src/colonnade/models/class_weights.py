@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from colonnade.data.declaring import nearest_name
 from colonnade.data.documents import Document, Form
 from colonnade.errors import InputError, LabelMismatch, OutOfRange, PlanError
-from colonnade.evaluation.figures import RULES, check_rule
-from colonnade.protocols.specs import USUAL_THRESHOLD, ClassOptions
+from colonnade.evaluation.estimates import RULES, check_rule
+from colonnade.protocols.plans import USUAL_THRESHOLD, ClassOptions
 
 Array = NDArray[np.float64]
 ClassWeight = Literal["balanced"] | Mapping[str, float] | None

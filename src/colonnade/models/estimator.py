@@ -1,22 +1,47 @@
-"""What scikit-learn expects of an estimator, without importing it: that takes a second, and most commands need none.
-
-scikit-learn's functions go by what an estimator answers, not by its class: `clone`, `Pipeline` and searches read
-`get_params`, and `is_classifier` asks `__sklearn_tags__`, for which scikit-learn is imported by then.
-"""
+"""What the parameters of estimators may be."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+import math
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.coding import code
-from colonnade.errors import BadValues, UnknownParameter
-from colonnade.models.columns import Rows
+from colonnade.data.documents import shown
+from colonnade.errors import BadValues, DataError, InputError, RowsInFit, UnknownParameter
 from colonnade.models.discriminant import class_codes
-from colonnade.models.parameters import check_lengths
+from colonnade.models.inputs import Rows
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        # A whole number of more digits than a float has room for.
+        return False
+
+
+def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> None:
+    """Raise an `InputError` unless a parameter is a finite number from `least` up."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and _is_finite(value)
+    if not number or value < least or (strict and value == least):
+        raise InputError(
+            f"{name} = {shown(value)} is not a finite number {'above' if strict else 'from'} {least:g}."
+        )
+
+
+def check_lengths(rows: int, y: ArrayLike, *, sample_weight: ArrayLike | None) -> None:
+    """Raise a `DataError` unless labels and weights have an entry for each of so many people."""
+    for name, values in (("y", y), ("sample_weight", sample_weight)):
+        shape = None if values is None else np.shape(values)
+        if shape not in (None, (rows,)):
+            many = f"{shape[0]} entries" if shape and len(shape) == 1 else f"the shape {shape}"
+            people = "1 person" if rows == 1 else f"{rows} people"
+            raise DataError(f"{name} has {many} for {people}. Give one for each, in the same order.")
+
 
 Array = NDArray[np.float64]
 
@@ -125,3 +150,29 @@ def _differs(value: Any, default: Any) -> bool:
         return not (value is default or bool(value == default))
     except ValueError:  # arrays
         return True
+
+
+INSTEAD = (
+    "Rows are never given to a model: they stay with the parties. Instead of a search over parameters, `ridge_path` "
+    "fits one release at many strengths at no further cost; instead of cross-validation, `held_out` keeps people aside "
+    "and `colonnade evaluate` judges a model, charged once."
+)
+
+
+def refuse_rows(given: object, takes: str) -> NoReturn:
+    """Say what `fit` takes instead."""
+    raise RowsInFit(f"fit takes {takes}, not {type(given).__name__}. {INSTEAD}")
+
+
+def refuse_labels(y: object) -> None:
+    """Refuse labels beside what is fitted on: they are with the party that holds them."""
+    if y is not None:
+        raise RowsInFit(f"fit takes no labels: they stay with the party that holds them. {INSTEAD}")
+
+
+class NoRows:
+    """What is no array of rows, and says so to whoever takes it for one, as a search over parameters would."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        """Refused: there are no rows to take out."""
+        raise RowsInFit(f"a {type(self).__name__} is no array of rows. {INSTEAD}")

@@ -1,23 +1,28 @@
-"""Regression from one release, or by any method that trains a linear model."""
+"""Regression and generalised linear models, from one release or by any method that trains them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from colonnade.federation.no_rows import refuse_labels
+from colonnade.data.documents import check
+from colonnade.errors import InputError
+from colonnade.federation.federation import Federation
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.messages.method import METHOD
+from colonnade.methods.messages.plan import IntermediateOptions
 from colonnade.methods.method import TrainedModel
-from colonnade.models.columns import Rows
-from colonnade.models.estimator import Regressor
+from colonnade.models.discriminant import Reading
+from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, refuse_labels, refuse_rows
 from colonnade.models.files.content import Saved
-from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
-from colonnade.models.least_squares import least_squares
-from colonnade.models.parameters import at_least
-from colonnade.models.reading import Reading
+from colonnade.models.fitting import ReleaseSource, begin, fitted, linear_of, obtain
+from colonnade.models.inputs import Rows
+from colonnade.models.moments import least_squares
 from colonnade.models.release import MomentRelease
+from colonnade.protocols.plans import TrainingSpec
 
 Array = NDArray[np.float64]
 
@@ -52,7 +57,7 @@ class LinearRegression(Saved, Regressor):
     >>> from colonnade.data.kinds import NumericColumn
     >>> from colonnade.data.encoder import Encoder
     >>> from colonnade.data.labels import LabelBlock
-    >>> from colonnade.data.quantizer import Quantizer
+    >>> from colonnade.data.encoder import Quantizer
     >>> from colonnade.data.labels import RealLabel
     >>> encoder = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
     >>> label = LabelBlock(RealLabel("price", low=0, high=1000))
@@ -127,3 +132,162 @@ class LinearRegression(Saved, Regressor):
         """The label's expected value for each person, in its own units; it can lie outside the bounds."""
         release = fitted(self, "coef_")
         return np.asarray(release.features(X) @ self.coef_ + self.intercept_)
+
+
+class _ByMessages(Saved, Estimator):
+    """A linear model of one loss, trained by private intermediate results.
+
+    The weights stay with their parties in a real federation; here, where all parties are in one process, `coef_`
+    holds them beside each other.
+    """
+
+    loss: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        accepted_delta: float | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.accepted_delta = accepted_delta
+        self.options = options
+
+    def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
+        """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
+        refuse_labels(y)
+        task, name = LOSSES[self.loss].task, type(self).__name__
+        if isinstance(source, Federation):
+            at_least("epsilon", self.epsilon, 0.0, strict=True)
+            given = dict(self.options or {})
+            if "loss" in given:
+                raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
+            form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
+            asked = TrainingSpec(
+                task, self.epsilon, delta=self.delta, accepted_delta=self.accepted_delta, options=form
+            )
+            trained: object = METHOD.train(source, asked)
+        else:
+            trained = source
+        if not isinstance(trained, TrainedModel):
+            # This model is trained by messages between parties: no release has what it needs.
+            refuse_rows(trained, "a Federation")
+        linear = linear_of(trained, task=task, loss=self.loss)
+        begin(self, linear)
+        self.coef_ = linear.coefficients[0]
+        self.intercept_ = float(linear.intercepts[0])
+        self.notes_ = linear.notes
+        return self
+
+    def _line(self, rows: Rows) -> Array:
+        return np.asarray(fitted(self, "coef_").features(rows) @ self.coef_ + self.intercept_)
+
+
+class _LogLink(_ByMessages, Regressor):
+    def predict(self, X: Rows) -> Array:
+        """The expected label of each person, in its own units; it can lie outside the bounds."""
+        return np.asarray(np.exp(self._line(X)))
+
+
+class PoissonRegression(_LogLink):
+    """A generalised linear model with mean e^θ, for a label that counts, or another number from 0 up.
+
+    `coef_` and `intercept_` give the logarithm of the mean, as in scikit-learn. Labels are clipped to their declared
+    range, from which the noise is computed: declare it as narrow as the world allows.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The price of the run for each party's part of a record, against the others; None: a δ for the number of rows.
+    accepted_delta
+        δ once more, where it is not below one over the number of rows and is meant to be.
+    options
+        How the descent goes (`colonnade.methods.messages.method.IntermediateOptions`).
+
+    >>> from colonnade import Federation, PoissonRegression, Schema, Table
+    >>> ages = Schema.parse('''id = "no"
+    ... label = {column = "visits", kind = "count", low = 0, high = 5}
+    ... columns.age = {kind = "numeric", low = 0, high = 100}''')
+    >>> pays = Schema.parse('''id = "no"
+    ... columns.pay = {kind = "numeric", low = 0, high = 100}''')
+    >>> rows = list(range(100))
+    >>> federation = Federation([
+    ...     Table.from_arrays("clinic", {"age": rows, "visits": [0] * 50 + [2] * 50}, ages),
+    ...     Table.from_arrays("bank", {"pay": rows}, pays)], budget=(40.0, 1e-5), noise_seed=1)
+    >>> model = PoissonRegression(epsilon=30.0).fit(federation)
+    >>> low, high = model.predict({"age": [5, 95], "pay": [10, 90]})
+    >>> bool(low < high)
+    True
+    """
+
+    reading = Reading("a Poisson regression with log link", "prediction", link="log")
+
+    loss = "poisson"
+
+    def deviance(self, X: Rows, y: ArrayLike) -> float:
+        """2(y·ln(y/μ) − y + μ), averaged: 0 where every mean is its label."""
+        values, means = np.asarray(y, dtype=np.float64), self.predict(X)
+        logs = np.where(values > 0, values * np.log(np.where(values > 0, values, 1.0) / means), 0.0)
+        return float(np.mean(2 * (logs - values + means)))
+
+
+class GammaRegression(_LogLink):
+    """A generalised linear model with mean e^θ, for a label whose declared range lies above 0.
+
+    Parameters, `coef_` and `intercept_` are those of `PoissonRegression`.
+
+    >>> from colonnade import Federation, GammaRegression, Schema, Table
+    >>> costs = Schema.parse('''id = "no"
+    ... label = {column = "cost", kind = "real", low = 1, high = 10}
+    ... columns.age = {kind = "numeric", low = 0, high = 100}''')
+    >>> pays = Schema.parse('id = "no"\\ncolumns.pay = {kind = "numeric", low = 0, high = 100}')
+    >>> clinic = {"age": list(range(100)), "cost": [2.0] * 50 + [5.0] * 50}
+    >>> tables = [Table.from_arrays("clinic", clinic, costs), Table.from_arrays("bank", {"pay": clinic["age"]}, pays)]
+    >>> model = GammaRegression(epsilon=30.0).fit(Federation(tables, budget=(40.0, 1e-5), noise_seed=1))
+    >>> bool(np.diff(model.predict({"age": [5, 95], "pay": [10, 90]})) > 0)
+    True
+    """
+
+    reading = Reading("a Gamma regression with log link", "prediction", link="log")
+
+    loss = "gamma"
+
+    def deviance(self, X: Rows, y: ArrayLike) -> float:
+        """2((y − μ)/μ − ln(y/μ)), averaged: 0 where every mean is its label."""
+        values, means = np.asarray(y, dtype=np.float64), self.predict(X)
+        return float(np.mean(2 * ((values - means) / means - np.log(values / means))))
+
+
+class SupportVectorClassifier(_ByMessages, Classifier):
+    """A linear classifier with the squared hinge loss, for two classes; it has scores and no probabilities.
+
+    Parameters are those of `PoissonRegression`.
+
+    >>> from colonnade import Federation, Schema, SupportVectorClassifier, Table
+    >>> buys = Schema.parse('''id = "no"
+    ... label = {column = "buys", kind = "classes", classes = ["no", "yes"]}
+    ... columns.age = {kind = "numeric", low = 0, high = 100}''')
+    >>> pays = Schema.parse('id = "no"\\ncolumns.pay = {kind = "numeric", low = 0, high = 100}')
+    >>> shop = {"age": list(range(100)), "buys": ["no"] * 50 + ["yes"] * 50}
+    >>> tables = [Table.from_arrays("shop", shop, buys), Table.from_arrays("bank", {"pay": shop["age"]}, pays)]
+    >>> model = SupportVectorClassifier(epsilon=20.0).fit(Federation(tables, budget=(40.0, 1e-5), noise_seed=1))
+    >>> model.predict({"age": [5, 95], "pay": [10, 90]}).tolist()
+    ['no', 'yes']
+    """
+
+    reading = Reading("a linear support vector classifier", "margin")
+
+    loss = "svm"
+
+    def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
+        """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
+        refuse_labels(y)
+        super().fit(source)
+        self.classes_ = self.frame_.label.values
+        return self
+
+    def _scores(self, rows: Rows) -> Array:
+        return self._line(rows)[:, None]

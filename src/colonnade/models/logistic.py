@@ -11,19 +11,24 @@ from numpy.typing import NDArray
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
-from colonnade.federation.no_rows import refuse_labels
-from colonnade.forecast.default import default_of
 from colonnade.methods.method import TrainedModel
 from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
-from colonnade.models.columns import Rows
-from colonnade.models.discriminant import probabilities
-from colonnade.models.estimator import Classifier
+from colonnade.models.discriminant import Reading, probabilities
+from colonnade.models.estimator import Classifier, at_least, refuse_labels
 from colonnade.models.files.content import Saved
-from colonnade.models.fitting import ReleaseSource, begin, declared_labels, fitted, obtain
-from colonnade.models.parameters import at_least
-from colonnade.models.reading import Reading
+from colonnade.models.fitting import (
+    MULTICLASS,
+    RULES,
+    ReleaseSource,
+    begin,
+    declared_labels,
+    fitted,
+    obtain,
+    solve,
+)
+from colonnade.models.inputs import Rows
 from colonnade.models.release import MomentRelease
-from colonnade.models.rules import MULTICLASS, RULES, solve
+from colonnade.planning.default import default_of
 
 Array = NDArray[np.float64]
 
@@ -74,7 +79,7 @@ class LogisticRegression(Saved, Classifier):
     >>> from colonnade.data.kinds import NumericColumn
     >>> from colonnade.data.encoder import Encoder
     >>> from colonnade.data.labels import ClassLabel, LabelBlock
-    >>> from colonnade.data.quantizer import Quantizer
+    >>> from colonnade.data.encoder import Quantizer
     >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
     >>> label = LabelBlock(ClassLabel("buys", classes=("no", "yes")))
     >>> ages, buys = [22, 30, 35, 44, 52, 58], [0, 0, 1, 0, 1, 1]
@@ -213,7 +218,8 @@ class LogisticRegression(Saved, Classifier):
             )
         if self.rule not in RULES:
             raise InputError(
-                f"rule = {self.rule!r} is not one of {', '.join(RULES)}." + nearest_name(str(self.rule), RULES)
+                f"rule = {self.rule!r} is not one of {', '.join(RULES)}."
+                + nearest_name(str(self.rule), RULES)
             )
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)

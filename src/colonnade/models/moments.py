@@ -1,21 +1,15 @@
-"""What one release says about the people in it, in natural units, before any model is solved.
-
-A row is z = (x, label block). Its noisy second moments hold, for every kind of label, the number of
-rows, the sum of the features and their Gram matrix; the kinds differ in what else the border of the
-matrix says. `noise` is s, the standard deviation of an entry of the Gram matrix off its diagonal, and
-`border` is the constant c with which "one" enters a row, so that an entry of a feature sum has standard
-deviation s/c and a count √2·s/c². On the diagonal of the Gram matrix it is √2·s: the noise is a multiple
-of the Gaussian orthogonal ensemble, whose eigenvalues fill [−2s√d, 2s√d].
-"""
+"""What one release says about the people in it: moments in natural units, least squares and principal directions."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import DrownedByNoise
+from colonnade.numbers.threads import few_threads
 
 Array = NDArray[np.float64]
 
@@ -139,3 +133,174 @@ class ValueMoments:
 
     def scatter(self) -> Scatter:
         return self.plain().scatter()
+
+
+# Past this many standard deviations the floor costs more in bias than it saves in variance: a floor is a
+# bias towards predicting the mean, and with hundreds of columns most directions carry a little signal each.
+FLOOR_CAP = 12.0
+
+
+def default_floor(columns: int) -> float:
+    """The floor under the eigenvalues of T in standard deviations of the noise: min(2√d, 12).
+
+    The noise alone has eigenvalues up to 2s√d in size, so an eigenvalue below that cannot be told from
+    noise and its inverse is arbitrary. Any multiple of s√d from 1 to 2 does nearly as well.
+    """
+    return min(2.0 * math.sqrt(columns), FLOOR_CAP)
+
+
+def floor_of(floor: float | None, noise: float, columns: int) -> float:
+    """The floor in natural units, from the user's multiple of the noise or from the rule."""
+    return noise * (default_floor(columns) if floor is None else floor)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """A symmetric matrix with its eigenvalues raised to at least `floor`, ready to be divided by.
+
+    Raised, not dropped: a direction lost in noise is damped to 1/floor of what it says, and still helps
+    when it carries much of the class difference. With no noise the floor is zero and eigenvalues that are
+    zero up to rounding are left out, which gives the least-norm solution, as `numpy.linalg.lstsq` does.
+    """
+
+    observed: Array
+    inverse: Array
+    vectors: Array
+
+    def solve(self, right: Array) -> Array:
+        """The matrix inverse times a vector, or times every column of a matrix."""
+        rotated = self.vectors.T @ right
+        scaled = (rotated.T * self.inverse).T
+        return np.asarray(self.vectors @ scaled)
+
+    @property
+    def inverse_trace(self) -> float:
+        return float(self.inverse.sum())
+
+
+def decompose(matrix: Array, *, floor: float, ridge: float = 0.0) -> Spectrum:
+    """The spectrum of a symmetric matrix with eigenvalues L_i inverted as 1/(max(L_i, floor) + ridge)."""
+    if not floor >= 0 or not ridge >= 0:
+        raise ValueError(f"a floor and a ridge are at least 0, not {floor} and {ridge}")
+    with few_threads(matrix.size):
+        values, vectors = np.linalg.eigh(matrix)
+    raised = np.maximum(values, floor) + ridge
+    largest = float(np.abs(values).max(initial=0.0))
+    negligible = largest * len(values) * float(np.finfo(np.float64).eps)
+    inverse = np.divide(1.0, raised, out=np.zeros_like(raised), where=raised > negligible)
+    return Spectrum(values, inverse, vectors)
+
+
+def noise_edge(noise: float, columns: int) -> float:
+    """2s√d: the largest eigenvalue that noise alone shows, up to a fluctuation of order s·d^(−1/6).
+
+    The symmetric noise matrix has standard deviation s off its diagonal and √2·s on it; its spectrum is
+    Wigner's semicircle.
+    """
+    return 2.0 * noise * math.sqrt(columns)
+
+
+def learnable_rank(values: Array, noise: float) -> int:
+    """How many directions stand out of the noise: the number of eigenvalues of T above 2s√d."""
+    largest = float(np.abs(values).max(initial=0.0))
+    negligible = largest * len(values) * float(np.finfo(np.float64).eps)
+    return int(np.count_nonzero(values > max(noise_edge(noise, len(values)), negligible)))
+
+
+def deflated(values: Array, noise: float) -> Array:
+    """What the rows themselves have along noisy eigenvectors: √(L² − 4s²d), and zero inside the noise.
+
+    A true eigenvalue λ > s√d under such noise is seen at L = λ + s²d/λ, along a direction whose squared
+    cosine with the true one is 1 − s²d/λ²; so the rows have λ − s²d/λ = √(L² − 4s²d) along what is seen.
+    """
+    edge = noise_edge(noise, len(values))
+    inside = np.maximum(values, 0.0)
+    return np.asarray(np.sqrt(np.maximum(inside**2 - edge**2, 0.0)))
+
+
+def held(values: Array, noise: float) -> Array:
+    """What the rows have along noisy eigenvectors, those inside the noise too, which share what is left of the trace.
+
+    The trace of the noise has mean zero, so the trace that is seen is the rows' own up to s√(2d).
+    """
+    held = deflated(values, noise)
+    inside = values <= noise_edge(noise, len(values))
+    if inside.any():
+        held[inside] = max(0.0, float(values.sum() - held.sum()) / np.count_nonzero(inside))
+    return held
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """v ≈ coefficients @ x + intercept."""
+
+    coefficients: Array
+    intercept: float
+
+
+def least_squares(
+    moments: ValueMoments, *, floor: float | None = None, ridge: float = 0.0, unbias: bool = True
+) -> LinearFit:
+    """The line of least squares, with an intercept that is not penalised.
+
+    w = (T + ridge)⁻¹(Σxv − v̄Σx) with T = G − nμμᵀ floored, and v ≈ wᵀ(x − μ) + v̄ + β. The floor is the
+    one that classification uses, for the same reason: the right-hand side has noise s/c in every
+    direction, which a small eigenvalue would multiply.
+
+    β = −v̄(s/c)² tr(T⁻¹)/n: Σxv − v̄Σx and μ share the noise of Σx, so that E[wᵀμ] is off by this much.
+    """
+    scatter = moments.scatter()
+    spectrum = decompose(scatter.matrix, floor=floor_of(floor, moments.noise, len(scatter.mean)), ridge=ridge)
+    weights = spectrum.solve(moments.cross - moments.value_mean * moments.total)
+    shift = moments.sum_noise**2 * spectrum.inverse_trace / scatter.count if unbias else 0.0
+    intercept = float(moments.value_mean * (1.0 - shift) - weights @ scatter.mean)
+    return LinearFit(weights, intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class Principal:
+    """Orthonormal directions (rows), strongest first, with the sum of squares of the rows along each.
+
+    `total` is the sum over all directions, and `learnable` how many stand out of the noise.
+    """
+
+    directions: Array
+    squares: Array
+    total: float
+    learnable: int
+
+
+def principal_directions(scatter: Scatter, *, centre: bool = True, lift: float = 0.0) -> Principal:
+    """All directions, strongest first.
+
+    Centred, they are the eigenvectors of T = G − nμμᵀ. Not centred, they are those of T + nμμᵀ with μ
+    read from the border of the release: there the mean has noise s√d/(cn), while inside G it would have to
+    stand out of 2s√d by itself, and with thousands of columns it is often all that can be learned. The
+    squares are those that the rows have along the directions returned, not those seen: `deflated` for T,
+    and likewise for the mean, whose length is seen too large by (s/c)²d/n².
+
+    `lift` is how much rounding on a coarse grid may have added to the diagonal: a direction must stand out of that too.
+    """
+    with few_threads(scatter.matrix.size):
+        observed, vectors = np.linalg.eigh(scatter.matrix)
+    observed, vectors = observed[::-1], vectors[:, ::-1]
+    squares = deflated(observed, scatter.noise)
+    learnable = learnable_rank(observed - lift, scatter.noise)
+    total = float(observed.sum())
+    length = float(scatter.mean @ scatter.mean)
+    lift = (scatter.noise / (scatter.border * scatter.count)) ** 2 * len(observed)
+    if centre or not length > lift:
+        return Principal(vectors.T, squares, total, learnable)
+    mean_square = scatter.count * length * (1.0 - lift / length) ** 2
+    spanning = np.column_stack([scatter.mean / np.sqrt(length), vectors[:, :learnable]])
+    basis, triangle = np.linalg.qr(spanning)
+    weights = np.concatenate([[mean_square], squares[:learnable]])
+    values, turn = np.linalg.eigh((triangle * weights) @ triangle.T)
+    keep = min(learnable + 1, len(observed))
+    leading = (basis @ turn)[:, ::-1][:, :keep]
+    rest = vectors - leading @ (leading.T @ vectors)
+    # What is left of the eigenvectors of T outside the leading directions, in the order of T.
+    directions = np.linalg.qr(np.column_stack([leading, rest[:, keep - 1 :]]))[0][:, : len(observed)]
+    directions[:, :keep] = leading
+    padded = np.concatenate([np.maximum(values[::-1][:keep], 0.0), np.zeros(len(observed) - keep)])
+    return Principal(directions.T, padded, total + mean_square, keep)

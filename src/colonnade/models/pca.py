@@ -9,17 +9,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
+from colonnade.data.encoder import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
-from colonnade.federation.no_rows import refuse_labels
 from colonnade.methods.method import TrainedModel
-from colonnade.models.columns import Rows
-from colonnade.models.estimator import Estimator
+from colonnade.models.discriminant import Reading
+from colonnade.models.estimator import Estimator, refuse_labels
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
-from colonnade.models.moments import Scatter
-from colonnade.models.principal import principal_directions
-from colonnade.models.reading import Reading
+from colonnade.models.inputs import Rows
+from colonnade.models.moments import Scatter, principal_directions
 from colonnade.models.release import MomentRelease
 
 Array = NDArray[np.float64]
@@ -55,7 +53,7 @@ class PCA(Saved, Estimator):
     >>> from colonnade.data.kinds import NumericColumn
     >>> from colonnade.data.encoder import Encoder
     >>> from colonnade.data.labels import LabelBlock
-    >>> from colonnade.data.quantizer import Quantizer
+    >>> from colonnade.data.encoder import Quantizer
     >>> encoder = Encoder(tuple(NumericColumn(name, low=-1, high=1) for name in "ab"), mode="linear")
     >>> features = Quantizer(encoder, attributes_total=2, gamma=4096).quantize({"a": [-1, 0, 1], "b": [-1, 0, 1]})
     >>> rows = np.column_stack([features, LabelBlock(None).quantize(None, 4096, rows=3)])

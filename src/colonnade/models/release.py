@@ -18,15 +18,12 @@ from numpy.typing import NDArray
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock, LabelBlocks, label_named
 from colonnade.errors import DataError, ModelDamaged, path_of
-from colonnade.federation.no_rows import NoRows
 from colonnade.markup import html_table
-from colonnade.models.columns import Rows, column_names, feature_names, feature_rows
-from colonnade.models.files.document import IMPOSSIBLE
+from colonnade.models.estimator import NoRows
+from colonnade.models.files.document import IMPOSSIBLE, Privacy, guarantees_to_data
 from colonnade.models.files.release_file import read_release, release_fields, write_release
+from colonnade.models.inputs import Rows, column_names, feature_names, feature_rows, selected
 from colonnade.models.moments import ClassMoments, ConstantMoments, ValueMoments
-from colonnade.models.privacy import Privacy
-from colonnade.models.selection import selected
-from colonnade.models.statements import guarantees_to_data
 from colonnade.models.tables.margins import Margins, level_columns
 from colonnade.models.tables.mixture import Progress
 from colonnade.models.tables.synthetic import SyntheticTable, TableModel, checked_rows, table_model

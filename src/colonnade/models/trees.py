@@ -15,16 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from colonnade.data.arrays import columns_by_name
 from colonnade.data.coding import code
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
-from colonnade.federation.no_rows import refuse_labels, refuse_rows
-from colonnade.models.columns import Rows
-from colonnade.models.estimator import Classifier
-from colonnade.models.fitting import begin, fitted
-from colonnade.models.parameters import at_least
+from colonnade.models.estimator import Classifier, at_least, refuse_labels, refuse_rows
+from colonnade.models.fitting import PAYS_FROM, begin, fitted, strength_of
+from colonnade.models.inputs import Rows
 from colonnade.models.release import MomentRelease
-from colonnade.models.rules import PAYS_FROM, strength_of
-from colonnade.models.tables.drawing import draw_levels
 from colonnade.models.tables.margins import LevelColumn
 from colonnade.models.tables.matched import MANY_COLUMNS, matched_rule
+from colonnade.models.tables.mixture import draw_levels
 from colonnade.randomness import SeededRandomness
 
 Array = NDArray[np.float64]

@@ -24,9 +24,8 @@ from scipy.special import ndtri
 
 from colonnade.errors import DataError
 from colonnade.models.discriminant import COUNT_DEVIATIONS, binary_rule, multiclass_rule
-from colonnade.models.least_squares import least_squares
+from colonnade.models.moments import default_floor, least_squares, noise_edge
 from colonnade.models.release import MomentRelease
-from colonnade.models.spectral import default_floor, noise_edge
 from colonnade.numbers.threads import few_threads
 from colonnade.randomness import KeyedRandomness, Randomness
 

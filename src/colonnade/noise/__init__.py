@@ -1,11 +1,9 @@
 """Exact integer noise: samplers and the mechanisms made of them."""
 
-from colonnade.noise.binomial import binomial
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise, MatrixGaussianNoise
-from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
+from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise, PolyaNoise
 from colonnade.noise.mechanism import VectorChange
-from colonnade.noise.poisson_binomial import PoissonBinomialNoise
-from colonnade.noise.polya import PolyaNoise
+from colonnade.noise.poisson_binomial import PoissonBinomialNoise, binomial
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 
 __all__ = [

@@ -16,13 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.noise.fixed_point import scaled_decay
 from colonnade.noise.mechanism import exact_positive, share, unknown_fraction
-from colonnade.noise.sampler import LARGEST_DRAW, sample, sample_symmetric, side_of
-from colonnade.noise.table import PRECISION
-from colonnade.privacy.events import COARSE_BITS, FINE_BITS, FINEST_BITS, Approximated, Event
-from colonnade.privacy.leaves import DiscreteGaussian, MatrixChange, Number
-from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
+from colonnade.noise.sampler import LARGEST_DRAW, PRECISION, sample, sample_symmetric, scaled_decay, side_of
+from colonnade.privacy.events import (
+    COARSE_BITS,
+    FINE_BITS,
+    FINEST_BITS,
+    Approximated,
+    DiscreteGaussian,
+    Event,
+    MatrixChange,
+    Number,
+)
+from colonnade.privacy.guarantee import ROUNDING_VARIANCES
 from colonnade.randomness import Randomness
 
 SMALLEST_VARIANCE = Fraction(1, 10**9)

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.privacy.events import Event
-from colonnade.privacy.leaves import Number
+from colonnade.privacy.events import Event, Number
 from colonnade.randomness import Randomness
 
 Change = TypeVar("Change", contravariant=True)

@@ -16,12 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.noise.fixed_point import real, scaled_floor, working
 from colonnade.noise.mechanism import Norms, exact_positive, share, unknown_fraction
-from colonnade.noise.sampler import LARGEST_DRAW, sample, sample_symmetric, side_of
-from colonnade.noise.table import PRECISION, SLACK
-from colonnade.privacy.events import Approximated, Event
-from colonnade.privacy.leaves import MatrixChange, MatrixSkellam, Skellam
+from colonnade.noise.sampler import (
+    LARGEST_DRAW,
+    PRECISION,
+    SLACK,
+    real,
+    sample,
+    sample_symmetric,
+    scaled_floor,
+    side_of,
+    working,
+)
+from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, Skellam
 from colonnade.randomness import Randomness
 
 SMALLEST_MU = Fraction(1, 10**9)

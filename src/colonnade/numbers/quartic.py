@@ -1,26 +1,19 @@
-"""Extensions of degree four of the three primes of a word, in which a cheater's guess succeeds once in 2^84.
-
-A prime of 21 bits is too small for a check at a random point. For each prime p of `FIELD63` there is the field of p⁴
-elements F_p[X]/(X⁴ − bX − a) with the smallest a, b that make it one. An array of elements is a float array of shape
-(3, 4, …): for each prime the four coefficients, each below its prime. Doubles hold them exactly, as in `products`.
-"""
+"""Extensions of degree four in which a challenge is hard to guess, and what proofs about small rows build on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import prod
+from math import isqrt, prod
 from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.numbers.arrays import FieldArray
-from colonnade.numbers.field import FIELD63
-from colonnade.numbers.kernels import kernels
-from colonnade.numbers.products import EXACT_ROWS
-from colonnade.randomness import Randomness
+from colonnade.numbers.field import EXACT_ROWS, FIELD63, FieldArray
+from colonnade.numbers.residues import kernels
+from colonnade.randomness import KeyedRandomness, Randomness
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -268,3 +261,91 @@ def packed(elements: Floats) -> FieldArray:
     lanes = elements.astype(np.uint64)
     words = lanes[0] | (lanes[1] << np.uint64(21)) | (lanes[2] << np.uint64(42))
     return FieldArray(FIELD63, np.ascontiguousarray(words[None]))
+
+
+MOST_NORM = 1 << 36
+"""The largest bound R for which a table finds nearly all representations; the rest takes a search."""
+_TABLE = 1 << 22
+
+
+@cache
+def _roots() -> NDArray[np.int16]:
+    table: NDArray[np.int16] = loops().two_squares_table(_TABLE)
+    return table
+
+
+def slack(rows: Integers, bound: int) -> Integers:
+    """Three integers for each row with 4‖z‖² + a² + b² + c² = 4·bound + 1."""
+    norms = np.einsum("ij,ij->i", rows, rows)
+    if norms.size and int(norms.max()) > bound:
+        raise ValueError(f"{int((norms > bound).sum())} of {len(rows)} rows are longer than the bound")
+    numbers = 4 * (bound - norms) + 1
+    out = np.zeros((len(rows), 3), dtype=np.int64)
+    for at in loops().three_squares(numbers, _roots(), out):
+        out[at] = _searched(int(numbers[at]))
+    return out
+
+
+def _searched(number: int) -> tuple[int, int, int]:
+    for x in range(isqrt(number), -1, -1):
+        rest = number - x * x
+        a = np.arange(isqrt(rest // 2) + 1, dtype=np.int64)
+        others = rest - a * a
+        b = np.rint(np.sqrt(others.astype(np.float64))).astype(np.int64)
+        squares = np.flatnonzero(b * b == others)
+        if squares.size:
+            return x, int(a[squares[0]]), int(b[squares[0]])
+    raise ArithmeticError(f"{number} is no sum of three squares")
+
+
+_ROWS = 1024
+"""Rows weighted at a time: so many products of 21 and 21 bits add up to an integer that `add_reduced` takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Projections:
+    """The coins of `count` projections of so many rows."""
+
+    signs: NDArray[np.uint8]
+    subsets: NDArray[np.uint8]
+
+    @classmethod
+    def from_key(cls, key: bytes, *, rows: int, count: int) -> Projections:
+        source, eights = KeyedRandomness(key), -(-rows // 8)
+        subsets = source.words(-(-eights * count // 8)).view(np.uint8)[: eights * count]
+        signs = source.words(-(-rows // 8)).view(np.uint8)[:rows]
+        return cls(signs, subsets.reshape(eights, count))
+
+    def of_integers(self, rows: Integers, pads: Integers) -> Integers:
+        """Each projection of each column of integers below 2^21 in absolute value: shape (count, columns)."""
+        total = np.zeros((self.subsets.shape[1], rows.shape[1] + pads.shape[1]), dtype=np.int64)
+        loops().project_integers(rows, pads, self.signs, self.subsets, total)
+        return total
+
+    def of_shares(self, rows: FieldArray, pads: FieldArray, weights: Floats) -> Floats:
+        """Σ_k weights[k]·projection k of each column of shares: elements of shape (3, 4, columns).
+
+        The coins of a row are weighted first, so that it takes one multiplication for each coefficient of an element
+        in place of an addition for each projection.
+        """
+        by_row = np.empty((self.signs.size, 16))
+        flat = np.zeros((16, weights.shape[2]), dtype=np.int64)
+        flat[:12] = weights.reshape(12, -1)
+        # Sixteen are added as quickly as twelve.
+        loops().coin_weights(flat, self.signs, self.subsets, np.repeat((*PRIMES, 1), 4), by_row)
+        return np.concatenate([_weighted(by_row, share) for share in (rows, pads)], axis=2)
+
+
+def _weighted(by_row: Floats, share: FieldArray) -> Floats:
+    """Σ_i by_row[i]·row i, of the first four columns modulo the first prime and so on: shape (3, 4, columns)."""
+    words, width = share.words[0], share.shape[1]
+    total, products = np.zeros((3, 4 * width)), np.empty((3, 4, width))
+    digits = np.empty((3, 1, _ROWS * width))
+    for start in range(0, len(words), _ROWS):
+        some = words[start : start + _ROWS].reshape(1, -1)
+        kernels().unpack(some, digits, 0)
+        here = digits[:, 0, : some.size].reshape(3, -1, width)
+        for q in range(3):
+            np.matmul(by_row[start : start + _ROWS, 4 * q : 4 * q + 4].T, here[q], out=products[q])
+        loops().add_reduced(products.reshape(3, -1), 1.0, np.array(PRIMES), total)
+    return total.reshape(3, 4, width)

@@ -1,24 +1,209 @@
-"""Guarantees: what an observer learns at most, about which unit, in one sentence.
-
-`account` tries every sound route from an event to (ε, δ) and reports the tightest, with its name. Whatever is
-computed in doubles is rounded up by a margin, and what is printed is rounded up again.
-"""
+"""Guarantees: what an observer learns at most, about which unit, by the best sound route."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 from colonnade.errors import PrivacyError
-from colonnade.privacy.composition import Items, contains_sampling, itemise
-from colonnade.privacy.conversion import round_up
-from colonnade.privacy.events import Event
-from colonnade.privacy.neighbours import ZERO_OUT, Unit
-from colonnade.privacy.observers import Observer
-from colonnade.privacy.rounded_normal import rounded_normals
-from colonnade.privacy.routes import Point, epsilon_routes, least_delta_of_routes
+from colonnade.privacy.events import (
+    COARSE_BITS,
+    FINE_BITS,
+    FINEST_BITS,
+    Approximated,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Items,
+    Laplace,
+    Leaf,
+    MatrixChange,
+    MatrixSkellam,
+    Number,
+    PerStep,
+    PoissonBinomial,
+    PoissonSampled,
+    Repeated,
+    Skellam,
+    contains_sampling,
+    itemise,
+)
+from colonnade.privacy.loss import LEAST_DELTA, loss_distribution
+from colonnade.privacy.observers import ZERO_OUT, Observer, Unit
+from colonnade.privacy.renyi import (
+    gaussian_delta,
+    gaussian_epsilon,
+    least_delta,
+    least_epsilon,
+    pure_epsilon,
+    round_up,
+)
+
+_LOSS_NAME = "privacy loss distribution"
+_TYPICAL_DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class Point:
+    """An ε or a δ, rounded up, the route that proved it, and the Rényi order if that was the route."""
+
+    value: float
+    method: str
+    order: float | None = None
+
+
+def epsilon_routes(items: Items, delta: float) -> Point:
+    """The least ε at this δ over all routes."""
+    pure = Point(pure_epsilon(items), "pure")
+    if delta == 0:
+        if math.isinf(pure.value):
+            raise PrivacyError(
+                "δ = 0 was asked, but this noise has no largest loss. "
+                "Choose δ > 0, for instance 1/(10 n) for n records."
+            )
+        return pure
+    mu = gaussian_mu_of(items)
+    if mu is not None:
+        return _least([pure, Point(round_up(gaussian_epsilon(mu, delta)), _gaussian_name(mu))])
+    epsilon, order = least_epsilon(items, delta)
+    points = [pure, Point(round_up(epsilon), _renyi_name(order), order)]
+    losses = loss_distribution(items, epsilon) if delta >= LEAST_DELTA else None
+    if losses is not None:
+        points.append(Point(round_up(losses.epsilon(delta)), _LOSS_NAME))
+    return _least(points)
+
+
+def least_delta_of_routes(items: Items, epsilon: float) -> Point:
+    """The least δ at this ε over all routes."""
+    if pure_epsilon(items) <= epsilon:
+        return Point(0.0, "pure")
+    mu = gaussian_mu_of(items)
+    if mu is not None:
+        return Point(round_up(gaussian_delta(mu, epsilon)), _gaussian_name(mu))
+    delta, order = least_delta(items, epsilon)
+    points = [Point(round_up(delta), _renyi_name(order), order)]
+    losses = (
+        loss_distribution(items, least_epsilon(items, _TYPICAL_DELTA)[0]) if delta >= LEAST_DELTA else None
+    )
+    if losses is not None:
+        points.append(Point(round_up(losses.delta(epsilon)), _LOSS_NAME))
+    return _least(points)
+
+
+def gaussian_mu_of(items: Items) -> float | None:
+    """μ with μ² = Σ (Δ/σ)², if every leaf is normal noise."""
+    squares = []
+    for leaf, times in items.leaves:
+        if isinstance(leaf, Gaussian):
+            squares.append(times * float(leaf.sensitivity / leaf.sigma) ** 2)
+        elif isinstance(leaf, PerStep) and not leaf.discrete:
+            squares.append(times * leaf.sum_of_squares / float(leaf.sigma_squared))
+        else:
+            return None
+    return math.sqrt(math.fsum(squares))
+
+
+def _least(points: list[Point]) -> Point:
+    return min(points, key=lambda point: point.value)
+
+
+def _renyi_name(order: float) -> str:
+    return f"Rényi, order {order:.4g}"
+
+
+def _gaussian_name(mu: float) -> str:
+    return f"Gaussian (μ = {mu:.3g})"
+
+
+ROUNDING_VARIANCES = {COARSE_BITS: 4, FINE_BITS: 36, FINEST_BITS: 108}
+"""s² by the bits of the samplers that it goes with, or more: 2·exp(−2π²s²) is below 2^−(bits + 12).
+
+The last is for s² = 72: the event of a matrix has 36 less already, and needs twice s² less in all
+(docs/proofs/rounded-normal.md).
+"""
+_SPARE_BITS = 12
+_ROOT_BITS = 128
+
+
+def rounded_normals(items: Items) -> Iterator[Items]:
+    """The same releases with normal noise in place of discrete Gaussians, and the distance that this adds.
+
+    One for each rounding, the one that leaves more noise first; none unless all noise is normal or discrete Gaussian
+    on a known number of entries, with more variance than the rounding takes.
+    """
+    for bits, taken in ROUNDING_VARIANCES.items():
+        rounded = _rounded(items, taken, Fraction(1, 2 ** (bits + _SPARE_BITS)))
+        if rounded is not None:
+            yield rounded
+
+
+def _rounded(items: Items, taken: int, distance: Fraction) -> Items | None:
+    leaves: dict[Leaf, int] = {}
+    entries = 0
+    for leaf, times in items.leaves:
+        inner = leaf.event if isinstance(leaf, PoissonSampled) else leaf
+        if isinstance(inner, DiscreteGaussian) and inner.coordinates is not None:
+            if inner.sigma_squared <= taken:
+                return None
+            entries += times * inner.coordinates
+            inner = Gaussian(inner.sensitivity, root_below(Fraction(inner.sigma_squared) - taken))
+        elif not isinstance(inner, Gaussian):
+            return None
+        # A mixture over secret samples is rounded as each of its parts is.
+        replaced: Leaf = PoissonSampled(leaf.rate, inner) if isinstance(leaf, PoissonSampled) else inner
+        leaves[replaced] = leaves.get(replaced, 0) + times
+    if not entries:
+        return None
+    return Items(frozenset(leaves.items()), items.draws + entries, items.total_variation + entries * distance)
+
+
+def root_below(square: Number) -> Fraction:
+    """A fraction that is at most the square root, and less than one part in 2¹²⁰ below it."""
+    exact = Fraction(square)
+    scale = 1 << max(0, _ROOT_BITS - (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2)
+    return Fraction(math.isqrt(exact.numerator * scale**2 // exact.denominator), scale)
+
+
+def replaced_from_zeroed(event: Event) -> Event | None:
+    """What an event for "record" is, at most, for "record-replaced"; None where no sensitivity can be doubled.
+
+    A sample that hides a zeroed record is proved for that unit only; without it the bound holds whatever the sample is
+    (docs/proofs/ledger.md).
+    """
+    match event:
+        case Gaussian() | DiscreteGaussian() | Laplace() | DiscreteLaplace():
+            return replace(event, sensitivity=2 * event.sensitivity)
+        case Skellam():
+            return replace(event, l1=2 * event.l1, l2=2 * event.l2)
+        case MatrixSkellam(change=change):
+            return replace(event, change=_doubled(change))
+        case PerStep():
+            return replace(event, sensitivities=tuple(2 * step for step in event.sensitivities))
+        case PoissonBinomial():
+            return None
+        case PoissonSampled():
+            return replaced_from_zeroed(event.event)
+        case Repeated() | Approximated():
+            inner = replaced_from_zeroed(event.event)
+            return None if inner is None else replace(event, event=inner)
+    parts = tuple(replaced_from_zeroed(part) for part in event.events)
+    known = tuple(part for part in parts if part is not None)
+    return Composed(known) if len(known) == len(parts) else None
+
+
+def _doubled(change: MatrixChange) -> MatrixChange:
+    return MatrixChange(
+        frobenius=2 * change.frobenius,
+        weighted_l1=2 * change.weighted_l1,
+        fourth=4 * change.fourth,  # a sum of squares
+        fourth_l1=2 * change.fourth_l1,
+    )
 
 
 @dataclass(frozen=True)

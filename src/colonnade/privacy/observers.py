@@ -1,15 +1,10 @@
-"""Observers: who looks, and which parts of the noise that observer knows.
-
-A guarantee without an observer is not a guarantee. Noise is dealt in parts, one by each owner of columns;
-an owner knows its own part, a coalition knows the parts of its members, the server and a reader of the
-released model know none. What an observer knows is no noise to it.
-"""
+"""Observers and units: who looks, which noise that observer knows, and what two neighbouring data sets differ in."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 SERVER_NAME = "server"
@@ -211,3 +206,161 @@ def named_observer(name: str) -> Observer:
     raise ValueError(
         f"no observer is called {name!r}: use server, reader, party:<name> or coalition:<name>+<name>"
     )
+
+
+class Unit(Protocol):
+    """What a guarantee hides: a stable name for ledgers and words for people."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def sentence(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class ZeroOut:
+    """One record is there, or its row is the zero row. The number of rows is public."""
+
+    @property
+    def name(self) -> str:
+        return "record"
+
+    @property
+    def sentence(self) -> str:
+        return "any one record (zeroed out or not)"
+
+
+@dataclass(frozen=True)
+class Replace:
+    """One record is replaced by any other."""
+
+    @property
+    def name(self) -> str:
+        return "record-replaced"
+
+    @property
+    def sentence(self) -> str:
+        return "any one record (replaced by any other)"
+
+
+@dataclass(frozen=True)
+class OthersPart:
+    """What the other parties hold about one record is replaced; the observing party knows its own part.
+
+    The unit is relative to the observer, so `party` is a reminder for readers of code and no part of
+    the name or of equality: a ledger line already names its observer.
+    """
+
+    party: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if self.party:
+            check_party_name(self.party)
+
+    @property
+    def name(self) -> str:
+        return "others-part"
+
+    @property
+    def sentence(self) -> str:
+        return "the other parties' part of any one record (replaced by any other)"
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """What one named party holds about one record is replaced."""
+
+    party: str
+
+    def __post_init__(self) -> None:
+        check_party_name(self.party)
+
+    @property
+    def name(self) -> str:
+        return f"own-part:{self.party}"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.party}'s part of any one record (replaced by any other)"
+
+
+@dataclass(frozen=True)
+class ColumnsOf:
+    """All columns of one named party, in every record, are replaced."""
+
+    party: str
+
+    def __post_init__(self) -> None:
+        check_party_name(self.party)
+
+    @property
+    def name(self) -> str:
+        return f"columns:{self.party}"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.party}'s whole set of columns (replaced by any other)"
+
+
+ZERO_OUT = ZeroOut()
+REPLACE = Replace()
+
+
+def parse_unit(name: str) -> Unit:
+    kind, colon, party = name.partition(":")
+    if not colon:
+        plain: dict[str, Unit] = {"record": ZERO_OUT, "record-replaced": REPLACE, "others-part": OthersPart()}
+        if kind in plain:
+            return plain[kind]
+    elif kind == "own-part":
+        return PartOf(party)
+    elif kind == "columns":
+        return ColumnsOf(party)
+    raise ValueError(
+        f"no unit is called {name!r}: use record, record-replaced, others-part, own-part:<party> or columns:<party>"
+    )
+
+
+_UNITS = {
+    "record": "one person's record, there or blank",
+    "record-replaced": "one person's record, this or any other",
+    "others-part": "what the others hold about one person",
+}
+
+
+def observer_text(name: str) -> str:
+    kind, colon, rest = name.partition(":")
+    if not colon:
+        return {"server": "the server", "reader": "a reader of the model"}.get(name, name)
+    if kind == "coalition":
+        members = ["the server" if member == "server" else member for member in rest.split("+")]
+        return f"{joined(members)} together"
+    return rest
+
+
+def unit_text(name: str, *, owner: str = "") -> str:
+    """About what; `owner` is whose ledger it stands in, which says whom the others' part belongs to."""
+    kind, colon, party = name.partition(":")
+    if colon and kind == "columns":
+        return f"all of {party}'s columns"
+    if colon and kind == "own-part":
+        return f"what {party}'s columns say of one person"
+    if name == "others-part" and owner:
+        return f"what {owner}'s columns say of one person"
+    return _UNITS.get(name, name)
+
+
+def about_text(observer: str, unit: str, parties: Sequence[str]) -> str:
+    """About what this observer could learn something, in a federation of these owners of columns."""
+    others = [party for party in parties if f"party:{party}" != observer]
+    return unit_text(unit, owner=others[0] if len(others) == 1 else "")
+
+
+def observers_text(names: Iterable[str]) -> str:
+    return ", ".join(map(observer_text, names))
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names with "and" before the last."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,25 +1,83 @@
-"""Who meets, in which run, whether all planned the same, and whether all were told the same between two steps.
-
-Plans are compared field by field through digests, so that a difference is named without showing either
-party's value to the other.
-"""
+"""Who meets, whether all planned the same, whose ledgers go on, who has to say yes, and the charge."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import PlansDiffer, RemoteProtocolError
-from colonnade.ledger import Opening
-from colonnade.protocols.ledger_proofs import prove_ledgers
-from colonnade.protocols.messages import exchange
-from colonnade.runtime.party import Party
+from colonnade.errors import LedgerAltered, PeerTimeout, PlanError, PlansDiffer, RemoteProtocolError
+from colonnade.ledger import Cut, Opening, Part, Receipt, Release
+from colonnade.ledger.admission import NOTHING, TAG_BYTES, Claim
+from colonnade.ledger.release import KEY_BYTES, PartName
+from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.runtime.journal import KNOWN, PROVED
+from colonnade.runtime.party import AskingAccountant, Party
 from colonnade.runtime.wire import Message
+
+
+async def prove_ledgers(party: Party, openings: Iterable[Opening]) -> None:
+    """Each member names the highest entry that it holds a receipt for of each owner's ledger; the owner proves it.
+
+    Raises `LedgerReplaced` for a ledger that is not the one known here, and `LedgerAltered` where an owner does not
+    prove the entry, at that owner as well. A member without receipts has nothing to compare, and says so. Frames have
+    one length, whatever is known, and are said anew when a run goes on.
+    """
+    known: dict[str, Receipt | None] = {
+        opening.party: party.ledger.recognise(opening) for opening in openings if opening.party != party.name
+    }
+    claims = {owner: Claim.of(kept, holder=party.name, run=party.run) for owner, kept in known.items()}
+    for owner, claim in claims.items():
+        entry = np.array([claim.entry], dtype=np.int64)
+        await tell(party, owner, KNOWN, Message(arrays={"entry": entry, "tag": _array(claim.tag)}))
+    if party.owns_columns:
+        await _prove(party)
+    for owner, receipt in known.items():
+        answer = _bytes(await hear(party, owner, PROVED))
+        if receipt is None:
+            continue
+        if not claims[owner].is_proved_by(answer, receipt):
+            raise LedgerAltered(
+                f"{owner} does not prove that its ledger still has entry {receipt.entry}, of which {party.name} holds "
+                f"a receipt: an old copy was put back, or entries were cut off or written anew, and what {owner} has "
+                f"spent would not be counted. Nothing was charged. Give {owner} an export of {party.name}'s ledger "
+                "for `colonnade ledger PARTY --witness`, and ask it to restore the newest copy; where none has the "
+                "entry, it counts what is missing as lost: `colonnade explain E601`."
+            )
+        party.proved[owner] = receipt.entry
+
+
+async def _prove(party: Party) -> None:
+    """Answer every other member, then stop if one of them knows an entry that is not in this ledger."""
+    altered: list[LedgerAltered] = []
+    for holder in party.group.others(party.name):
+        said = await hear(party, holder, KNOWN)
+        (entry,) = said.array("entry", dtype="i8", shape=(1,)).tolist()
+        if entry < 0:
+            raise said.wrong(f"entries are counted from 1; found {entry}")
+        claim, answer = Claim(holder, party.run, entry, _bytes(said)), NOTHING
+        if claim.entry != 0:
+            try:
+                answer = party.ledger.prove(claim)
+            except LedgerAltered as error:
+                altered.append(error)
+        await tell(party, holder, PROVED, Message(arrays={"tag": _array(answer)}))
+    if altered:
+        raise altered[0]
+
+
+def _array(tag: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.frombuffer(tag, dtype=np.uint8)
+
+
+def _bytes(message: Message) -> bytes:
+    return message.array("tag", dtype="u1", shape=(TAG_BYTES,)).tobytes()
 
 
 def canonical(data: Any) -> bytes:
@@ -118,3 +176,164 @@ async def agree_on_public(party: Party, step: str, told: Iterable[str], *public:
                 f"what it was told. {party.name} has sent nothing that rests on it. Ask both, and whoever told "
                 "them, what they run."
             )
+
+
+STEP = "approval"
+
+
+async def wait_for_approval(
+    party: Party, asking: Sequence[str], agreed: Mapping[str, Any], plans: Sequence[Any]
+) -> None:
+    """Return when every owner in `asking` has the yes that it asks for; nothing is sent where nobody asks.
+
+    `agreed` is what all members compared as their job, and `plans` are those that its cost is shown by.
+    """
+    if not asking:
+        return
+    for owner in asking:
+        party.progress(f"{STEP} of {owner}", 0, 1)
+    heard = [
+        asyncio.create_task(_heard(party, owner, owner in asking))
+        for owner in party.group.owners
+        if owner != party.name
+    ]
+    tasks = [asyncio.create_task(_ready(party, agreed, plans)), *heard]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    # This member's own reason comes before what peers made of it.
+    for error in ended:
+        if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
+            raise error
+    for owner in asking:
+        party.progress(f"{STEP} of {owner}", 1, 1)
+
+
+async def _ready(party: Party, agreed: Mapping[str, Any], plans: Sequence[Any]) -> None:
+    if party.approves is not None:
+        await party.approves(agreed, plans)
+    if party.owns_columns:
+        for member in party.group.others(party.name):
+            await tell(party, member, STEP, Message())
+
+
+async def _heard(party: Party, owner: str, asks: bool) -> None:
+    try:
+        await hear(party, owner, STEP)
+        party.progress(f"{STEP} of {owner}", 1, 1)
+    except PeerTimeout:
+        if not asks:
+            raise
+        raise PeerTimeout(
+            f"{party.name} waited {party.timeout:g} s at step {STEP!r}: the job waits for approval by somebody at "
+            f"{owner}. Ask {owner} to look at `colonnade party requests`; a longer timeout goes into the job. Nothing "
+            "was charged, and no ids were compared."
+        ) from None
+
+
+async def charge_first(party: Party, release: Release) -> None:
+    """Charge this party's ledger for the whole release and keep the peers' receipts.
+
+    A refusal is raised here, before anything derived from data is on the wire. The charge must be a new one: the
+    noise that follows is drawn for it alone. Peers keep the head of
+    this ledger, so that cutting its end off is noticed when they meet again.
+    """
+    receipt: Receipt = party.ledger.charge(release, party.dataset, fresh=True)
+    # As an array a number has one length: bytes are in every report, and the length of a ledger is its party's own.
+    entry = np.array([receipt.entry], dtype=np.int64)
+    mine = Message({"head": receipt.head, "origin": receipt.origin}, {"entry": entry})
+    said = await exchange(party, "receipts", mine, party.group.members)
+    for peer, message in said.items():
+        try:
+            (place,) = message.array("entry", dtype="i8", shape=(1,)).tolist()
+            theirs = Receipt(peer, place, message.text("head"), message.text("origin"))
+        except ValueError as error:
+            raise RemoteProtocolError(f"{party.name} at step 'receipts', from {peer}: {error}") from None
+        try:
+            # Of whom nothing was known when they met, other runs may have brought receipts since.
+            party.ledger.keep_receipt(theirs, after=party.proved.get(peer, 0))
+        except LedgerAltered:
+            # A ledger without columns counts no ε. Both receipts are kept, and the charge here is not to be in vain.
+            if peer in party.group.owners:
+                raise
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """The part that a run is about, and at an owner how its data set was cut before, if it was.
+
+    `rules` are those by which this owner reads ids. `keep` writes down a cut that is the data set's first.
+    """
+
+    share: float
+    name: PartName
+    rules: str = ""
+    known: Cut | None = field(default=None, repr=False)
+    keep: Callable[[Cut], None] = field(default=lambda _cut: None, repr=False)
+
+    def people(self, rows: int) -> int:
+        """How many of so many people are in the part, but for the luck of the cut."""
+        return max(1, round(rows * (self.share if self.name == "held-out" else 1.0 - self.share)))
+
+    def to_data(self) -> dict[str, Any]:
+        return {"share": self.share, "part": self.name}
+
+    def check(self, party: str) -> None:
+        """Refuse another share than the data set was cut at before: nobody would be in one part only."""
+        if self.known is not None and self.known.share != self.share:
+            raise PlanError(
+                f"held_out = {self.share:g}, but {party}'s data set was cut at {self.known.share:g} before, and people "
+                "would change sides: some who were trained on would be judged. Nothing was charged. Write "
+                f"held_out = {self.known.share:g}."
+            )
+
+    def before(self) -> Part:
+        """The part, as far as it is known before the parties have met: by the own cut, or by one still to be made."""
+        known = self.known or Cut(bytes(KEY_BYTES), self.share, self.rules)
+        return replace(known, rules=self.rules).part(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class PartAccountant(AskingAccountant):
+    """An accountant with which every charge is about one part of the data set."""
+
+    part: Part
+
+    def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:
+        return self.ledger.charge(replace(release, part=self.part), dataset, fresh=fresh)
+
+
+async def agree_on_cut(party: Party) -> Cut | None:
+    """One key for all owners, and from here on every charge of this run is about its part; None at mere members.
+
+    The key is that of the first owner whose data set was cut before; a fresh one of the first owner if none was. An
+    owner whose data set was cut by another key counts this run in every part.
+    """
+    asked: PartSpec = party.part
+    if not party.owns_columns:
+        return None
+    asked.check(party.name)
+    owners = party.group.owners
+    said = await exchange(party, "cut before", Message({"cut": asked.known is not None}), owners)
+    before = {owner: message.fields.get("cut") is True for owner, message in said.items()}
+    before[party.name] = asked.known is not None
+    chooser = next((owner for owner in owners if before[owner]), owners[0])
+    if chooser == party.name:
+        key = asked.known.key if asked.known is not None else party.randomness.bytes(KEY_BYTES)
+        for owner in owners:
+            if owner != party.name:
+                await tell(party, owner, "cut", Message({"key": key}))
+    else:
+        heard = await hear(party, chooser, "cut")
+        told = heard.fields.get("key")
+        if type(told) is not bytes or len(told) != KEY_BYTES:
+            raise heard.wrong("it sent no key to cut the people by")
+        key = told
+    cut = Cut(key, asked.share, asked.rules)
+    if asked.known is None:
+        asked.keep(cut)
+    party.ledger = PartAccountant(party.ledger, cut.part(asked.name))
+    return cut

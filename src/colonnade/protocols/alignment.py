@@ -18,11 +18,10 @@ from colonnade.data.declaring import nearest_name
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople, UnknownChoice
 from colonnade.ledger import Cut
-from colonnade.ledger.parts import PartName
-from colonnade.protocols import server_intersection
+from colonnade.ledger.release import PartName
+from colonnade.protocols import intersection as server_intersection
 from colonnade.protocols.agreement import agree, canonical, meet
-from colonnade.protocols.id_list import Ids
-from colonnade.protocols.intersection import intersect
+from colonnade.protocols.intersection import Ids, intersect
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -46,7 +45,7 @@ def check_alignment(how: object, place: str = "alignment") -> None:
     choices = get_args(Alignment)
     if how not in choices:
         raise UnknownChoice(
-            f"{place}: {how!r} is not one of {', '.join(choices)}.{nearest(str(how), choices)}"
+            f"{place}: {how!r} is not one of {', '.join(choices)}.{nearest_name(str(how), choices)}"
         )
 
 

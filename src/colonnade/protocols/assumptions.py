@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from colonnade.crypto.row_claims import PROJECTIONS
-from colonnade.runtime.group import Group
+from colonnade.crypto.row_proofs import PROJECTIONS
+from colonnade.runtime.party import Group
 
 Verify = Literal["all", "rows", "none"]
 """What is checked of what others deal: everything, the rows of owners, or nothing."""

@@ -1,18 +1,14 @@
-"""The noise of a protocol whose dealers each add a part: which law, how much of it, and what it is to who knows parts.
-
-Two laws can be dealt in parts. Discrete Gaussians are accounted for as normal noise (docs/proofs/rounded-normal.md),
-Skellam noise by its Rényi curve; at the same ε the first needs less variance unless the grid is coarse. `Group` says
-who deals and how many parts are a whole; a whole is what ε is computed for, and every part is one over that many of it.
-"""
+"""The noise of a protocol whose dealers each add a part: which law, how much, and how near to its law it is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from colonnade.errors import PlanError
+from colonnade.errors import PlanError, PrivacyError
 from colonnade.noise.discrete_gaussian import (
     DiscreteGaussianNoise,
     MatrixGaussianNoise,
@@ -21,9 +17,20 @@ from colonnade.noise.discrete_gaussian import (
 from colonnade.noise.mechanism import Norms, unknown_fraction
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Approximated, Event
-from colonnade.privacy.leaves import DiscreteGaussian, MatrixChange, MatrixSkellam, Skellam
-from colonnade.runtime.group import Group
+from colonnade.privacy.events import (
+    COARSE_BITS,
+    FINE_BITS,
+    FINEST_BITS,
+    Approximated,
+    DiscreteGaussian,
+    Event,
+    MatrixChange,
+    MatrixSkellam,
+    Skellam,
+)
+from colonnade.privacy.guarantee import account
+from colonnade.protocols.plans import Plan
+from colonnade.runtime.party import Group
 
 Law = Literal["gaussian", "skellam"]
 LAWS: tuple[Law, ...] = ("gaussian", "skellam")
@@ -127,3 +134,54 @@ def least_noise(
     if not noises:
         raise refused
     return min(noises, key=lambda noise: noise.variance)
+
+
+LARGEST_COARSE_EPSILON = 8.0
+"""Above it draws are fine, so that a ledger can add up many such runs before e^ε times their distance is felt in δ."""
+LARGEST_FINE_EPSILON = 600.0
+"""Above it they are finer still."""
+
+PlanT = TypeVar("PlanT", bound=Plan)
+
+
+def bits_for(epsilon: float) -> int:
+    """How near their law draws must be where nobody's ε is larger: within 2 to the minus so many."""
+    if epsilon <= LARGEST_COARSE_EPSILON:
+        return COARSE_BITS
+    return FINE_BITS if epsilon <= LARGEST_FINE_EPSILON else FINEST_BITS
+
+
+def near_enough(
+    plan: PlanT, accounted: Callable[[PlanT], Iterable[Event]], finer: Callable[[PlanT, int], PlanT]
+) -> PlanT:
+    """The plan, or, where something costs so much that it asks for them, the same with finer draws.
+
+    `accounted` are all events that are stated to anybody; `finer` draws the same noise to so many bits and refuses what
+    cannot be drawn so, as noise of very small or very large variance. A plan that states everything without is then
+    left as it is. No ε grows: less of δ is paid for the draws, and all else stays.
+    """
+    for bits in (FINE_BITS, FINEST_BITS):
+        largest = max((_epsilon(event, plan.delta) for event in accounted(plan)), default=0.0)
+        # Of what cannot be stated yet nobody knows how large it is: it takes one after the other.
+        if bits_for(largest) < bits:
+            break
+        try:
+            plan = finer(plan, bits)
+        except PlanError:
+            if math.isinf(largest):
+                raise
+            break
+    return plan
+
+
+def in_views(plan: Plan) -> Iterator[Event]:
+    """What the plan is to its observers, where ledgers hold nothing beside that."""
+    return (view.event for view in plan.views)
+
+
+def _epsilon(event: Event, delta: float) -> float:
+    """ε at δ; ∞ where the draws are too coarse for any."""
+    try:
+        return account(event, delta).epsilon
+    except PrivacyError:
+        return math.inf

@@ -1,36 +1,423 @@
-"""An evaluation: each owner turns its part of every score into phases, nobody sees them, the server opens their sums.
-
-1. every owner charges its ledger for the whole evaluation and tells its peers the ledger's head;
-2. block by block, the label holder deals phases of every sum and the other owners their own, at degree t;
-3. of more than one other owner, keepers multiply their phases in a tree, each product brought down to degree t;
-4. each keeper multiplies its own shares: degree 2t, nothing is sent;
-5. every dealer deals its part of the noise at degree 2t;
-6. the sum is opened to the server, once, and published.
-"""
+"""An evaluation on private people: what is agreed, and how distributions of scores are opened."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.labels import LabelBlock
+from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import DataError, LocalProtocolError
-from colonnade.numbers.arrays import FieldArray
-from colonnade.protocols.charging import charge_first
-from colonnade.protocols.evaluation_plan import EvaluationPlan, EvaluationSpec, Head
+from colonnade.errors import DataError, LabelMismatch, LocalProtocolError, PlanError
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.skellam import SkellamNoise
+from colonnade.numbers.field import Field, FieldArray, smallest_field
+from colonnade.privacy.events import COARSE_BITS, Event
+from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartyView, Reader, Server
+from colonnade.privacy.sensitivity.gradient import JointPhases, Kind, PhaseChange, Phases
+from colonnade.protocols.agreement import charge_first
+from colonnade.protocols.assumptions import known_to_party
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
 from colonnade.protocols.joint_scores import Terms
+from colonnade.protocols.plans import Spec, check_keepers, check_parties, checked_delta
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
-from colonnade.protocols.shared import Shared
-from colonnade.protocols.sharing import open_to, share, share_noise
-from colonnade.protocols.turning import turned
-from colonnade.runtime.party import Party
+from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.sharing import Shared, block_rows, open_to, share, share_noise
+from colonnade.protocols.verified_products import turned
+from colonnade.runtime.party import Group, Party
+
+Array = NDArray[np.float64]
+Waves = NDArray[np.complex128]
+FREQUENCIES = 8
+NUMBER_FREQUENCIES = 6
+GRID_BITS = 12
+# The scale of an opened number, γ^K, is no finer: noise on it could not be drawn.
+SCALE_BITS = 36
+COARSEST = 16
+# On a scale this fine no other law needs less.
+LAW: Law = "gaussian"
+Limit = tuple[str, str, float]
+"""An observer, a unit and the most ε that the evaluation may be to them."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """One angle of a person, at some frequencies: ω(±s + y) of the parts that are in it.
+
+    `reaches` bound what each owner has of it. `score` says with which sign parts of the score are in it, 0 that they
+    are not; `column` which score that is; `label` whether the label is; `ends` how many classes, or ends of a range,
+    people are told apart by.
+    """
+
+    reaches: tuple[float, ...]
+    frequencies: tuple[int, ...]
+    amplitudes: tuple[int, ...]
+    omega: float
+    kind: Kind
+    score: int = 1
+    column: int = 0
+    label: bool = False
+    ends: int = 2
+
+    @property
+    def bound(self) -> float:
+        """B: the angle is never larger than ωB."""
+        return sum(self.reaches)
+
+    @property
+    def sums(self) -> int:
+        return 1 if self.kind == "whole" else self.ends
+
+    @property
+    def counted(self) -> bool:
+        return self.kind != "whole"
+
+    @property
+    def opened(self) -> int:
+        return int(self.counted) + 2 * len(self.frequencies)
+
+    def waves(self, values: Array) -> Array:
+        """Cosines, then sines, of every frequency at values from the middle of their bounds."""
+        angles = np.outer(values, np.array(self.frequencies) * self.omega)
+        return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+    def phases(self, holder: int, gamma: int) -> Phases:
+        """The bounds of one record; `holder` is the place of the owner with the label."""
+        turns = [2.0 * self.omega * reach for reach in self.reaches]
+        first = turns.pop(holder)
+        count = gamma if self.counted else 0
+        return Phases(self.frequencies, self.amplitudes, count, gamma, (first, *turns), kind=self.kind)
+
+
+def score_head(
+    reaches: tuple[float, ...], harmonics: int, gamma: int, kind: Kind, *, column: int = 0, ends: int = 2
+) -> Head:
+    """A score by class, or by the ends of a range. No two scores are half a period apart: nothing wraps."""
+    frequencies = tuple(2 * number + 1 for number in range(harmonics))
+    amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
+    omega = math.pi / (2.0 * sum(reaches))
+    return Head(reaches, frequencies, amplitudes, omega, kind, column=column, ends=ends)
+
+
+def number_head(reaches: tuple[float, ...], harmonics: int, gamma: int, *, score: int) -> Head:
+    """The label of everybody, with the score or without."""
+    frequencies = tuple(1 << number for number in range(harmonics))
+    amplitudes = tuple(round(gamma * frequency**-0.25) for frequency in frequencies)
+    # Less than a period from end to end, so that the two ends are not taken for each other.
+    omega = 3.0 * math.pi / (4.0 * sum(reaches))
+    return Head(reaches, frequencies, amplitudes, omega, "whole", score=score, label=True)
+
+
+@dataclass(frozen=True)
+class EvaluationPlan(SharedPlan):
+    """One evaluation of one model: who, by which bounds on scores, at what ε, with how much noise.
+
+    `reaches` bound each owner's part of every score, by score and owner: no person's is larger in modulus.
+    """
+
+    model: str
+    reaches: tuple[tuple[float, ...], ...]
+    epsilon: float
+    variance: Fraction
+    harmonics: int = FREQUENCIES
+    bits: int = COARSE_BITS
+
+    protocol = "judging"
+    charged_as = "judgement"
+
+    @cached_property
+    def label(self) -> LabelBlock:
+        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+
+    @property
+    def holder(self) -> str:
+        return str(self.group.active)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The owners without the label."""
+        return tuple(owner for owner in self.group.owners if owner != self.holder)
+
+    @property
+    def numbers(self) -> bool:
+        """Whether the label is a number, not a class."""
+        return not self.label.one_hot
+
+    @property
+    def scores(self) -> int:
+        return len(self.reaches)
+
+    @cached_property
+    def heads(self) -> tuple[Head, ...]:
+        """Every score by class; of a number residual, label and score, the label within ±`half` of its middle."""
+        m, gamma = self.harmonics, self.gamma
+        if not self.numbers:
+            ends = max(2, self.scores)
+            return tuple(
+                score_head(parts, m, gamma, "classes", column=column, ends=ends)
+                for column, parts in enumerate(self.reaches)
+            )
+        (reaches,) = self.reaches
+        low, high = self.label.from_unit([-1.0, 1.0])
+        half = float(high - low) / 2.0
+        mine = tuple(half if owner == self.holder else 0.0 for owner in self.group.owners)
+        both = tuple(reach + label for reach, label in zip(reaches, mine, strict=True))
+        return (
+            number_head(both, m, gamma, score=-1),
+            number_head(mine, m, gamma, score=0),
+            score_head(reaches, m, gamma, "shares"),
+        )
+
+    @property
+    def gamma(self) -> int:
+        """γ: the grid of every owner's phases."""
+        return int(1 << min(GRID_BITS, SCALE_BITS // len(self.group.owners)))
+
+    @property
+    def scale(self) -> int:
+        """What an opened count is to a person: γ^K."""
+        return int(self.gamma ** len(self.group.owners))
+
+    def reach_of(self, owner: str, score: int = 0) -> float:
+        """The bound on one owner's part of a score."""
+        return self.reaches[score][self.group.owners.index(owner)]
+
+    def of_head(self, head: int, coefficients: NDArray[Any]) -> NDArray[Any]:
+        """What was opened of one head, a row for each of its sums."""
+        start = sum(other.sums * other.opened for other in self.heads[:head])
+        one = self.heads[head]
+        return coefficients[start : start + one.sums * one.opened].reshape(one.sums, one.opened)
+
+    def sizes(self, head: int) -> Array:
+        """The amplitudes of a head as shares of a person."""
+        return np.array(self.heads[head].amplitudes, dtype=np.float64) / self.gamma
+
+    def read_head(self, head: int, coefficients: NDArray[Any]) -> tuple[Array, Waves]:
+        """Of every sum of a head its count, 0 where nobody is counted, and Σ e^{ifωs} over people."""
+        rows, m = np.asarray(self.of_head(head, coefficients), dtype=np.float64), self.harmonics
+        counts = rows[:, 0] / self.scale if self.heads[head].counted else np.zeros(len(rows))
+        waves = np.asarray(rows[:, -2 * m : -m] + 1j * rows[:, -m:], dtype=np.complex128)
+        return counts, waves / (self.sizes(head) * self.scale)
+
+    def write_head(self, head: int, into: Array, counts: Array, waves: Array) -> None:
+        """What would be opened, without noise, of so many people with these sums of cosines and of sines."""
+        sums = waves * np.tile(self.sizes(head), 2)
+        counted = [counts[:, None]] if self.heads[head].counted else []
+        self.of_head(head, into)[:] = self.scale * np.concatenate([*counted, sums], axis=1)
+
+    @cached_property
+    def phases(self) -> Phases | JointPhases:
+        holder = self.group.owners.index(self.holder)
+        phases = [head.phases(holder, self.gamma) for head in self.heads]
+        if self.numbers:
+            return JointPhases(tuple(phases))
+        turns = tuple(max(one.turns[place] for one in phases) for place in range(len(self.group.owners)))
+        return replace(phases[0], turns=turns, heads=len(phases))
+
+    @property
+    def width(self) -> int:
+        """How many integers of a person and a head an owner without the label deals: frequency 0 counts people."""
+        return 2 * (1 + self.harmonics)
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a person each owner deals; the label holder those of every sum."""
+        sums = sum(head.sums for head in self.heads)
+        return {
+            owner: self.width * (sums if owner == self.holder else len(self.heads))
+            for owner in self.group.owners
+        }
+
+    @property
+    def coefficients(self) -> int:
+        return sum(head.sums * head.opened for head in self.heads)
+
+    @property
+    def block(self) -> int:
+        return block_rows(sum(self.dealt.values()))
+
+    @property
+    def _dealt(self) -> DealtNoise:
+        return DealtNoise(LAW, self.variance, self.bits)
+
+    @cached_property
+    def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
+        return self._dealt.vector
+
+    @property
+    def opened_noise(self) -> DiscreteGaussianNoise | SkellamNoise:
+        """What is in an opened number, every dealer's part included."""
+        return replace(self._dealt, variance=self._dealt.total_variance(self.group)).vector
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of an opened number, every dealer's part included, in natural units.
+
+        A count has this one, a coefficient of amplitude A one that is γ/A times as large.
+        """
+        return math.sqrt(float(self._dealt.total_variance(self.group))) / self.scale
+
+    @cached_property
+    def field(self) -> Field:
+        return smallest_field(
+            rows=self.rows,
+            per_row=2 * self.phases.largest,
+            noise=len(self.group.dealers) * self.noise.part(self.group.whole).support,
+            what="a judgement",
+        )
+
+    def event(self, change: PhaseChange, known: int, noise: DealtNoise | None = None) -> Event:
+        """What is opened is for such a change, to whoever knows so many parts of the noise."""
+        dealt = noise or self._dealt
+        return dealt.vector_event(change, self.group, entries=self.coefficients, known=known)
+
+    def zeroed(self, known: int) -> Event:
+        return self.event(self.phases.zeroed(), known)
+
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """For the other owners' parts of a record, replaced."""
+        return self.event(self.replaced_to(owner), known)
+
+    def replaced_to(self, owner: str) -> PhaseChange:
+        """How far replacing what others than this owner hold moves what is opened."""
+        if self.group.threshold > 1:
+            # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+            return self.phases.replaced()
+        if owner == self.holder:
+            return self.phases.others_replaced()
+        return self.phases.holder_replaced(1 + self.others.index(owner))
+
+    def all_replaced(self, known: int) -> Event | None:
+        """For a record replaced by any other; None where no noise would be left."""
+        return self.event(self.phases.replaced(), known) if known < len(self.group.dealers) else None
+
+    @property
+    def what(self) -> str:
+        whose = "residuals, labels and scores by label" if self.numbers else "scores by class"
+        return f"{whose} at {self.harmonics} frequencies"
+
+    def own_data(self) -> dict[str, Any]:
+        """The model, the bounds on its scores, the grid and the noise."""
+        return {
+            "model": self.model,
+            "reaches": [list(reaches) for reaches in self.reaches],
+            "harmonics": self.harmonics,
+            "sums": [head.sums for head in self.heads],
+            "gamma": self.gamma,
+            "epsilon": self.epsilon,
+            "noise": self._dealt.to_data(),
+            "label": self.label.to_data(),
+            "primes": list(self.field.primes),
+            "block": self.block,
+        }
+
+
+@dataclass(frozen=True)
+class EvaluationSpec(Spec):
+    """Which model is evaluated, within which bounds on its owners' parts of a score, at what ε.
+
+    `limits` are the most that the evaluation may be to some observers about some units, where that is less than what ε
+    for a zeroed record would leave them with: what a training cost, so that evaluating it costs nothing on top.
+    """
+
+    model: str
+    reaches: tuple[tuple[float, ...], ...]
+    epsilon: float
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def method(self) -> str:
+        return "judging"
+
+    @property
+    def in_shares(self) -> bool:
+        return True
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EvaluationPlan:
+        """With the least noise that keeps what is asked, and every limit."""
+        check_keepers(group)
+        labels = [schema.label for schema in schemas if schema.label is not None]
+        numbers = bool(labels) and not LabelBlock(labels[0]).one_hot
+        check_parties(group, schemas, "regression" if numbers else "classification")
+        bounds = [reach for reaches in self.reaches for reach in reaches]
+        if {len(reaches) for reaches in self.reaches} != {len(group.owners)} or not all(
+            math.isfinite(reach) and reach > 0 for reach in bounds
+        ):
+            raise PlanError(f"reaches = {self.reaches!r}: each owner's part of a score has a bound above 0.")
+        blank = EvaluationPlan(
+            self.model,
+            self.reaches,
+            float(self.epsilon),
+            Fraction(1),
+            NUMBER_FREQUENCIES if numbers else FREQUENCIES,
+            bits_for(self.epsilon),
+            spec=self,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=checked_delta(self.epsilon, self.delta, self.accepted_delta, rows),
+        )
+        classes = len(blank.label.classes)
+        if blank.scores != (classes if classes > 2 else 1):
+            raise LabelMismatch(
+                f"the label has {f'{classes} classes' if classes else 'one number'}, and the model {blank.scores} "
+                f"score{'' if blank.scores == 1 else 's'} for a person. Judge a model of this label."
+            )
+        if blank.gamma < COARSEST:
+            raise PlanError(
+                f"{len(group.owners)} owners are too many to judge between: the product of so many numbers would be "
+                "rounded too coarsely. Judge on public rows with --rows."
+            )
+        plan = _drawable(replace(blank, variance=self._variance(blank)))
+        return near_enough(
+            plan, EvaluationPlan.accounted, lambda plan, bits: _drawable(replace(plan, bits=bits))
+        )
+
+    def _variance(self, blank: EvaluationPlan) -> Fraction:
+        """The least noise at which a zeroed record costs at most ε, and no observer learns more than its limit."""
+        group, phases = blank.group, blank.phases
+        zeroed, replaced = (phases.zeroed(), group.tolerated), (phases.replaced(), group.tolerated)
+        stated: dict[tuple[str, str], tuple[PhaseChange, int]] = {
+            (Server().name, ZERO_OUT.name): zeroed,
+            (Reader().name, ZERO_OUT.name): zeroed,
+            (Reader().name, REPLACE.name): replaced,
+        }
+        for owner in group.owners:
+            known = known_to_party(group)
+            stated[PartyView(owner).name, OthersPart(owner).name] = (blank.replaced_to(owner), known)
+        limits = [
+            (*stated[observer, unit], most)
+            for observer, unit, most in self.limits
+            if (observer, unit) in stated
+        ]
+
+        def noise(change: PhaseChange, known: int, most: float) -> Fraction:
+            return least_noise(
+                lambda dealt: blank.event(change, known, dealt),
+                epsilon=most,
+                delta=blank.delta,
+                drawn=lambda dealt: dealt.vector.part(group.whole),
+                laws=(LAW,),
+                bits=blank.bits,
+            ).variance
+
+        return max(noise(*limit) for limit in [(*zeroed, float(self.epsilon)), *limits])
+
+
+def _drawable(plan: EvaluationPlan) -> EvaluationPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    _ = plan.field
+    return plan
+
 
 Integers = NDArray[np.int64]
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,32 +1,189 @@
-"""Which people all owners have in common, in one order, without showing the others, on a curve.
+"""Which people all owners have in common, in one order, without showing anybody else.
 
-The active party asks each other owner which of its own ids that owner has (`colonnade.protocols.curve_intersection`),
-and tells each of them which of its rows are common to all. What each learns (docs/proofs/psi.md):
-
-* every other owner: the active party's (padded) number of ids, and which of its own ids everybody has;
-* the active party: each other owner's (padded) number of ids, and which of its own ids that owner has;
-* nobody learns what two other owners share beyond what everybody shares, and the server learns nothing.
-
-The common order is drawn by the active party and says nothing about any list, or about how the ids were compared.
+By a curve or through a server.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from colonnade.errors import DataError, LocalProtocolError, PolicyRefused, RemoteProtocolError
-from colonnade.protocols.curve_intersection import Matched, answer_over_curve, ask_over_curve
-from colonnade.protocols.id_list import Ids
+from colonnade.crypto import curve as blinded_sets
+from colonnade.crypto.curve import POINT_BYTES, BlindedSet, match
+from colonnade.crypto.pseudonyms import (
+    DUMMIES,
+    PSEUDONYM_BYTES,
+    PseudonymList,
+    Strings,
+    ascending,
+    common,
+    pseudonyms,
+    subkey,
+)
+from colonnade.data.arrays import of_texts, packed, text_bytes, texts
+from colonnade.data.table import Table
+from colonnade.errors import (
+    BadIds,
+    DataError,
+    GroupMismatch,
+    LocalProtocolError,
+    OnlyForPublicData,
+    PolicyRefused,
+    RemoteProtocolError,
+)
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.randomness import KeyedRandomness, Randomness, shuffled
-from colonnade.runtime.party import Party
-from colonnade.runtime.wire import Message
+from colonnade.runtime.party import Group, Party
+from colonnade.runtime.wire import Envelope, Message, frame_size
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """Ids in the order of a party's rows; each reading gives the same."""
+
+    count: int
+    read: Callable[[], Iterable[pa.Array]]
+
+    @classmethod
+    def of(cls, ids: Sequence[str]) -> Ids:
+        column = of_texts(ids)
+        return cls(len(ids), lambda: [column])
+
+    @classmethod
+    def of_table(cls, table: Table) -> Ids:
+        return cls(table.rows, table.id_batches)
+
+    def encoded(self, party: str) -> list[bytes]:
+        """Every id by itself; repeated and empty ones are refused."""
+        ids = [str(one).encode("utf-8", "surrogatepass") for batch in self.read() for one in texts(batch)]
+        refuse(party, sum(not one for one in ids), len(ids) - len(set(ids)))
+        return ids
+
+    def pseudonyms(self, party: str, key: bytes, out: Strings, seen: Callable[[int], None]) -> None:
+        """The pseudonym of every id under a key, into `out`; empty ids are refused.
+
+        `seen` is told how many were read.
+        """
+        at = empty = 0
+        for batch in self.read():
+            store, ends = packed(batch)
+            out[at : at + len(batch)] = pseudonyms(store, ends, key)
+            empty += int(np.count_nonzero(np.diff(ends) == 0))
+            at += len(batch)
+            seen(at)
+        refuse(party, empty, 0)
+
+    def pieces(self) -> Iterator[tuple[bytes, bytes]]:
+        """The lengths and the bytes of all ids, some at a time: together they say the list, however it is parted."""
+        for batch in self.read():
+            lengths, content = text_bytes(batch)
+            yield lengths.astype("<i8").tobytes(), content.tobytes()
+
+
+def refuse(party: str, empty: int, repeated: int) -> None:
+    """Raise a `BadIds` that counts them, if there are any."""
+    if empty or repeated:
+        raise BadIds(
+            f"party {party!r}: {empty} ids are empty and {repeated} are repeated. Every row needs an id of its own; "
+            "correct the table, or its id rules in the schema."
+        )
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """For each of the asker's ids its place in the other owner's list, or −1."""
+
+    places: NDArray[np.int64]
+
+
+async def ask_over_curve(
+    party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
+) -> Matched:
+    """Which of the asker's ids the peer has, and where in its shuffled list."""
+    mine = _blinded(ids.encoded(party.name), size, _domain(party, party.name, peer), randomness)
+    blocks = mine.blinded_blocks()
+    returned, multiplied = bytearray(), bytearray()
+    for block in range(_rounds(size, theirs)):
+        own, their = _points_in(block, size), _points_in(block, theirs)
+        if own:
+            await _send(party, peer, "blinded ids", await asyncio.to_thread(next, blocks))
+        if their:
+            points = await _receive(party, peer, "blinded ids", their)
+            multiplied += await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
+        if own:
+            returned += await _receive(party, peer, "twice blinded ids", own)
+        party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
+    matches = await _checked(party, peer, "twice blinded ids", match, returned, multiplied)
+    rows = await _checked(party, peer, "twice blinded ids", mine.rows, matches.mine)
+    places = np.full(ids.count, -1, dtype=np.int64)
+    places[rows] = matches.theirs
+    return Matched(places)
+
+
+async def answer_over_curve(
+    party: Party, ids: Ids, size: int, theirs: int, *, peer: str, randomness: Randomness
+) -> BlindedSet:
+    """Let the asker find which of its ids are here; what is kept says which row is at which place of the list."""
+    mine = _blinded(ids.encoded(party.name), size, _domain(party, peer, party.name), randomness)
+    blocks = mine.blinded_blocks()
+    for block in range(_rounds(size, theirs)):
+        own, their = _points_in(block, size), _points_in(block, theirs)
+        if own:
+            await _send(party, peer, "blinded ids", await asyncio.to_thread(next, blocks))
+        if their:
+            points = await _receive(party, peer, "blinded ids", their)
+            answer_over_curve = await _checked(
+                party, peer, "blinded ids", mine.blinding.multiply_received, points
+            )
+            await _send(party, peer, "twice blinded ids", answer_over_curve)
+        party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
+    return mine
+
+
+def _blinded(ids: list[bytes], size: int, domain: bytes, randomness: Randomness) -> BlindedSet:
+    return BlindedSet.prepare(ids, domain=domain, randomness=randomness, padded=size)
+
+
+def _domain(party: Party, hub: str, other: str) -> bytes:
+    """Bound to the run and the pair, so that points of one exchange mean nothing in another."""
+    return f"colonnade intersection 1 {party.run} {hub} {other}".encode()
+
+
+def _rounds(*sizes: int) -> int:
+    return -(-max(sizes) // blinded_sets.BLOCK_POINTS)
+
+
+def _points_in(block: int, size: int) -> int:
+    return max(0, min(blinded_sets.BLOCK_POINTS, size - block * blinded_sets.BLOCK_POINTS))
+
+
+async def _send(party: Party, peer: str, step: str, points: bytes) -> None:
+    array = np.frombuffer(points, dtype=np.uint8).reshape(-1, POINT_BYTES)
+    await tell(party, peer, step, Message(arrays={"points": array}))
+
+
+async def _receive(party: Party, peer: str, step: str, count: int) -> bytes:
+    message = await hear(party, peer, step)
+    return message.array("points", dtype="u1", shape=(count, POINT_BYTES)).tobytes()
+
+
+async def _checked(party: Party, peer: str, step: str, function: Callable[..., T], *arguments: object) -> T:
+    """Run a pure function on what a peer sent, off the event loop; what it refuses is the peer's error."""
+    try:
+        return await asyncio.to_thread(function, *arguments)
+    except ValueError as error:
+        raise RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
+
 
 MOST_IDS = 1 << 27
 """Above, places would not be addressed by 32 bits together with what fills a list up."""
@@ -93,9 +250,7 @@ async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str
     return Intersection(common, sizes)
 
 
-async def _ask(
-    party: Party, ids: Ids, size: int, peer: str, randomness: Randomness
-) -> tuple[int, Matched]:
+async def _ask(party: Party, ids: Ids, size: int, peer: str, randomness: Randomness) -> tuple[int, Matched]:
     theirs = (await sizes_with(party, [peer], size))[peer]
     return theirs, await ask_over_curve(party, ids, size, theirs, peer=peer, randomness=randomness)
 
@@ -151,3 +306,184 @@ async def _hear_places(party: Party, hub: str, most: int) -> NDArray[np.int64]:
         part = places[start : start + _PLACES]
         part[:] = (await hear(party, hub, "common places")).array("places", dtype="u4", shape=(len(part),))
     return places
+
+
+_STRINGS = 1 << 16
+_SERVER_PLACES = 1 << 20
+
+
+def by_default(group: Group, *, in_shares: bool) -> bool:
+    """Whether owners that leave it open match ids through the server, if all of them accept that.
+
+    With two owners whose server keeps shares, the server and one of them learn everything together anyway.
+    """
+    return in_shares and len(group.owners) == 2 and group.server_keeps and group.server not in group.owners
+
+
+def refusal(party: Party) -> Exception | None:
+    """Why this owner does not match ids through the server; None if it does."""
+    server = party.group.server
+    if server in party.group.owners:
+        return GroupMismatch(
+            f"alignment = 'server': the server {server!r} owns columns, and an owner that sees the lists of the others "
+            "can try any id against them. Write alignment = 'curve', or have a server that owns none."
+        )
+    if not party.trusts_server:
+        return PolicyRefused(
+            f"alignment: {party.name} does not accept that ids are matched through {server}. Write 'curve' into the "
+            "job, or name 'server' under alignment in the policy."
+        )
+    if party.seeded and not party.public:
+        return OnlyForPublicData(
+            f"alignment = 'server': somebody's coins come from a seed, from which {server} could find the key of all "
+            "pseudonyms. Leave out the seed, declare the data public, or write alignment = 'curve'."
+        )
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """This owner's rows that the server named, in the order that all owners share.
+
+    They are not `sound` where padding is named or a dummy is not.
+    """
+
+    rows: NDArray[np.int64]
+    sound: bool
+
+
+async def no_matching(party: Party) -> None:
+    """Tell the server that there is nothing to match: the lists are equal, or are matched otherwise."""
+    await tell(party, party.group.server, "matching", Message({"through": False}))
+
+
+async def ask_through_server(party: Party, ids: Ids) -> Named:
+    """Which of this owner's ids all owners have, as the server says."""
+    owners, server = party.group.owners, party.group.server
+    size = shown_size(party, ids, party.shown_ids)
+    shown = {party.name: size} | await sizes_with(party, owners, size)
+    told = np.array([shown[owner] for owner in owners], dtype=np.int64)
+    await tell(party, server, "matching", Message({"through": True}, {"sizes": told}))
+    key = await _common_key(party)
+    padding = party.randomness.bytes(_COINS)
+    count = size + DUMMIES
+    listed = await asyncio.to_thread(_listed, party, ids, count, key, padding)
+    for part in _parts(count, _STRINGS):
+        await tell(party, server, "pseudonyms", Message(arrays={"strings": listed.strings[part]}))
+        party.progress("align", part.stop, 2 * count)
+    named = np.zeros(count, dtype=bool)
+    for part in _parts(count, _SERVER_PLACES):
+        wide = part.stop - part.start
+        said = await hear(party, server, "common places")
+        bits = said.array("places", dtype="u1", shape=(-(-wide // 8),))
+        named[part] = np.unpackbits(bits, count=wide)
+        party.progress("align", count + part.stop, 2 * count)
+    return Named(*listed.rows(named))
+
+
+def _listed(party: Party, ids: Ids, count: int, key: bytes, padding: bytes) -> PseudonymList:
+    strings = np.empty((count, PSEUDONYM_BYTES), dtype=np.uint8)
+    ids.pseudonyms(
+        party.name,
+        subkey(key, "ids"),
+        strings[: ids.count],
+        lambda done: party.progress("hash ids", done, ids.count),
+    )
+    listed = PseudonymList.of(strings, ids.count, key=key, padding=padding)
+    refuse(party.name, 0, listed.repeated)
+    return listed
+
+
+async def _common_key(party: Party) -> bytes:
+    """A key to which every owner contributed, that of this run alone; the server is told nothing of it."""
+    owners = party.group.owners
+    mine = Message({"contribution": party.randomness.bytes(_COINS)})
+    said = {party.name: mine, **await exchange(party, "pseudonym key", mine, owners)}
+    whole = hashlib.sha256(f"colonnade pseudonym key 1 {party.run} {' '.join(owners)}".encode())
+    for owner in owners:
+        contribution = said[owner].fields.get("contribution")
+        if not isinstance(contribution, bytes) or len(contribution) != _COINS:
+            raise said[owner].wrong(f"a contribution to the key has {_COINS} bytes")
+        whole.update(contribution)
+    key = whole.digest()
+    checked = hashlib.sha256(b"colonnade pseudonym key, compared" + key).digest()
+    for message in (
+        await exchange(party, "pseudonym key compared", Message({"digest": checked}), owners)
+    ).values():
+        if message.fields.get("digest") != checked:
+            raise message.wrong("it has another key: somebody told owners different contributions")
+    return key
+
+
+async def serve(party: Party) -> None:
+    """The server's part: hear every owner's list, and tell each which of its places are common to all."""
+    owners = party.group.owners
+    told = {owner: await _hear_sizes(party, owner) for owner in owners}
+    first = told[owners[0]]
+    if any(sizes != first for sizes in told.values()):
+        # An owner could else show its peers fewer ids than it lists.
+        raise RemoteProtocolError(
+            f"{party.name} at step 'matching': {', '.join(owners)} do not name the same numbers of ids"
+        )
+    if first is None:
+        return
+    lists = [
+        await _hear_list(party, owner, size + DUMMIES) for owner, size in zip(owners, first, strict=True)
+    ]
+    found = await asyncio.to_thread(common, lists)
+    for owner, named in zip(owners, found, strict=True):
+        for part in _parts(len(named), _SERVER_PLACES):
+            bits = np.packbits(named[part])
+            await tell(party, owner, "common places", Message(arrays={"places": bits}))
+
+
+async def _hear_sizes(party: Party, owner: str) -> tuple[int, ...] | None:
+    said = await hear(party, owner, "matching")
+    if said.fields.get("through") is not True:
+        return None
+    sizes = said.array("sizes", dtype="i8", shape=(len(party.group.owners),)).tolist()
+    for size in sizes:
+        check_announced(party, "matching", owner, size)
+    return tuple(sizes)
+
+
+async def _hear_list(party: Party, owner: str, count: int) -> Strings:
+    strings = np.empty((count, PSEUDONYM_BYTES), dtype=np.uint8)
+    for part in _parts(count, _STRINGS):
+        said = await hear(party, owner, "pseudonyms")
+        strings[part] = said.array("strings", dtype="u1", shape=(part.stop - part.start, PSEUDONYM_BYTES))
+        if not ascending(strings[max(0, part.start - 1) : part.stop]):
+            raise said.wrong("pseudonyms are not in order, or one is repeated")
+        party.progress("align", part.stop, count)
+    return strings
+
+
+def _parts(count: int, size: int) -> Iterator[slice]:
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+def list_bytes(
+    group: Group, sizes: Mapping[str, int], run: str = "0" * 32
+) -> dict[tuple[str, str, str], int]:
+    """The bytes of lists, of their lengths and of answers, by sender, receiver and kind of step, from lengths alone."""
+    server, sent = group.server, dict[tuple[str, str, str], int]()
+    for owner, size in sizes.items():
+        for peer in (other for other in sizes if other != owner):
+            told = Message({"size": size})
+            sent[owner, peer, "set"] = frame_size(Envelope(run, owner, peer, "set sizes", 0), told)
+        count = size + DUMMIES
+        shapes = [(part.stop - part.start, PSEUDONYM_BYTES) for part in _parts(count, _STRINGS)]
+        answers = [(-(-(part.stop - part.start) // 8),) for part in _parts(count, _SERVER_PLACES)]
+        for sender, to, step, name, frames, first in (
+            (owner, server, "pseudonyms", "strings", shapes, 1),
+            (server, owner, "common places", "places", answers, 0),
+        ):
+            sent[sender, to, step.split(" ")[0]] = sum(
+                frame_size(
+                    Envelope(run, sender, to, step, first + number),
+                    Message(arrays={name: np.broadcast_to(np.uint8(0), shape)}),
+                )
+                for number, shape in enumerate(frames)
+            )
+    return sent

@@ -28,19 +28,15 @@ from colonnade.errors import DataError, PlanError, TrainedOn
 from colonnade.ledger import Release
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
-from colonnade.privacy.events import Repeated
+from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import View
-from colonnade.privacy.leaves import PoissonBinomial
-from colonnade.privacy.neighbours import OthersPart, PartOf
-from colonnade.privacy.observers import PartyView
+from colonnade.privacy.observers import OthersPart, PartOf, PartyView
+from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.assumptions import UNCHECKED
-from colonnade.protocols.charging import charge_first
-from colonnade.protocols.plans import Plan, checked_delta
+from colonnade.protocols.plans import Plan, Spec, checked_delta
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.session import SessionResult, confirm, prepare
-from colonnade.protocols.specs import Spec
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 
 Weights = Literal["released", "public", "private"]
 Array = NDArray[np.float64]

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
+from colonnade.runtime.channel import Seen
 from colonnade.runtime.party import Party
-from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 

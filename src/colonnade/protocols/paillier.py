@@ -9,9 +9,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from colonnade.crypto.paillier import Ciphertexts, InvalidCiphertext
-from colonnade.crypto.paillier_key_proof import check_key_proof, prove_key
-from colonnade.crypto.paillier_keys import KEY_BITS, PrivateKey, PublicKey, PublicKeyForTests
+from colonnade.crypto.paillier import (
+    KEY_BITS,
+    Ciphertexts,
+    InvalidCiphertext,
+    PrivateKey,
+    PublicKey,
+    PublicKeyForTests,
+    check_key_proof,
+    prove_key,
+)
 from colonnade.errors import PlanError
 from colonnade.protocols.messages import hear, tell
 from colonnade.randomness import Randomness

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.bit_packing import pack_words, unpack_words
-from colonnade.crypto.key_agreement import AgreementKey, InvalidPublicKey
-from colonnade.crypto.masks import MaskStreams, SumRing
+from colonnade.crypto.masks import MaskStreams, SumRing, pack_words, unpack_words
+from colonnade.crypto.sealing import AgreementKey, InvalidPublicKey
 from colonnade.errors import LocalProtocolError, RemoteProtocolError
 from colonnade.ledger import Release
 from colonnade.protocols.messages import exchange, hear, tell

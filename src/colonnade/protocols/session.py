@@ -16,13 +16,10 @@ from colonnade.data.encoder import MODES
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
-from colonnade.protocols.agreement import agree, meet
+from colonnade.protocols.agreement import agree, agree_on_cut, meet, wait_for_approval
 from colonnade.protocols.alignment import align, compare_people, keep_part
-from colonnade.protocols.approval import wait_for_approval
 from colonnade.protocols.messages import exchange, hear, tell
-from colonnade.protocols.parts import agree_on_cut
-from colonnade.protocols.plans import PlanT, group_data
-from colonnade.protocols.specs import Spec
+from colonnade.protocols.plans import PlanT, Spec, group_data
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 

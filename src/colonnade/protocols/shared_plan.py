@@ -1,19 +1,34 @@
-"""Plans of protocols whose owners deal shares and whose noise is dealt in parts: one statement for every observer."""
+"""Plans of protocols whose owners deal shares: columns as integers on one grid, and noise in parts."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cached_property, partial
+from typing import Any, ClassVar
 
-from colonnade.crypto.shares import Scheme, make_scheme
+from colonnade.crypto.sharing import Scheme, make_scheme
+from colonnade.data.coding import Mode
+from colonnade.data.encoder import Encoder, Quantizer, Rounding
+from colonnade.data.labels import LabelBlock, LabelBlocks
+from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger import LedgerLine
 from colonnade.numbers.field import Field
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import View, account, epsilon_text
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
-from colonnade.privacy.observers import SERVER_NAME, Colluding, PartyView, Reader, Server
+from colonnade.privacy.observers import (
+    REPLACE,
+    SERVER_NAME,
+    ZERO_OUT,
+    Colluding,
+    OthersPart,
+    PartyView,
+    Reader,
+    Server,
+)
 from colonnade.protocols.assumptions import (
     Verify,
     coalition_assumption,
@@ -23,6 +38,95 @@ from colonnade.protocols.assumptions import (
     server_assumption,
 )
 from colonnade.protocols.plans import Plan
+from colonnade.runtime.party import Group
+
+
+class Layout:
+    """Encoders, label and quantizers of a plan, from its schemas, its coding and its grid 1/γ.
+
+    Features of all parties share a norm of γ: with m attributes in all, x is divided by √m, and c_q² = m_q/m is party
+    q's part of it.
+    """
+
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    gamma: int
+
+    constants: ClassVar[int] = 0
+    """How many constants beside the columns share that norm."""
+
+    @property
+    def mode(self) -> Mode:
+        """How numbers become features: on a circle, which lifts every classifier."""
+        return "circle"
+
+    @property
+    def rows_rounded(self) -> Rounding:
+        return "nearest"
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        return {schema.party: schema.encoder(self.mode) for schema in self.schemas}
+
+    @cached_property
+    def label(self) -> LabelBlock:
+        """The label's declaration; a constant where there is no label to learn."""
+        return LabelBlock(next((schema.label for schema in self.schemas if schema.label is not None), None))
+
+    @cached_property
+    def labels(self) -> LabelBlocks:
+        """The blocks of all labels that are learnt: one, unless a plan takes several."""
+        return LabelBlocks((self.label,))
+
+    @property
+    def label_holder(self) -> str:
+        declared = (schema.party for schema in self.schemas if schema.label is not None)
+        return next(declared, self.group.owners[0])
+
+    @property
+    def attributes(self) -> int:
+        return sum(encoder.attributes for encoder in self.encoders.values()) + self.constants
+
+    @property
+    def widths(self) -> dict[str, int]:
+        return {
+            party: encoder.width + (self.constants if party == self.label_holder else 0)
+            for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def constant(self) -> int:
+        """The integer that stands for "one" beside features: ⌊γ/√m⌋."""
+        return math.isqrt(self.gamma**2 // self.attributes)
+
+    @cached_property
+    def quantizers(self) -> dict[str, Quantizer]:
+        """How each owner turns its rows into integers, with the cap c_q² = m_q/m."""
+        return {
+            party: Quantizer(
+                encoder,
+                attributes_total=self.attributes,
+                gamma=self.gamma,
+                cap_squared=Fraction(encoder.attributes, self.attributes),
+                rounding=self.rows_rounded,
+            )
+            for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """The integer that the squared norm of each owner's part of a row never exceeds."""
+        return {party: quantizer.norm_squared_bound for party, quantizer in self.quantizers.items()}
+
+    def layout_data(self) -> dict[str, Any]:
+        return {
+            "gamma": self.gamma,
+            "mode": self.mode,
+            "rounding": self.rows_rounded,
+            "label": self.label.to_data(),
+            "label_holder": self.label_holder,
+            "bounds": self.bounds,
+        }
 
 
 class SharedPlan(Plan):

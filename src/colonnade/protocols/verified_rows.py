@@ -1,29 +1,287 @@
-"""Rows that are dealt with a proof that they are no longer than agreed: two keepers check every dealer.
-
-`row_checks` has the box of the check. The second verifier is a keeper, and without every keeper nothing is opened:
-whoever stops there, stops the run before anything is opened. Proof: docs/proofs/verified-rows.md.
-"""
+"""Rows that are dealt with a proof that they are no longer than agreed, and the check by two computing parties."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.row_claims import RowClaims
-from colonnade.crypto.shares import Scheme
-from colonnade.errors import FieldTooSmall, GroupMismatch
-from colonnade.numbers.field import Field
+from colonnade.crypto.product_proof import derived
+from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof, accepts, answer
+from colonnade.crypto.sharing import Scheme
+from colonnade.errors import FieldTooSmall, GroupMismatch, RemoteProtocolError, RowsNotProved
+from colonnade.numbers.field import FIELD63, Field, FieldArray
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.row_checks import Claims, RowCheck
-from colonnade.protocols.shared import MomentSum, Shared
-from colonnade.protocols.sharing import share
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.sharing import MomentSum, Shared, share
+from colonnade.runtime.party import Group, Party
+from colonnade.runtime.wire import Message
+
+NONCE = 32
+"""Bytes of a seed or nonce."""
+
+
+def verifiers_of(group: Group, dealer: str) -> tuple[str, str]:
+    """The two keepers who check what a dealer deals: those other than itself, or the first two."""
+    first, second = [keeper for keeper in group.keepers if keeper != dealer][:2]
+    return first, second
+
+
+@dataclass(frozen=True)
+class Checking:
+    """One party's part in the checks of all dealers at a step; keys and labels are bound to run, step and dealer."""
+
+    party: Party
+    step: str
+    verifiers: Mapping[str, tuple[str, str]]
+
+    @classmethod
+    def of(cls, party: Party, step: str, dealers: Iterable[str]) -> Checking:
+        """With the verifiers that a group has for each dealer."""
+        return cls(party, step, {dealer: verifiers_of(party.group, dealer) for dealer in dealers})
+
+    @property
+    def first(self) -> list[str]:
+        return [dealer for dealer, pair in self.verifiers.items() if pair[0] == self.party.name]
+
+    @property
+    def second(self) -> list[str]:
+        return [dealer for dealer, pair in self.verifiers.items() if pair[1] == self.party.name]
+
+    @property
+    def checked(self) -> list[str]:
+        """Whom this party checks, in the order of dealers."""
+        return [dealer for dealer, pair in self.verifiers.items() if self.party.name in pair]
+
+    def points(self, dealer: str) -> tuple[int, int]:
+        """Where the verifiers of a dealer stand."""
+        at = dict(zip(self.party.group.keepers, (0, 1, -1), strict=True))
+        first, second = self.verifiers[dealer]
+        return at[first], at[second]
+
+    def label(self, what: str, dealer: str | None = None) -> str:
+        return f"{self.step}, {what}" if dealer is None else f"{self.step}, {what} about {dealer}"
+
+    def bound(self, key: bytes, dealer: str, *labels: str) -> bytes:
+        """A key that stands for this run, this step and this dealer alone."""
+        return derived(key, self.party.run, self.step, dealer, *labels)
+
+    async def nonce(self, peer: str, what: str, dealer: str | None = None) -> bytes:
+        """The seed or nonce that a peer sends at a step."""
+        said = await hear(self.party, peer, self.label(what, dealer))
+        value = said.fields.get("nonce")
+        if type(value) is not bytes or len(value) != NONCE:
+            raise said.wrong(f"expected 'nonce' to be {NONCE} bytes")
+        return value
+
+    async def seeds(self, mine: tuple[bytes, bytes] | None) -> dict[str, bytes]:
+        """Send each verifier its seed, if this party deals; returns those of the dealers that it checks."""
+        party = self.party
+        for verifier, seed in zip(self.verifiers[party.name], mine, strict=True) if mine else ():
+            await tell(party, verifier, self.label("seed"), Message({"nonce": seed}))
+        return {dealer: self.bound(await self.nonce(dealer, "seed"), dealer) for dealer in self.checked}
+
+    async def challenges(self) -> dict[str, bytes]:
+        """The first challenge of every dealer, of its two verifiers' nonces."""
+        party = self.party
+        concerned = tuple(dict.fromkeys((*self.verifiers, *party.group.keepers)))
+        nonces = {}
+        if party.keeps_shares:
+            # Drawn and told after all that was dealt has come: nobody who deals knows it before.
+            nonces[party.name] = party.randomness.bytes(NONCE)
+            for member in concerned:
+                if member != party.name:
+                    await tell(party, member, self.label("challenge"), Message({"nonce": nonces[party.name]}))
+        if party.name in concerned:
+            for keeper in party.group.keepers:
+                if keeper != party.name:
+                    nonces[keeper] = await self.nonce(keeper, "challenge")
+        return {
+            dealer: self.bound(nonces[first] + nonces[second], dealer, "first")
+            for dealer, (first, second) in self.verifiers.items()
+            if first in nonces and second in nonces
+        }
+
+    async def last_challenges(self) -> dict[str, bytes]:
+        """Where each proof is checked: drawn by the second verifier, who has it, and told to the first."""
+        party, challenges = self.party, {}
+        for dealer in self.second:
+            nonce = party.randomness.bytes(NONCE)
+            challenges[dealer] = self.bound(nonce, dealer, "third")
+            peer = self.verifiers[dealer][0]
+            await tell(party, peer, self.label("third challenge", dealer), Message({"nonce": nonce}))
+        for dealer in self.first:
+            nonce = await self.nonce(self.verifiers[dealer][1], "third challenge", dealer)
+            challenges[dealer] = self.bound(nonce, dealer, "third")
+        return challenges
+
+    def words(self, said: Message, name: str, length: int) -> FieldArray:
+        """Elements of the extensions that somebody sent, if they are such."""
+        packed = said.arrays.get(name)
+        if packed is None or packed.dtype != np.uint8 or packed.ndim != 1:
+            raise said.wrong(f"expected an array {name!r} of bytes")
+        try:
+            return FieldArray.from_bytes(FIELD63, (4, length), packed)
+        except ValueError as error:
+            raise said.wrong(f"{name}: {error}") from None
+
+    def check_heard(self, said: Message, challenges: bytes, dealer: str) -> None:
+        """Stop unless a dealer was told the challenges that this verifier was told."""
+        if said.fields.get("heard") != heard(challenges):
+            raise self.refused(dealer, "they were not told the same challenges")
+
+    def refused(self, dealer: str, why: str = "the proof does not hold") -> RemoteProtocolError:
+        """The error that stops a run: which step, which dealer, which verifiers, and not whose fault it is."""
+        first, second = self.verifiers[dealer]
+        return RowsNotProved(
+            f"{self.party.name} at step {self.step!r}: what {dealer} dealt was not proved to {first} and {second}: "
+            f"{why}. It is not what was agreed, or one of {dealer}, {first} and {second} does not follow the "
+            "protocol; it cannot be told which. Nothing that rests on it was opened. Ask all three what they run "
+            "before another attempt."
+        )
+
+
+def heard(challenges: bytes) -> bytes:
+    return derived(challenges, "heard")
+
 
 Integers = NDArray[np.int64]
+Claims = Mapping[str, tuple[Claim, ...]]
+"""What each dealer claims about its columns, in the order in which they stand beside each other."""
+
+
+@dataclass
+class _Told:
+    """What a verifier was told about one dealer."""
+
+    challenge: bytes = b""
+    second: bytes = b""
+    bits: NDArray[np.uint8] | None = None
+    proof: FieldArray | None = None
+
+
+class RowCheck:
+    """One party's part in the checks of one block, in the order of the box."""
+
+    def __init__(self, party: Party, rows: int, claims: Claims, step: str) -> None:
+        self.party = party
+        self.checking = Checking.of(party, step, claims)
+        self.claims = {
+            dealer: RowClaims(rows, listed, self.checking.points(dealer)) for dealer, listed in claims.items()
+        }
+        self._told = {dealer: _Told() for dealer in self.checking.checked}
+        self._proof: RowProof | None = None
+        self._seeds: tuple[bytes, bytes] | None = None
+
+    def begin(self, mine: Integers | None) -> Integers | None:
+        """The pads of this party's rows, if it deals."""
+        name = self.party.name
+        if name not in self.claims or mine is None:
+            return None
+        drawn = self.party.randomness.bytes(2 * NONCE)
+        self._seeds = drawn[:NONCE], drawn[NONCE:]
+        first, second = (self.checking.bound(seed, name) for seed in self._seeds)
+        self._proof = RowProof(self.claims[name], mine, seeds=(first, second))
+        return self._proof.pads
+
+    async def run(self, shares: Mapping[str, tuple[FieldArray, FieldArray]]) -> None:
+        """Everything after the dealing."""
+        seeds = await self.checking.seeds(self._seeds)
+        challenges = await self.checking.challenges()
+        for dealer, told in self._told.items():
+            told.challenge = challenges[dealer]
+        await self._bits(challenges)
+        second = await self._second_challenges()
+        await self._proofs(challenges, second)
+        await self._answers(shares, seeds)
+
+    async def _bits(self, challenges: Mapping[str, bytes]) -> None:
+        party, checking = self.party, self.checking
+        if self._proof is not None:
+            mine = challenges[party.name]
+            message = Message({"heard": heard(mine)}, {"bits": np.packbits(self._proof.bits(mine))})
+            await tell(party, checking.verifiers[party.name][1], checking.label("bits"), message)
+        for dealer in checking.second:
+            claims, told = self.claims[dealer], self._told[dealer]
+            said = await hear(party, dealer, checking.label("bits"))
+            checking.check_heard(said, told.challenge, dealer)
+            size = claims.bits * claims.projected
+            flat = np.unpackbits(said.array("bits", dtype="u1", shape=(-(-size // 8),)))
+            if flat[size:].any():
+                raise said.wrong("the bits have an end that is not theirs")
+            told.bits = flat[:size].reshape(claims.bits, claims.projected)
+
+    async def _second_challenges(self) -> bytes:
+        party, checking, own = self.party, self.checking, b""
+        for dealer in checking.second:
+            nonce = party.randomness.bytes(NONCE)
+            self._told[dealer].second = checking.bound(nonce, dealer, "second")
+            for peer in (dealer, checking.verifiers[dealer][0]):
+                await tell(party, peer, checking.label("second challenge", dealer), Message({"nonce": nonce}))
+        for dealer, (first, second) in checking.verifiers.items():
+            if party.name in (dealer, first):
+                nonce = await checking.nonce(second, "second challenge", dealer)
+                if party.name == dealer:
+                    own = checking.bound(nonce, dealer, "second")
+                else:
+                    self._told[dealer].second = checking.bound(nonce, dealer, "second")
+        return own
+
+    async def _proofs(self, challenges: Mapping[str, bytes], second: bytes) -> None:
+        party, checking = self.party, self.checking
+        if self._proof is not None:
+            mine = challenges[party.name]
+            words = self._proof.proof(mine, second)
+            echo = {"heard": heard(mine + second)}
+            first, other = checking.verifiers[party.name]
+            await tell(party, first, checking.label("heard"), Message(echo))
+            await tell(party, other, checking.label("proof"), Message(echo, {"proof": words.as_bytes()}))
+        for dealer, told in self._told.items():
+            decides = dealer in checking.second
+            said = await hear(party, dealer, checking.label("proof" if decides else "heard"))
+            checking.check_heard(said, told.challenge + told.second, dealer)
+            if decides:
+                told.proof = checking.words(said, "proof", self.claims[dealer].proof_length)
+
+    async def _answers(
+        self, shares: Mapping[str, tuple[FieldArray, FieldArray]], seeds: Mapping[str, bytes]
+    ) -> None:
+        party, checking = self.party, self.checking
+        third = await checking.last_challenges()
+        for dealer in checking.first:
+            words = answer(
+                self.claims[dealer],
+                shares[dealer],
+                seed=seeds[dealer],
+                challenge=self._told[dealer].challenge,
+                second=self._told[dealer].second,
+                third=third[dealer],
+            )
+            message = Message(arrays={"answer": words.as_bytes()})
+            await tell(party, checking.verifiers[dealer][1], checking.label("answer", dealer), message)
+        for dealer in checking.second:
+            told, claims = self._told[dealer], self.claims[dealer]
+            said = await hear(party, checking.verifiers[dealer][0], checking.label("answer", dealer))
+            answered = checking.words(said, "answer", claims.answer_length)
+            if (
+                told.bits is None
+                or told.proof is None
+                or not accepts(
+                    claims,
+                    shares[dealer],
+                    seed=seeds[dealer],
+                    bits=told.bits,
+                    proof=told.proof,
+                    challenge=told.challenge,
+                    second=told.second,
+                    third=third[dealer],
+                    answered=answered,
+                )
+            ):
+                raise checking.refused(dealer)
 
 
 def can_verify(group: Group) -> bool:

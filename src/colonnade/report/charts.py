@@ -1,17 +1,17 @@
-"""Lines in one frame as SVG: no script, no font of its own, and the same bytes for the same numbers.
-
-A chart is a value: what its lines, levels and axes are. `svg` draws it with nothing but this module.
-"""
+"""Lines in one frame as SVG: no script, no font of its own, and the same bytes for the same numbers."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from markupsafe import escape
+
+from colonnade.errors import CannotWrite, InputError
 
 Mark = Literal["circle", "square", "up", "diamond", "down", "plus", "cross", "star", "left", "right"]
 FRAME, NARROW = (430.0, 300.0), (330.0, 230.0)
@@ -338,3 +338,30 @@ def _stroke(style: Style, width: float) -> str:
 def _text(x: float, y: float, said: str, *, anchor: str = "middle", size: int = 0, colour: str = "") -> str:
     look = (f' font-size="{size}"' if size else "") + (f' fill="{colour}"' if colour else "")
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(said)}</text>'
+
+
+def check_plot_path(path: Path) -> None:
+    """Refuse a name that does not end in .svg, and a folder that does not exist."""
+    if path.suffix.lower() != ".svg":
+        raise InputError(f"{path}: a plot is saved as SVG. Let the name end in .svg.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist. Make it, or name another file.")
+
+
+def draw(path: Path, lines: Sequence[Series], axes: Axes, *, title: str) -> None:
+    """Draw the lines into a file, replaced in one step."""
+    if not lines:
+        raise ValueError("a plot needs a line")
+    draw_chart(path, Chart(title, axes, tuple(lines)))
+
+
+def draw_chart(path: Path, chart: Chart) -> None:
+    """Draw a chart into a file, replaced in one step."""
+    check_plot_path(path)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(svg(chart).encode())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise CannotWrite(f"{path} cannot be written ({error.strerror}). Name another file.") from None

@@ -1,20 +1,85 @@
-"""A comparison of methods as facts, as text, as one picture and as a page."""
+"""A comparison of methods as facts, as text, as one picture and as a page, and which method to take."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from typing import Any
 
 from markupsafe import Markup
 
-from colonnade.privacy.paper.figure import LABEL
+from colonnade.evaluation.estimates import figure_text
+from colonnade.privacy.observers import joined
+from colonnade.privacy.paper import LABEL
 from colonnade.report.charts import Axes, Chart, Level, Mark, Series, Style, svg
-from colonnade.report.compared import compared_text
 from colonnade.report.facts import Facts
 from colonnade.report.html import render
-from colonnade.report.numbers import size_text, spent_text
-from colonnade.report.plain import lines_text, table_lines, wrapped
-from colonnade.report.recommending import recommendation, shown_epsilon
+from colonnade.report.lab import DEFENCES, success_text
+from colonnade.report.plain import (
+    chance_of,
+    compared_text,
+    lines_text,
+    size_text,
+    spent_text,
+    table_lines,
+    wrapped,
+)
+
+
+def recommendation(facts: Facts) -> str:
+    """Which method to take at the ε at which promises are shown, and why; nothing where no accuracy is known.
+
+    Simulations of a trusted place, papers' formulas and what promises nothing are not for taking. Of methods that do
+    not differ by more than their spreads, it is the one that sends least.
+    """
+    epsilon, sign = shown_epsilon(facts), 1.0 if facts["larger_is_better"] else -1.0
+    takers = [
+        row
+        for row in facts["rows"]
+        if row["epsilon"] == epsilon
+        and row["mean"] is not None
+        and row["guarantees"]
+        and not (row["paper"] or row["trusted"] or row["failures"])
+    ]
+    if not takers:
+        return ""
+    best = max(takers, key=lambda row: sign * row["mean"])
+    near = [
+        row
+        for row in takers
+        if sign * (best["mean"] - row["mean"]) <= math.hypot(best["spread"] or 0.0, row["spread"] or 0.0)
+    ]
+    taken = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
+
+    def known(value: float, spread: float | None = None) -> str:
+        return figure_text(value, max(spread or 0.0, chance_of(value, facts, facts["metric"])))
+
+    said = f"At ε = {epsilon:g} take {taken['method']}: {facts['metric']} {known(taken['mean'], taken['spread'])}"
+    beside = []
+    central = next((row for row in facts["rows"] if row["method"] == "non-private"), None)
+    if central is not None and central["mean"] is not None:
+        beside.append(f"{known(central['mean'], central['spread'])} without privacy")
+    if facts["constant"] is not None:
+        same = "the commonest class" if facts["task"] == "classification" else "the mean"
+        beside.append(f"{known(facts['constant'])} for always answering {same}")
+    said += f" ({', '.join(beside)})." if beside else "."
+    others = [row["method"] for row in near if row is not taken]
+    if others:
+        verb = "differs" if len(others) == 1 else "differ"
+        said += f" {joined(others)} {verb} from it by no more than the spread over splits, and it sends the least."
+    if facts["constant"] is not None and sign * (taken["mean"] - facts["constant"]) <= (
+        taken["spread"] or 0.0
+    ):
+        said += (
+            " It is no better than always the same answer: more people, or a larger ε, before any of them."
+        )
+    return said
+
+
+def shown_epsilon(facts: Facts) -> float:
+    """The ε of the list at which promises are shown: the one nearest to 1."""
+    return float(min(facts["epsilons"], key=lambda epsilon: abs(epsilon - 1.0)))
+
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
@@ -295,3 +360,48 @@ def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
     for row in facts["rows"]:
         rows.setdefault(row["method"], {})[row["epsilon"]] = row
     return rows
+
+
+Section = dict[str, Any]
+PRIVATE = (
+    "No accuracy is shown: the data was not declared public, and a score of it would be a release of its own."
+)
+
+
+def section_of(facts: Facts) -> Section | None:
+    """The section of an attack's or a comparison's facts; None if they are neither."""
+    if {"findings", "people"} <= set(facts) and all("attack" in item for item in facts["findings"]):
+        return attack_section(facts)
+    if {"rows", "epsilons", "metric", "public"} <= set(facts):
+        return comparison_section(facts)
+    return None
+
+
+def attack_section(facts: Facts) -> Section:
+    """Every attack with its success, what chance would give, and an interval; undefended first."""
+    lines = [
+        f"{title}: {item['attack']}: {success_text(item)}"
+        for defence, title in DEFENCES.items()
+        for item in facts["findings"]
+        if item["defence"] == defence
+    ]
+    return {
+        "title": "What attacks on encrypted gradients found",
+        "note": f"On {facts['people']} people's records, declared public; the defence has ε = {facts['epsilon']:g}.",
+        "lines": lines,
+        "picture": "",
+        "table": [],
+    }
+
+
+def comparison_section(facts: Facts) -> Section:
+    """Score against ε for every method, where every party declared its data public."""
+    shown = bool(facts["public"]) and any(row["mean"] is not None for row in facts["rows"])
+    return {
+        "title": f"{facts['metric'].capitalize()} against ε",
+        "note": facts["metric_note"] if shown else PRIVATE,
+        "lines": [],
+        # A picture of ours, drawn anew from the facts: nothing of the file goes onto the page as markup.
+        "picture": Markup(svg(comparison_chart(facts), narrow=True)) if shown else "",
+        "table": comparison_table(facts) if shown else [],
+    }

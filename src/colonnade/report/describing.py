@@ -8,14 +8,12 @@ from typing import Any
 from markupsafe import Markup
 
 from colonnade.errors import DataError
+from colonnade.models.inputs import units
 from colonnade.models.release import MomentRelease
-from colonnade.models.selection import units
-from colonnade.models.tables.describing import description
-from colonnade.models.tables.margins import is_levelled
+from colonnade.models.tables.margins import description, is_levelled
 from colonnade.report.charts import Axes, Chart, Series, svg
 from colonnade.report.facts import Facts
-from colonnade.report.html import render
-from colonnade.report.pictures import effect_picture, effect_scale
+from colonnade.report.html import effect_picture, effect_scale, render
 from colonnade.report.plain import table_lines, wrapped
 
 SHOWN_PAIRS = 12

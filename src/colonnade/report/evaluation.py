@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from colonnade.federation.records import plain
+from colonnade.federation.files import plain
 from colonnade.report.charts import Axes, Chart, Series, Style, svg
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def figure_rows(facts: Facts) -> list[tuple[str, str, str]]:
 
     Of several classes first all of them on average, then each.
     """
-    from colonnade.evaluation.figures import Figure, figure_text
+    from colonnade.evaluation.estimates import Figure, figure_text
 
     named = dict(facts["figures"])
     for one, own in facts.get("each", {}).items():
@@ -76,7 +76,7 @@ def confusion_rows(facts: Facts) -> list[tuple[str, ...]]:
     """People by what they are and what is said of them, as far as noise lets one say; nothing of numbers."""
     if "confusion" not in facts:
         return []
-    from colonnade.evaluation.figures import figure_text
+    from colonnade.evaluation.estimates import figure_text
 
     classes = facts["classes"]
     # Who is taken wrongly is all counts but one of a row, each of which noise moves by about this.
@@ -154,7 +154,7 @@ def _numbers_picture(facts: Facts) -> Markup:
 
 def score_text(facts: Facts) -> str | None:
     """The score of a run in a word: its AUC, or R², or RMSE, where it was evaluated; None where it was not."""
-    from colonnade.evaluation.figures import Figure
+    from colonnade.evaluation.estimates import Figure
 
     found = facts.get("judged")
     figures = found.get("figures", {}) if isinstance(found, dict) else {}

@@ -2,40 +2,273 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text
-from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
-from colonnade.report.accounts import merged
-from colonnade.report.audits import audit_section
+from colonnade.privacy.observers import about_text, observer_text, observers_text, unit_text
 from colonnade.report.evaluation import beside_text, evaluation_note, evaluation_pictures, figure_rows
 from colonnade.report.facts import Facts
-from colonnade.report.labels import brought_text, label_rows
-from colonnade.report.numbers import budget_text, left_text, signed_text, size_text, spent_text
-from colonnade.report.pictures import (
-    bar_picture,
-    effect_picture,
-    effect_scale,
-    eigenvalue_picture,
-    flow_picture,
-    meter_picture,
-)
-from colonnade.report.style import page_style
+from colonnade.report.lab import audit_section
+from colonnade.report.plain import budget_text, left_text, merged, signed_text, size_text, spent_text
 from colonnade.report.text import (
     NONE_STANDS_OUT,
     WOULD_HOLD,
+    brought_text,
     clear,
     declared_text,
     exact_text,
     forecast_rows,
+    label_rows,
     none_stands_out,
+    verdict,
 )
-from colonnade.report.verdict import verdict
+
+
+@dataclass(frozen=True)
+class Style:
+    """What stands between `<style>` and `</style>`, and how a Content-Security-Policy names it."""
+
+    text: Markup
+    hash: str
+
+
+def page_style(run: str = "") -> Style:
+    """The style of a page; on paper every page of it carries the name of the run."""
+    # The name stands in a string of the style: what could end it is left out.
+    name = re.sub(r"[^\w.-]", "", run)
+    footer = f'@page {{ @bottom-left {{ content: "run {name}"; font: 8pt monospace; }} }}\n' if name else ""
+    text = _css() + footer
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return Style(Markup(text), f"sha256-{digest}")
+
+
+@cache
+def _css() -> str:
+    return Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+
+
+# An interval may reach this many times past the largest effect before the picture cuts it off.
+REACH = 2.5
+SHOWN_EIGENVALUES = 120
+SHOWN_FLOWS = 5
+
+
+def effect_scale(columns: Iterable[Mapping[str, Any]]) -> float:
+    """The largest size that the pictures of these columns have room for."""
+    points = [point for column in columns for point in column["points"]]
+    largest = max((abs(point["effect"]) for point in points), default=0.0)
+    reach = max((abs(point["effect"]) + (point["half_width"] or 0.0) for point in points), default=0.0)
+    return min(reach, REACH * largest) or 1.0
+
+
+def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
+    """What one column adds to the score over its range, or at its levels, with the interval around it."""
+    width, height = 220.0, 56.0
+    points = column["points"]
+    step = (width - 12.0) / max(len(points) - 1, 1)
+
+    def x(place: int) -> float:
+        return 6.0 + place * step if len(points) > 1 else width / 2
+
+    def y(value: float) -> float:
+        return height / 2 - max(-1.0, min(1.0, value / scale)) * (height / 2 - 3)
+
+    drawn = [f'<line class="axis" x1="0" x2="{width:g}" y1="{height / 2:g}" y2="{height / 2:g}"/>']
+    spans = [
+        (x(i), y(point["effect"] - point["half_width"]), y(point["effect"] + point["half_width"]))
+        for i, point in enumerate(points)
+        if point["half_width"] is not None
+    ]
+    dots = [(x(i), y(point["effect"])) for i, point in enumerate(points)]
+    if column["ordered"]:
+        if len(spans) == len(points):
+            edge = [(at, top) for at, _, top in spans] + [(at, low) for at, low, _ in reversed(spans)]
+            drawn.append(f'<polygon class="band" points="{_path(edge)}"/>')
+        drawn.append(f'<polyline class="curve" points="{_path(dots)}"/>')
+    else:
+        drawn += [
+            f'<line class="whisker" x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{top:.1f}"/>'
+            for at, low, top in spans
+        ]
+        drawn += [f'<circle class="dot" cx="{at:.1f}" cy="{up:.1f}" r="3"/>' for at, up in dots]
+    values = "; ".join(
+        f"{signed_text(point['effect'], point['half_width'])} at {point['at']}" for point in points
+    )
+    return _svg(width, height, drawn, f"effect of {column['column']}", values=values)
+
+
+def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
+    """Eigenvalues from the largest down, against the edge of what noise alone shows and the floor of the rule.
+
+    The scale is linear within the noise and logarithmic beyond it, on both sides.
+    """
+    values = list(spectrum["eigenvalues"][:SHOWN_EIGENVALUES])
+    if not values:
+        return Markup("")
+    width, height, left, right = 400.0, 190.0, 8.0, 8.0
+    unit = spectrum["edge"] or max(abs(value) for value in values) or 1.0
+
+    def bent(value: float) -> float:
+        return math.asinh(2.0 * value / unit)
+
+    top = max(bent(max(values)), bent(unit)) * 1.06
+    bottom = min(bent(min(values)), bent(-unit) if spectrum["edge"] else 0.0) * 1.06
+
+    def y(value: float) -> float:
+        return height - 8 - (bent(value) - bottom) / ((top - bottom) or 1.0) * (height - 16)
+
+    room = width - left - right
+    bar = min(room / len(values), 26.0)
+    edge, zero = spectrum["edge"], y(0.0)
+    drawn = [f'<line class="axis" x1="0" x2="{width:g}" y1="{zero:.1f}" y2="{zero:.1f}"/>']
+    if edge:
+        drawn.insert(
+            0,
+            f'<rect class="noisezone" x="0" width="{width:g}" y="{y(edge):.1f}" height="{y(-edge) - y(edge):.1f}"/>',
+        )
+    for place, value in enumerate(values):
+        kind = "above" if value > edge else "within"
+        high, low = min(y(value), zero), max(y(value), zero)
+        drawn.append(
+            f'<rect class="{kind}" x="{left + place * bar + bar * 0.12:.1f}" width="{bar * 0.76:.2f}" '
+            f'y="{high:.1f}" height="{max(low - high, 0.8):.1f}"/>'
+        )
+    said = ", ".join(f"{value:.3g}" for value in values)
+    if edge:
+        # Above its line, unless bars stand there and none below the axis.
+        label = y(-edge) - 5 if min(values) > 0 and values[len(values) // 2] > edge else y(edge) - 5
+        drawn.append(
+            f'<line class="edge" x1="0" x2="{width:g}" y1="{y(edge):.1f}" y2="{y(edge):.1f}"/>'
+            f'<text x="{width - 4:g}" y="{label:.1f}" text-anchor="end">noise edge 2s√d = {edge:.3g}</text>'
+        )
+    return _svg(width, height, drawn, "eigenvalues against the noise edge", "wide", values=said)
+
+
+def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
+    """Who sent how much to whom: parties on a ring, arrows as thick as the logarithm of the bytes."""
+    names = list(dict.fromkeys(name for sender, to, _ in flows for name in (sender, to)))
+    if len(names) < 2:
+        return Markup("")
+    width, height = 400.0, 250.0
+    start = math.pi if len(names) == 2 else -math.pi / 2
+    spots = {
+        name: (
+            width / 2 + 138 * math.cos(start + 2 * math.pi * i / len(names)),
+            height / 2 + 84 * math.sin(start + 2 * math.pi * i / len(names)),
+        )
+        for i, name in enumerate(names)
+    }
+    most = max(size for _, _, size in flows)
+    drawn, labels = [], []
+    for sender, to, size in flows:
+        thick = 1.0 + 5.0 * math.log1p(size) / math.log1p(most) if size * 50 >= most else 1.0
+        line, label = _arrow(spots[sender], spots[to], thick, size_text(size))
+        drawn.append(line)
+        labels.append(label)
+    nodes = [
+        f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="33"/>'
+        f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class="name">{escape(_short(name))}</text>'
+        for name, (x, y) in spots.items()
+    ]
+    said = "; ".join(f"{sender} to {to} {size_text(size)}" for sender, to, size in flows)
+    told = labels if len(names) <= SHOWN_FLOWS - 1 else []
+    return _svg(width, height, [*drawn, *told, *nodes], "bytes sent between the parties", "wide", values=said)
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, said: str) -> tuple[str, str]:
+    """A bent line with a head, beside the straight way so that the way back has room; and its label."""
+    (x1, y1), (x2, y2) = start, end
+    length = math.hypot(x2 - x1, y2 - y1)
+    along = ((x2 - x1) / length, (y2 - y1) / length)
+    aside = (-along[1], along[0])
+    bend, gap = 26.0, 37.0
+    middle = ((x1 + x2) / 2 + aside[0] * bend, (y1 + y2) / 2 + aside[1] * bend)
+    first = _towards(start, middle, gap)
+    head = 5.0 + thick
+    tip = _towards(end, middle, gap)
+    neck = _towards(tip, middle, head)
+    way = _unit(neck, tip)
+    across = (-way[1] * head * 0.55, way[0] * head * 0.55)
+    corners = [tip, (neck[0] + across[0], neck[1] + across[1]), (neck[0] - across[0], neck[1] - across[1])]
+    line = (
+        f'<path class="flow" stroke-width="{thick:.1f}" d="M{first[0]:.1f} {first[1]:.1f} '
+        f'Q{middle[0]:.1f} {middle[1]:.1f} {neck[0]:.1f} {neck[1]:.1f}"/>'
+        f'<polygon class="head" points="{_path(corners)}"/>'
+    )
+    at = ((x1 + x2) / 2 + aside[0] * (bend / 2 + 28), (y1 + y2) / 2 + aside[1] * (bend / 2 + 12))
+    return line, f'<text x="{at[0]:.1f}" y="{at[1] + 4:.1f}" text-anchor="middle">{escape(said)}</text>'
+
+
+def _towards(start: tuple[float, float], end: tuple[float, float], far: float) -> tuple[float, float]:
+    way = _unit(start, end)
+    return start[0] + way[0] * far, start[1] + way[1] * far
+
+
+def _unit(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
+    length = math.hypot(end[0] - start[0], end[1] - start[1]) or 1.0
+    return (end[0] - start[0]) / length, (end[1] - start[1]) / length
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 10 else name[:9] + "…"
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def meter_picture(total: Mapping[str, Any]) -> Markup:
+    """How much of a budget was spent before a run, thin, and by it, full."""
+    budget, spent = total["budget"], total["epsilon"]
+    before = total.get("epsilon_before") or 0.0
+
+    def share(value: float | None) -> float:
+        if budget is None or math.isinf(budget):
+            return 0.0
+        return 100.0 if value is None or not value < budget else 100.0 * value / budget
+
+    start, end = min(share(before), share(spent)), share(spent)
+    earlier = f", {spent_text(before) if before else '0'} before" if "epsilon_before" in total else ""
+    return Markup(
+        f'<svg class="meter" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
+        f'aria-label="ε {spent_text(spent)} of {budget_text(budget)}{earlier}">'
+        '<rect class="all" y="4.5" width="100" height="1"/>'
+        f'<rect class="before" y="3" width="{start:.1f}" height="4"/>'
+        f'<rect class="spent" x="{start:.1f}" width="{end - start:.1f}" height="10"/></svg>'
+    )
+
+
+def bar_picture(share: float) -> Markup:
+    """A coefficient to the right of the middle, filled, or to the left of it, hollow; `share` is within ± 50."""
+    start, kind = (50.0, "plus") if share >= 0 else (50.0 + share, "minus")
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        '<line class="middle" x1="50" x2="50" y1="0" y2="10"/>'
+        f'<rect class="{kind}" x="{start:.2f}" width="{abs(share):.2f}" y="1" height="8"/></svg>'
+    )
+
+
+def _svg(
+    width: float, height: float, drawn: Iterable[str], title: str, kind: str = "small", *, values: str
+) -> Markup:
+    place = "xMidYMid" if kind == "wide" else "xMinYMid"
+    return Markup(
+        f'<svg class="picture {kind}" preserveAspectRatio="{place}" viewBox="0 0 {width:g} {height:g}" role="img" '
+        f'aria-label="{escape(title)}"><desc>{escape(values)}</desc>{"".join(drawn)}</svg>'
+    )
+
 
 SHOWN_COEFFICIENTS = 20
 SHOWN_ROWS = 12
@@ -45,7 +278,7 @@ SHOWN_EFFECTS = 12
 def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
     """The page of a run, from its facts alone: fresh, or read again from facts.json.
 
-    `beside` are sections of what other commands found on the same data (`colonnade.report.beside`).
+    `beside` are sections of what other commands found on the same data (`colonnade.report.comparison`).
     """
     sent, spectrum = flows(facts), facts.get("spectrum")
     owners = [party["name"] for party in facts["parties"]]

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from colonnade import __version__
-from colonnade.models.files.exporting import exportable
-from colonnade.models.files.linear_file import ModelFile
-from colonnade.report.compared import measured_rows
+from colonnade.models.files.linear_file import ModelFile, exportable
 from colonnade.report.evaluation import beside_text, evaluation_note, evaluation_pictures, figure_rows
+from colonnade.report.plain import measured_rows
 from colonnade.runtime.channel import readable
 
 TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")

@@ -1,11 +1,16 @@
-"""Lines of text: tables, sentences, and when something was."""
+"""Lines of text: tables, sentences, and numbers with the digits that they bear."""
 
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+from colonnade.privacy.guarantee import epsilon_text
 
 # What people call the steps of a protocol; steps that are not named here go by their own name.
 STEPS = {
@@ -99,3 +104,113 @@ def wrapped(
             break_on_hyphens=False,
         )
     ]
+
+
+def signed_text(value: float, half_width: float | None = None) -> str:
+    """A number with its sign, and how far noise may have moved it, rounded up."""
+    size = max(abs(value), half_width or 0.0)
+    exact = Decimal(half_width or 0.0)
+    if not size or 0.01 <= size < 1e6:
+        places = 0 if size >= 100 else 2
+        text, near = f"{value:+.{places}f}", f"{_up(exact, -places):f}"
+    else:
+        text, near = f"{value:+.1e}", f"{_up(exact, exact.adjusted() - 1):.1e}"
+    return text if half_width is None else f"{text} ± {near}"
+
+
+def _up(exact: Decimal, last: int) -> Decimal:
+    return exact.quantize(Decimal(1).scaleb(last), rounding=ROUND_CEILING)
+
+
+def spent_text(epsilon: float | None) -> str:
+    """ε rounded up; a file of facts has null where no proof bounds it."""
+    return epsilon_text(math.inf if epsilon is None else epsilon)
+
+
+def budget_text(epsilon: float | None) -> str:
+    """A budget as it was granted; ∞ where a coalition was accepted by name."""
+    return "∞" if epsilon is None or math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def left_text(epsilon: float | None) -> str:
+    """What is left of a budget, rounded down."""
+    if epsilon is None or math.isinf(epsilon):
+        return "∞"
+    exact = Decimal(epsilon)
+    if not exact:
+        return "0"
+    return f"{exact.quantize(Decimal(1).scaleb(min(-2, exact.adjusted() - 1)), rounding=ROUND_FLOOR):f}"
+
+
+def size_text(size: int) -> str:
+    """Bytes in a unit that people read."""
+    value = float(size)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def duration_text(seconds: float) -> str:
+    """A time in a unit that people read."""
+    if seconds < 99.5:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+
+
+def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: float | None = None) -> str:
+    """A figure of that name, with its spread over the splits if there are several."""
+    from colonnade.evaluation.estimates import error_text, figure_text  # facts of ledgers have no figures
+
+    text = figure_text(value, max(spread or 0.0, chance_of(value, facts, name)))
+    return text if spread is None else f"{text} ± {error_text(spread)}"
+
+
+def measured_text(value: float, facts: Mapping[str, Any], name: str) -> str:
+    """A figure of that name on public data; of facts that do not say on how many people, three digits."""
+    people = facts.get("measured_on")
+    if not people:
+        return f"{value:.3f}"
+    return compared_text(value, {"held_out": people}, "R²" if name.startswith("R²") else "accuracy")
+
+
+def measured_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was measured on public data, and how much it is."""
+    measured = facts.get("measured") or {}
+    return [(str(name), measured_text(float(value), facts, str(name))) for name, value in measured.items()]
+
+
+def chance_of(value: float, facts: dict[str, Any], name: str) -> float:
+    """About how far chance alone moves a mean over the people held out, over all splits.
+
+    Of errors it is as if they were normal, by the delta method; of shares of people about a third of 1/√n.
+    """
+    people = facts.get("held_out", 0) * facts.get("seeds", 1)
+    if not people:
+        return 0.0
+    match name:
+        case "RMSE":
+            return abs(value) / math.sqrt(2.0 * people)
+        case "mean squared error":
+            return abs(value) * math.sqrt(2.0 / people)
+        case "R²":
+            return abs(1.0 - value) * math.sqrt(2.0 / people)
+        case _:
+            return 0.3 / math.sqrt(people)
+
+
+Facts = dict[str, Any]
+
+
+def merged(totals: Iterable[Facts], *, apart: Sequence[str] = ()) -> list[Facts]:
+    """Accounts that differ in their observer alone, as one with all `observers`; `apart`: further keys that count."""
+    keys = ("dataset", "unit", "epsilon", "delta", "budget", "left", "private", "epsilon_before", *apart)
+    accounts: dict[tuple[Any, ...], Facts] = {}
+    for total in totals:
+        key = tuple(total.get(name) for name in keys)
+        if key in accounts:
+            accounts[key]["observers"].append(total["observer"])
+        else:
+            accounts[key] = {**total, "observers": [total["observer"]]}
+    return list(accounts.values())

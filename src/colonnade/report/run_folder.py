@@ -1,24 +1,22 @@
-"""The folder of a run, written alike wherever the run was: in one process for all parties, at a site for its own.
-
-Shared files lie at the top, and what is one party's own lies under `parties` and begins with its name.
-"""
+"""The folder of a run, written alike wherever the run was, with what each party may read of its own part."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import UndefinedError
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.evaluation.estimates import NumberEstimate
 from colonnade.evaluation.evaluate import Evaluation
-from colonnade.evaluation.held_out import HeldOut, decided
+from colonnade.evaluation.held_out import HeldOut, decided, estimate_alone
 from colonnade.federation.federation import Federation, Run, Site
+from colonnade.federation.files import FORMAT, check_format, json_text, sealed_text, write_whole
+from colonnade.federation.holdout import LOG, OUTCOME, PAID, keep_people, outcome_note, own_file
 from colonnade.federation.job import Job
-from colonnade.federation.own_files import LOG, OUTCOME, PAID, keep_people, outcome_note, own_file
-from colonnade.federation.records import FORMAT, check_format, json_text, sealed_text
 from colonnade.federation.train import (
     RELEASE,
     ModelWanted,
@@ -28,22 +26,128 @@ from colonnade.federation.train import (
     train_more,
     train_on,
 )
-from colonnade.federation.whole_files import write_whole
-from colonnade.forecast.forecast import Forecast
 from colonnade.methods.method import TrainingResult
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.models.files.document import MODEL, MORE_MODELS
 from colonnade.models.files.linear_file import Model, model_file
 from colonnade.models.release import MomentRelease
 from colonnade.models.uncertainty import Watch
-from colonnade.report.evaluation import evaluation_facts
-from colonnade.report.facts import Facts, run_facts
-from colonnade.report.forecast import forecast_facts
-from colonnade.report.html import run_page
-from colonnade.report.learning import learning_facts
-from colonnade.report.party import party_pages
-from colonnade.report.plain import now
-from colonnade.runtime.group import Group
+from colonnade.planning.forecast import Forecast
+from colonnade.report.evaluation import beside_text, estimate_facts, evaluation_facts, figure_rows
+from colonnade.report.facts import Facts, learning_facts, ledger_facts, run_facts
+from colonnade.report.html import render, run_page
+from colonnade.report.plain import merged, now
+from colonnade.runtime.party import Group
+
+NOTE = (
+    "Foretold before the run from declarations and numbers of rows, by a rehearsal on invented people; reading files "
+    "is not part of it. Time counts finding the common people, bytes and rounds do not."
+)
+
+
+def forecast_facts(
+    made: Forecast,
+    run: Run[Any],
+    *,
+    seconds: float,
+    measured: Mapping[str, float] | None,
+) -> Facts:
+    """Both sides as plain values, for data that everybody declared public."""
+    own = {step for traffic in run.outcome.traffic.values() for step in traffic.own}
+    cost, outcome = made.cost.without(own), run.outcome.shared
+    accuracy = next((value for name, value in (measured or {}).items() if name.startswith("accuracy")), None)
+    expected = made.expected
+    return {
+        "predicted": {
+            "bytes": cost.bytes_sent,
+            "rounds": cost.rounds,
+            "seconds": cost.seconds,
+            "error": None if expected is None or accuracy is None else expected.error,
+        },
+        "measured": {
+            "bytes": outcome.bytes_sent,
+            "rounds": outcome.rounds,
+            "seconds": seconds,
+            "error": None if accuracy is None else 1.0 - accuracy,
+        },
+        "note": NOTE,
+    }
+
+
+def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
+    """Everything about a run that belongs to one owner of columns."""
+    table, traffic = run.aligned[party].table, run.outcome.traffic[party]
+    sent: dict[str, int] = {}
+    for (_, step), size in traffic.sent.items():
+        sent[step] = sent.get(step, 0) + size
+    steps = dict.fromkeys([*traffic.seconds, *sent])
+    return {
+        "name": name,
+        "party": party,
+        "run": run.name,
+        "plan": run.plan.hash,
+        "dataset": federation.datasets[party],
+        "rows": run.plan.rows,
+        "clipped": dict(table.clipping.counts),
+        "clipped_rows": table.clipping.rows,
+        "warning": table.clipping.warning,
+        "steps": [
+            {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent.get(step, 0)}
+            for step in steps
+        ],
+        "seconds": sum(traffic.seconds.values()),
+        "ledger": ledger_facts(federation.ledgers[party]),
+    }
+
+
+def alone_facts(run: Run[Any], evaluation: HeldOut) -> dict[str, Facts]:
+    """For the label holder, if it is here, what its own columns alone would have on the people evaluated on."""
+    if not isinstance(evaluation, Evaluation):
+        return {}
+    alone = estimate_alone(run, evaluation)
+    holder = run.plan.group.active
+    if alone is None or holder is None:
+        return {}
+    facts = estimate_facts(alone)
+    model = "linear regression" if isinstance(alone, NumberEstimate) else "logistic regression"
+    return {holder: {"rows": figure_rows(facts), "beside": beside_text(facts), "model": model}}
+
+
+def network_facts(evaluation: HeldOut) -> dict[str, Facts]:
+    """For the label holder, if it is here, how good a network is by the scores with noise that it alone has."""
+    if not isinstance(evaluation, Evaluation) or evaluation.receiver is None:
+        return {}
+    if evaluation.estimate is None and not evaluation.reason:
+        return {}
+    plan = evaluation.run.plan
+    said: Facts = {"people": plan.rows, "deviation": plan.deviation, "told": evaluation.reason}
+    if evaluation.estimate is not None:
+        facts = estimate_facts(evaluation.estimate)
+        said |= {"rows": figure_rows(facts), "beside": beside_text(facts)}
+    return {evaluation.receiver: said}
+
+
+def party_page(facts: Facts) -> str:
+    """The page of one party, for it alone."""
+    return render("party.html", facts, totals=merged(facts["ledger"]["totals"]))
+
+
+def party_pages(
+    run: Run[Any], federation: Federation | Site, *, name: str, evaluation: HeldOut = None
+) -> dict[str, str]:
+    """A page for every owner of columns who is here; only whoever simulates all parties can make them all."""
+    alone, network = alone_facts(run, evaluation), network_facts(evaluation)
+    return {
+        owner: party_page(
+            {
+                **party_facts(run, federation, owner, name=name),
+                "alone": alone.get(owner),
+                "network": network.get(owner),
+            }
+        )
+        for owner in run.aligned
+    }
+
 
 FACTS, REPORT = "facts.json", "report.html"
 RECOVERED = (

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
-from colonnade.runs.failures import FAILED
 from colonnade.runs.folders import (
     BEGUN,
+    FAILED,
     MODELS,
     RESERVE,
     draft_of,
@@ -39,7 +39,7 @@ KILLED = "Killed"
 def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> None:
     """Note a run whose charge comes next; that it cannot be written is no reason to end it."""
     from colonnade import __version__
-    from colonnade.federation.whole_files import write_whole
+    from colonnade.federation.files import write_whole
     from colonnade.report.plain import now
 
     stopped: dict[str, Any] = {
@@ -72,7 +72,7 @@ def killed_run(draft: Path) -> dict[str, Any] | None:
 
     None for any other draft. Where no ledger has the charge, nobody was `charged`.
     """
-    from colonnade.federation.stopped import charges_of
+    from colonnade.federation.federation import charges_of
     from colonnade.ledger import Ledger
     from colonnade.report.facts import entry_text, totals_facts
 
@@ -115,8 +115,7 @@ def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
 
     One that no ledger was charged for leaves nothing.
     """
-    from colonnade.federation.records import sealed_text
-    from colonnade.federation.whole_files import write_whole
+    from colonnade.federation.files import sealed_text, write_whole
 
     draft = draft_of(name)
     facts = killed_run(draft)
@@ -152,7 +151,7 @@ def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
 
 def _place(given: Path) -> Path:
     """Where the run left what it had kept: under its name, or in the draft that a kill left."""
-    from colonnade.federation.own_files import PAID
+    from colonnade.federation.holdout import PAID
 
     if not given.name:
         raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")

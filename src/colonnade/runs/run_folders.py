@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import InputError, ModelDamaged, ModelError
-from colonnade.federation.records import check_format, is_sealed
+from colonnade.federation.files import check_format, is_sealed
 from colonnade.report.plain import lines_text
-from colonnade.runs.failures import FAILED
-from colonnade.runs.folders import holds_paid, left_behind
+from colonnade.runs.folders import FAILED, holds_paid, left_behind
 
 if TYPE_CHECKING:
     from colonnade.models.files.linear_file import ModelFile
@@ -150,14 +149,14 @@ def unfinished(draft: Path) -> RunFolder | None:
 
 def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
     """The jobs of a kit that left no record: their member takes part now, or its process was killed."""
-    from colonnade.federation.own_files import LOG
+    from colonnade.federation.holdout import LOG
 
     return tuple(filter(None, (not_ended(log.parent) for log in sorted(folder.glob(f"*/{LOG}")))))
 
 
 def not_ended(folder: Path) -> RunFolder | None:
     """The job of a kit in this folder, if it left a log and no record."""
-    from colonnade.federation.own_files import LOG
+    from colonnade.federation.holdout import LOG
 
     if is_run(folder) or not (folder / LOG).is_file():
         return None
@@ -280,7 +279,7 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _section(folder: Path) -> dict[str, Any]:
-    from colonnade.report.beside import section_of
+    from colonnade.report.comparison import section_of
 
     named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]
     section = section_of(_facts(named[0] if named else folder / "facts.json"))
@@ -298,9 +297,8 @@ def released(path: Path, label: str | None = None) -> tuple[ModelFile, Mapping[s
     Of a run with several labels that of one, with what is known of it.
     """
     from colonnade.evaluation.predict import Stored
-    from colonnade.models.files.exporting import SPLIT, exportable
-    from colonnade.models.files.linear_file import ModelFile
-    from colonnade.report.labels import facts_of_label
+    from colonnade.models.files.linear_file import SPLIT, ModelFile, exportable
+    from colonnade.report.text import facts_of_label
 
     stored = Stored.load(path, label)
     if stored.whole is None:

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import FileMissing
-from colonnade.federation.own_files import LOG, standing_of, waits_for
-from colonnade.report.numbers import duration_text, size_text
-from colonnade.report.plain import STEPS
-from colonnade.runs.failures import FAILED
-from colonnade.runs.folders import being_written
+from colonnade.federation.holdout import LOG, standing_of, waits_for
+from colonnade.report.plain import STEPS, duration_text, size_text
+from colonnade.runs.folders import FAILED, being_written
 from colonnade.runs.run_folders import (
     GOES_ON,
     RECORDS,

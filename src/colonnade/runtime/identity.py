@@ -1,12 +1,10 @@
-"""Who a member of a run is, proved: a certificate that the federation's root issued, and the key to it.
-
-Only certificates that the root issued directly are accepted. The holder of the root could issue a second certificate
-under anybody's name; a pin, the fingerprint that two parties compared by telephone, keeps even that one out.
-"""
+"""Who a member of a run is, proved by a certificate, and a channel whose frames only the receiving member can read."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +16,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from colonnade.errors import KitError
+from colonnade.crypto.sealing import AgreementKey, InvalidPublicKey, Opener, SealBroken, Sealer, unambiguous
+from colonnade.errors import KitError, LocalProtocolError, RemoteProtocolError
+from colonnade.randomness import SystemRandomness
+from colonnade.runtime.channel import Channel, Frame
+from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 _LEAST_RSA_BITS = 2048
 _PSS = padding.PSS(mgf=padding.MGF1(SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
@@ -175,3 +177,112 @@ def _may_issue(certificate: x509.Certificate) -> bool:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
         return False
+
+
+HELLO = "sealed hello"
+_MAX_HELLO = 1 << 16
+
+
+class SealedChannel:
+    """One member's end of its sealed lines; made by `seal`."""
+
+    def __init__(
+        self, name: str, inner: Channel, *, sealers: Mapping[str, Sealer], openers: Mapping[str, Opener]
+    ) -> None:
+        self.name = name
+        self._inner = inner
+        self._sealers = sealers
+        self._openers = openers
+
+    async def send(self, to: str, step: str, frame: bytes) -> None:
+        if to not in self._sealers:
+            raise LocalProtocolError(
+                f"{self.name} has no sealed line to {to!r}; its peers are {sorted(self._sealers)}"
+            )
+        await self._inner.send(to, step, self._sealers[to].seal(frame, step=step))
+
+    async def receive(self, peer: str, step: str, timeout: float) -> Frame:
+        if peer not in self._openers:
+            raise LocalProtocolError(
+                f"{self.name} has no sealed line from {peer!r}; its peers are {sorted(self._openers)}"
+            )
+        sealed = await self._inner.receive(peer, step, timeout)
+        try:
+            return self._openers[peer].open(sealed, step=step)
+        except SealBroken as error:
+            raise RemoteProtocolError(
+                f"{self.name} at step {step!r}: what came as {peer}'s frame is not what {peer} sealed ({error}). "
+                f"Whoever relays the frames, or {peer} itself, is at fault."
+            ) from None
+
+    def stop(self, reason: str | None) -> None:
+        self._inner.stop(reason)
+
+
+async def seal(
+    inner: Channel,
+    name: str,
+    members: tuple[str, ...],
+    *,
+    job: str,
+    identity: Identity,
+    trust: Trust,
+    certified: Mapping[str, str] | None = None,
+    timeout: float = 60.0,
+) -> SealedChannel:
+    """The sealed channel of member `name`, once every other member has proved who it is.
+
+    `job` names the run to everybody alike. `certified` says which name a member's certificate must have where that is
+    not the member's own, as for a server that is known by its host.
+    """
+    _check_own(name, identity, certified or {})
+    key = AgreementKey.generate(SystemRandomness())
+    mine = _statement(job, name, members, key.public, identity.to_bytes())
+    peers = [member for member in members if member != name]
+    said = Message({"key": key.public, "certificate": identity.to_bytes(), "signature": identity.sign(mine)})
+    for peer in peers:
+        await inner.send(peer, HELLO, encode(Envelope(job, name, peer, HELLO, 0), said))
+    sealers: dict[str, Sealer] = {}
+    openers: dict[str, Opener] = {}
+    # All at once: a peer that is gone is noticed while another one is still on its way.
+    frames = await asyncio.gather(*(inner.receive(peer, HELLO, timeout) for peer in peers))
+    for peer, frame in zip(peers, frames, strict=True):
+        try:
+            public, theirs = _checked(frame, job, peer, members, trust, (certified or {}).get(peer, peer))
+            context = b"".join(sorted(hashlib.sha256(statement).digest() for statement in (mine, theirs)))
+            secret = key.agree(public, context=context)
+        except (NotTrusted, InvalidPublicKey, RemoteProtocolError) as error:
+            raise RemoteProtocolError(
+                f"{name} at step {HELLO!r}: {peer} did not prove that it is {peer}: {error}. Nothing was charged."
+            ) from None
+        sealers[peer] = Sealer(secret, (job, name, peer))
+        openers[peer] = Opener(secret, (job, peer, name))
+    return SealedChannel(name, inner, sealers=sealers, openers=openers)
+
+
+def _check_own(name: str, identity: Identity, certified: Mapping[str, str]) -> None:
+    wanted = certified.get(name, name)
+    if identity.name != wanted:
+        raise LocalProtocolError(
+            f"{name} would prove itself with the certificate of {identity.name!r}, but its peers want {wanted!r}. "
+            "Start each party with its own kit."
+        )
+
+
+def _statement(job: str, member: str, members: tuple[str, ...], public: bytes, certificate: bytes) -> bytes:
+    bound = (job, member, *members, public.hex(), hashlib.sha256(certificate).hexdigest())
+    return unambiguous(("colonnade sealed hello 1", *bound))
+
+
+def _checked(
+    frame: Frame, job: str, peer: str, members: tuple[str, ...], trust: Trust, certified: str
+) -> tuple[bytes, bytes]:
+    """A peer's public key and what it signed, if all of its hello holds."""
+    _, message = decode(frame, limit=_MAX_HELLO)
+    parts = tuple(message.fields.get(field) for field in ("key", "certificate", "signature"))
+    public, certificate, signature = parts
+    if not (isinstance(public, bytes) and isinstance(certificate, bytes) and isinstance(signature, bytes)):
+        raise NotTrusted("its hello has not the parts of one")
+    statement = _statement(job, peer, members, public, certificate)
+    trust.check_signature(trust.certificate(certificate, certified), statement, signature)
+    return public, statement

@@ -16,13 +16,9 @@ import numpy as np
 from colonnade.errors import ColonnadeError, RemoteProtocolError, RowsNotProved
 from colonnade.numbers.threads import one_thread
 from colonnade.randomness import Randomness, SystemRandomness
-from colonnade.runtime.channel import Channel
-from colonnade.runtime.group import Group
+from colonnade.runtime.channel import Channel, LoggedChannel, Seen, Traffic, memory_network, step_line
 from colonnade.runtime.journal import Journal, JournalChannel
-from colonnade.runtime.logged import LoggedChannel, step_line
-from colonnade.runtime.memory import memory_network
-from colonnade.runtime.party import Accountant, Party, silent
-from colonnade.runtime.transcript import Seen, Traffic
+from colonnade.runtime.party import Accountant, Group, Party, silent
 
 # Below glibc's DEFAULT_MMAP_THRESHOLD_MAX with its header and alignment.
 _LARGEST_KEPT = (1 << 25) - (1 << 16)

@@ -28,12 +28,19 @@ from scipy import stats
 
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.noise.mechanism import Noise
-from colonnade.privacy.composition import itemise
-from colonnade.privacy.conversion import ROUNDING
-from colonnade.privacy.events import Composed, Event, PoissonSampled, Repeated, event_from_data, event_to_data
+from colonnade.privacy.events import (
+    AdditiveNoise,
+    Composed,
+    Event,
+    Laplace,
+    PoissonSampled,
+    Repeated,
+    event_from_data,
+    event_to_data,
+    itemise,
+)
 from colonnade.privacy.guarantee import account, delta_at, epsilon_text
-from colonnade.privacy.leaves import AdditiveNoise, Laplace
-from colonnade.privacy.renyi import renyi
+from colonnade.privacy.renyi import ROUNDING, renyi
 from colonnade.randomness import SeededRandomness
 from colonnade.testing.laws import expect, expect_refusal, hold, judging
 

@@ -16,10 +16,10 @@ import numpy as np
 from colonnade.errors import BudgetExceeded
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.method import Kernel, LinearModel, Method, TrainedModel, TrainingResult
-from colonnade.methods.network.model import NetworkModel
+from colonnade.methods.network.network import NetworkModel
 from colonnade.methods.table import checked_options
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import Task, TrainingSpec
+from colonnade.protocols.plans import Task, TrainingSpec
 from colonnade.testing.laws import expect, expect_refusal, hold
 
 Law: TypeAlias = Callable[["_Case"], None]

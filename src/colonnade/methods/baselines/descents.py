@@ -24,13 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from colonnade.data.clipping import clamp_columns
+from colonnade.data.block import clamp_columns
 from colonnade.errors import PlanError
 from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise
 from colonnade.numbers.rounding import toward_zero
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, PoissonSampled, Repeated
-from colonnade.privacy.leaves import DiscreteGaussian, DiscreteLaplace, PoissonBinomial
+from colonnade.privacy.events import (
+    Approximated,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PoissonBinomial,
+    PoissonSampled,
+    Repeated,
+)
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]

@@ -18,15 +18,13 @@ from colonnade.errors import OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.descents import CentralLoss
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.files.document import Privacy
+from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import Guarantee, guarantee
-from colonnade.privacy.neighbours import ZERO_OUT
-from colonnade.privacy.observers import Reader
-from colonnade.protocols.plans import check_parties, checked_delta
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.privacy.observers import ZERO_OUT, Reader
+from colonnade.protocols.plans import TrainingSpec, check_parties, checked_delta
 
 Array = NDArray[np.float64]
 TRUST = "one place that holds all rows, which a federation does not have, is trusted with them"
@@ -71,7 +69,9 @@ class Gathered:
         label = self.plan.label
         if not label.one_hot:
             return CentralLoss("numbers", label.to_unit(self.labels), outputs=1)
-        return CentralLoss("classes", self.labels.astype(np.int64), outputs=1 if label.width == 2 else label.width)
+        return CentralLoss(
+            "classes", self.labels.astype(np.int64), outputs=1 if label.width == 2 else label.width
+        )
 
     def moments(self) -> NDArray[np.int64]:
         """Σ z̃z̃ᵀ over all rows, exactly, without noise; products of two classes are 0."""

@@ -9,14 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from colonnade.data.table import Table
-from colonnade.forecast.pilots import Pilot, kept
-from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.plan import Defence, EncryptedOptions, EncryptedPlan
-from colonnade.methods.encrypted.protocol import Descended, encrypted_session
+from colonnade.methods.encrypted.protocol import Descended, encrypted_session, ideal_descent
 from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.models.files.document import Privacy
+from colonnade.models.inputs import InputSpec
+from colonnade.planning.pilots import Pilot, kept
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness
 
 SPLIT = (

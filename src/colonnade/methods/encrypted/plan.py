@@ -1,10 +1,4 @@
-"""What owners agree on before they descend a gradient together under Paillier encryption. It touches no data.
-
-Three defences. "sound": every owner adds integer noise to its scores and clips them before encryption, keeps its
-weights in a ball, and ε holds for every other owner. "paper": noise of the size that the paper's formulas give, which
-is no guarantee. "none": the protocol as it is printed and deployed, which shows labels and features to whoever looks;
-like "paper" it is for data that every owner declared public. Proof: docs/proofs/encrypted-gradient.md.
-"""
+"""What owners agree on before they descend a gradient together under Paillier encryption."""
 
 from __future__ import annotations
 
@@ -18,34 +12,50 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Number
 
-from colonnade.crypto.packing import Fields
-from colonnade.crypto.paillier_keys import KEY_BITS
-from colonnade.crypto.paillier_masks import SECURITY, BoundedMask
-from colonnade.data.number_codes import Mode
+from colonnade.crypto.paillier import KEY_BITS
+from colonnade.crypto.paillier_vectors import SECURITY, BoundedMask, Fields
+from colonnade.data.coding import Mode
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
-from colonnade.methods.encrypted.sigmoid import SLOPES, Approximation
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Composed, Event
+from colonnade.privacy.events import Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import View
-from colonnade.privacy.leaves import PerStep
-from colonnade.privacy.neighbours import OthersPart
-from colonnade.privacy.observers import PartyView
-from colonnade.privacy.paper.figure import PaperFigure
-from colonnade.privacy.paper.vertical_logistic import active_sigma, passive_sigma
+from colonnade.privacy.observers import OthersPart, PartyView
+from colonnade.privacy.paper import PaperFigure, active_sigma, passive_sigma
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     StepSensitivities,
     encrypted_active_messages,
     encrypted_passive_messages,
 )
-from colonnade.protocols.layout import Layout
 from colonnade.protocols.paillier import Keys, PaillierKeys
-from colonnade.protocols.plans import TrainingPlan, agreed
-from colonnade.protocols.specs import Options, TrainingSpec, options_of
+from colonnade.protocols.plans import Options, TrainingPlan, TrainingSpec, agreed, options_of
+from colonnade.protocols.shared_plan import Layout
 from colonnade.randomness import public_permutation
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
+
+Approximation = Literal["taylor", "minimax", "piecewise"]
+Array = NDArray[np.float64]
+
+SLOPES: dict[Approximation, float] = {"taylor": 0.25, "minimax": 0.197, "piecewise": 1.0}
+"""The largest slope of each coefficient in z: gradient descent converges for step sizes up to 2/(slope·‖x‖²)."""
+
+HARMLESS_SCORES: dict[Approximation, float] = {"taylor": 2.0, "minimax": 3.2, "piecewise": 0.5}
+"""While every |z| is smaller, the sign of a coefficient is the opposite of the label."""
+
+
+def coefficients(approximation: Approximation, scores: Array, labels: Array) -> Array:
+    """f for every record."""
+    match approximation:
+        case "taylor":
+            return 0.25 * scores - 0.5 * labels
+        case "minimax":
+            return -0.004 * scores**3 + 0.197 * scores - 0.5 * labels
+        case "piecewise":
+            # Clipping z to ±1/2 gives both outer branches: −y where y·z ≤ −1/2, and 0 where y·z ≥ 1/2.
+            return np.clip(scores, -0.5, 0.5) - 0.5 * labels
+
 
 Defence = Literal["none", "sound", "paper"]
 Initialisation = Literal["zero", "xavier", "kaiming", "large"]

@@ -1,36 +1,343 @@
-"""Logistic regression by gradient descent under Paillier encryption, between owners alone.
+"""Logistic regression by gradient descent under Paillier encryption.
 
-Box of the protocol, for every batch t (docs/proofs/encrypted-gradient.md):
-
-1. all charge their ledgers for the whole schedule before the first batch, and make keys;
-2. every owner computes its scores xᵢw, the owner of the label xᵢw − 2yᵢ; with a defence it adds noise and clips;
-3. for every receiver the others' messages are added up under encryption; it multiplies them by its columns and masks;
-4. the owner of the key decrypts and returns what it cannot read; the receiver takes off the mask: its gradient;
-5. every owner updates its own weights, which stay with it.
-
-Powers and comparisons of a sum cannot be taken under this encryption. With the minimax and piecewise approximations the
-owner of the label therefore reads the sum of the others' scores, computes the coefficients, and sends them encrypted.
+Between owners and as a trusted party would compute it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.packing import from_fixed
+from colonnade.crypto.paillier import (
+    Ciphertexts,
+    Encryptor,
+    InvalidCiphertext,
+    PrivateKey,
+    PublicKey,
+    decrypt,
+    decrypt_any_size,
+)
+from colonnade.crypto.paillier_vectors import (
+    UniformMask,
+    added,
+    from_fixed,
+    masked,
+    packed,
+    times_matrix,
+    to_fixed,
+)
 from colonnade.data.table import Table
-from colonnade.methods.encrypted.exchange import Exchange, Question
-from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
-from colonnade.methods.encrypted.plan import EncryptedPlan
-from colonnade.protocols.charging import charge_first
-from colonnade.protocols.session import RowSource, SessionResult, confirm, prepare
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.errors import LocalProtocolError
+from colonnade.methods.encrypted.plan import LARGEST_SCORE, EncryptedPlan, coefficients
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.protocols.agreement import agree_on_public, charge_first
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.paillier import ciphertext_message, hear_key, heard_ciphertexts, make_key
+from colonnade.protocols.plans import TrainingSpec
+from colonnade.protocols.session import RowSource, SessionResult, confirm, own_rows, prepare
+from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Integers = NDArray[np.int64]
+
+
+class Question(Protocol):
+    """What a receiver asks of encrypted numbers, and how it reads the answer. An attack asks something else."""
+
+    def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
+        """As many ciphertexts as were agreed, from one number a record and the receiver's own integers."""
+        ...
+
+    def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
+        """The sums, one for each of the receiver's columns."""
+        ...
+
+
+class AgreedQuestion:
+    """Σ m·x̃ for each column, packed as planned: what an honest receiver asks."""
+
+    def __init__(self, plan: EncryptedPlan, receiver: str) -> None:
+        self._fields, self._bits = plan.packing(receiver), plan.entry_bits(receiver)
+        self._width, self._most = plan.width(receiver), plan.largest_sum(receiver)
+
+    def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
+        return packed(times_matrix(numbers, integers, bits=self._bits), self._fields)
+
+    def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
+        """The sums; ValueError if one is larger than any can be."""
+        sums = [value for answer in answers for value in self._fields.unpack(answer)]
+        if any(sums[self._width :]) or any(abs(value) > self._most for value in sums):
+            raise ValueError("an answer is no sum over these rows")
+        return tuple(sums[: self._width])
+
+
+class Exchange:
+    """One owner's keys and its part in every sum of one run."""
+
+    def __init__(self, party: Party, plan: EncryptedPlan, question: Question | None = None) -> None:
+        self._party, self._plan = party, plan
+        self._question = question or AgreedQuestion(plan, party.name)
+        self._private: PrivateKey | None = None
+        self._keys: dict[str, PublicKey] = {}
+        self._encryptors: dict[str, Encryptor] = {}
+
+    async def begin(self) -> None:
+        """Make a key if this owner holds one, hear the others', and prepare to encrypt under each."""
+        party, plan = self._party, self._plan
+        others = [owner for owner in plan.group.owners if owner != party.name]
+        for holder in plan.key_holders:
+            if holder == party.name:
+                self._private = await make_key(party, plan.options.keys, others)
+                self._keys[holder] = self._private.public
+                own = await asyncio.to_thread(Encryptor.for_owner, self._private, party.randomness)
+                self._encryptors[holder] = own
+                continue
+            self._keys[holder] = await hear_key(party, holder, plan.options.keys)
+            if self._adds_under(holder):
+                made = await asyncio.to_thread(Encryptor.for_key, self._keys[holder], party.randomness)
+                self._encryptors[holder] = made
+        if len(others) > 1:
+            # One owner adds to what another encrypted, so all must hold the same keys.
+            await agree_on_public(party, "keys", plan.group.owners, *map(self._key_bytes, plan.key_holders))
+
+    def _key_bytes(self, holder: str) -> NDArray[np.uint8]:
+        key = self._keys[holder]
+        return np.frombuffer(key.modulus.to_bytes(-(-key.bits // 8), "little"), dtype=np.uint8)
+
+    def _adds_under(self, holder: str) -> bool:
+        plan, name = self._plan, self._party.name
+        if not plan.splits:
+            return True
+        return any(
+            plan.relay(receiver)[0] == holder and name in plan.relay(receiver)
+            for receiver in plan.group.owners
+        )
+
+    async def contribute(self, receiver: str, mine: Integers, step: str) -> None:
+        """Add one's numbers to what is on its way to a receiver, and send it on."""
+        chain = self._plan.relay(receiver)
+        holder = self._holder(receiver)
+        place = chain.index(self._party.name)
+        numbers = await asyncio.to_thread(self._encryptors[holder].encrypt, mine.tolist())
+        if place:
+            said = await hear(self._party, chain[place - 1], f"{step} for {receiver}")
+            numbers = added(await heard_ciphertexts(said, self._keys[holder], len(mine)), numbers)
+        following = chain[place + 1] if place + 1 < len(chain) else receiver
+        await tell(self._party, following, f"{step} for {receiver}", ciphertext_message(numbers))
+
+    async def collect(self, count: int, step: str) -> Ciphertexts:
+        """What everybody added up for this owner, encrypted."""
+        return (await self._collected(count, step))[1]
+
+    async def read_sums(self, count: int, step: str) -> tuple[int, ...]:
+        """What everybody added up under this owner's own key, each number within what was agreed."""
+        if self._private is None:
+            raise ValueError(f"{self._party.name} holds no key and reads nothing")
+        said, numbers = await self._collected(count, step)
+        most = sum(self._plan.reach(owner) for owner in self._plan.relay(self._party.name))
+        try:
+            return await asyncio.to_thread(decrypt, self._private, numbers, at_most=most)
+        except InvalidCiphertext as error:
+            raise said.wrong(error) from None
+
+    async def _collected(self, count: int, step: str) -> tuple[Message, Ciphertexts]:
+        name = self._party.name
+        said = await hear(self._party, self._plan.relay(name)[-1], f"{step} for {name}")
+        return said, await heard_ciphertexts(said, self._keys[self._holder(name)], count)
+
+    async def ask(self, numbers: Ciphertexts, integers: Integers, step: str) -> list[int]:
+        """Multiply, mask, make fresh, send to the key's owner; returns the masks."""
+        party, plan = self._party, self._plan
+        asked = await asyncio.to_thread(self._question.ask, numbers, integers)
+        if plan.bounded:
+            masks = plan.mask(party.name).draw(len(asked), party.randomness)
+        else:
+            masks = UniformMask(numbers.key.modulus).draw(len(asked), party.randomness)
+        leaving = await asyncio.to_thread(masked, asked, masks, party.randomness)
+        await tell(party, self._holder(party.name), f"{step} asked", ciphertext_message(leaving))
+        return list(masks)
+
+    async def answer(self, receiver: str, step: str) -> None:
+        """Decrypt what a receiver asks: so many ciphertexts as were agreed, and with bounded masks no larger."""
+        party, plan, private = self._party, self._plan, self._private
+        if private is None:
+            raise ValueError(f"{party.name} holds no key and answers nobody")
+        said = await hear(party, receiver, f"{step} asked")
+        asked = await heard_ciphertexts(said, private.public, plan.questions(receiver))
+        try:
+            if plan.bounded:
+                values = await asyncio.to_thread(plan.mask(receiver).answer, private, asked)
+            else:
+                # As the protocol is printed: whatever the receiver packed into a plaintext is read out to it.
+                signed = await asyncio.to_thread(decrypt_any_size, private, asked)
+                values = tuple(value % private.public.modulus for value in signed)
+        except InvalidCiphertext as error:
+            raise said.wrong(error) from None
+        width = self._answer_bytes(receiver, private.public)
+        numbers = np.frombuffer(b"".join(value.to_bytes(width, "little") for value in values), dtype=np.uint8)
+        answer = Message(arrays={"answers": numbers.reshape(len(values), width)})
+        await tell(party, receiver, f"{step} answered", answer)
+
+    async def read(self, masks: Sequence[int], records: int, step: str) -> tuple[int, ...]:
+        """The answer without its masks."""
+        party, plan = self._party, self._plan
+        holder = self._holder(party.name)
+        said = await hear(party, holder, f"{step} answered")
+        width = self._answer_bytes(party.name, self._keys[holder])
+        rows = said.array("answers", dtype="u1", shape=(len(masks), width))
+        answers = [int.from_bytes(row.tobytes(), "little") for row in rows]
+        try:
+            if plan.bounded:
+                values = plan.mask(party.name).unmask(answers, masks)
+            else:
+                values = UniformMask(self._keys[holder].modulus).unmask(answers, masks)
+            return self._question.read(values, records)
+        except ValueError as error:
+            raise said.wrong(error) from None
+
+    def _holder(self, receiver: str) -> str:
+        return self._plan.relay(receiver)[0] if self._plan.splits else self._plan.active
+
+    def _answer_bytes(self, receiver: str, key: PublicKey) -> int:
+        bits = self._plan.mask(receiver).value_bits if self._plan.bounded else key.bits
+        return -(-bits // 8)
+
 
 Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnerTranscript:
+    """What an owner that follows the protocol can write down, batch by batch: kept where a run is recorded.
+
+    `weights` are its own before the batch. `sums` are Σ f·x over the batch as they came to it: f times 4 with the
+    Taylor approximation, whose coefficients are (θᵀx − 2y)/4. `scores` are the others' summed scores, where it reads
+    them.
+    """
+
+    batches: tuple[Integers, ...]
+    weights: tuple[Array, ...]
+    sums: tuple[Array, ...]
+    scores: tuple[Array, ...]
+
+
+# Random starting weights are multiples of this.
+_WEIGHT_BITS = 20
+
+
+class OwnerState:
+    """One owner's rows as integers, its labels if it has them, and its weights, which only it knows."""
+
+    def __init__(
+        self, owner: str, table: RowSource | None, plan: EncryptedPlan, randomness: Randomness
+    ) -> None:
+        self.owner, self.plan, self._randomness = owner, plan, randomness
+        blocks = list(own_rows(owner, table, plan.rows).blocks(plan.rows))
+        quantizer = plan.quantizers[owner]
+        self.integers = np.concatenate([quantizer.quantize(block) for block in blocks])
+        self.features: Array = self.integers / plan.spec.gamma
+        labels = [block.label for block in blocks if block.label is not None]
+        self.labels: Array | None = None
+        if owner == plan.active:
+            self.labels = 2.0 * np.concatenate(labels) - 1.0
+        self.weights = self._projected(initial_weights(plan, owner, randomness))
+
+    def scores(self, rows: Integers) -> Array:
+        scores: Array = self.features[rows] @ self.weights
+        return scores
+
+    def message(self, rows: Integers) -> Integers:
+        """What the others may add up under encryption: scores, less 2y at the owner of the label, on the grid.
+
+        With a defence, noise is added; with the sound one the noisy value is clipped here, because whoever receives
+        only sums cannot clip.
+        """
+        sent = self.on_grid(self._terms(rows))
+        if self.plan.noise:
+            sent = sent + self.plan.noise_of(self.owner).draw(len(sent), self._randomness)
+        if self.plan.options.defence == "sound":
+            sent = np.clip(sent, -self.plan.clips[self.owner], self.plan.clips[self.owner])
+        return sent
+
+    def _terms(self, rows: Integers) -> Array:
+        return self.scores(rows) if self.labels is None else self.scores(rows) - 2.0 * self.labels[rows]
+
+    def on_grid(self, values: Array) -> Integers:
+        """The nearest multiples of the grid; refused if weights have run away."""
+        if not (np.isfinite(values).all() and np.all(np.abs(values) <= LARGEST_SCORE)):
+            raise LocalProtocolError(
+                f"{self.owner}: a score is no finite number of at most {LARGEST_SCORE}; the weights run away. "
+                "Choose a smaller learning_rate or another initialisation."
+            )
+        return to_fixed(values, self.plan.fraction_bits)
+
+    def coefficients(self, rows: Integers, others: Array) -> Array:
+        """f of every record at the owner of the label, who has read the sum of the others' scores."""
+        if self.labels is None:
+            raise LocalProtocolError(f"{self.owner} has no labels and computes no coefficients")
+        return coefficients(self.plan.options.approximation, self.scores(rows) + others, self.labels[rows])
+
+    def descend_split(self, rows: Integers, received: Sequence[int]) -> Array:
+        """One step on own scores and the sum Σ m·x̃ of what the others sent; returns Σ f·x, as this owner sees it.
+
+        Own scores enter without noise and without rounding: the contraction that sensitivities rest on is theirs.
+        """
+        total: Array = self.features[rows].T @ self._terms(rows) + self.real(received)
+        self._step(0.25 * total)
+        return total
+
+    def descend(self, total: Array) -> Array:
+        """One step on Σ f·x."""
+        self._step(total)
+        return total
+
+    def real(self, received: Sequence[int]) -> Array:
+        return from_fixed(received, self.plan.fraction_bits) / self.plan.spec.gamma
+
+    def _step(self, total: Array) -> None:
+        self.weights = self._projected(self.weights - self.plan.step_size * total)
+
+    def _projected(self, weights: Array) -> Array:
+        if not np.isfinite(weights).all():
+            raise LocalProtocolError(
+                f"{self.owner}: a weight is not a finite number. Choose a smaller learning_rate."
+            )
+        if self.plan.options.defence != "sound":
+            return weights
+        norm = float(np.linalg.norm(weights))
+        return weights if norm <= self.plan.options.radius else weights * (self.plan.options.radius / norm)
+
+
+def initial_weights(plan: EncryptedPlan, owner: str, randomness: Randomness) -> Array:
+    """An owner's part of θ₀: zeros, or independent draws whose size depends on the number of all features.
+
+    Xavier: uniform on ±√(6/(d + 1)). Kaiming: normal with variance 2/d. Large: normal with variance 1.
+    """
+    width = plan.width(owner)
+    joint = sum(plan.width(name) for name in plan.group.owners)
+    match plan.options.initialisation:
+        case "zero":
+            return np.zeros(width)
+        case "xavier":
+            unit = (randomness.words(width) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+            return math.sqrt(6 / (joint + 1)) * (2.0 * unit - 1.0)
+        case "kaiming":
+            return math.sqrt(2 / joint) * _normal(width, randomness)
+        case "large":
+            return _normal(width, randomness)
+
+
+def _normal(count: int, randomness: Randomness) -> Array:
+    draws = DiscreteGaussianNoise(Fraction(1 << (2 * _WEIGHT_BITS))).draw(count, randomness)
+    return draws.astype(np.float64) * 2.0**-_WEIGHT_BITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,3 +438,76 @@ async def _coefficient_batch(
     for passive in passives:
         await exchange.answer(passive, step)
     return holding.descend(holding.features[rows].T @ coefficients), others
+
+
+Told = dict[str, tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class IdealDescent:
+    """Each owner's weights at the end and what it could write down; and, batch by batch, every message in the clear,
+    which is what somebody reads who breaks the encryption."""
+
+    weights: dict[str, Array]
+    diaries: dict[str, OwnerTranscript]
+    messages: dict[str, tuple[Integers, ...]]
+
+
+def ideal_descent(
+    plan: EncryptedPlan, tables: Mapping[str, RowSource], randomness: Mapping[str, Randomness]
+) -> IdealDescent:
+    holdings = {
+        owner: OwnerState(owner, tables[owner], plan, randomness[owner]) for owner in plan.group.owners
+    }
+    pages: dict[str, list[tuple[Integers, Array, Array, Array]]] = {owner: [] for owner in holdings}
+    messages: dict[str, list[Integers]] = {owner: [] for owner in holdings}
+    for epoch in range(plan.schedule.epochs):
+        for rows in plan.batches(epoch):
+            before = {owner: holding.weights for owner, holding in holdings.items()}
+            told, sent = _split(holdings, rows) if plan.splits else _coefficients(plan, holdings, rows)
+            for owner, message in sent.items():
+                messages[owner].append(message)
+            for owner, (total, scores) in told.items():
+                pages[owner].append((rows, before[owner], total, scores))
+    diaries = {owner: OwnerTranscript(*map(tuple, zip(*kept, strict=True))) for owner, kept in pages.items()}
+    return IdealDescent(
+        {owner: holding.weights for owner, holding in holdings.items()},
+        diaries,
+        {owner: tuple(sent) for owner, sent in messages.items()},
+    )
+
+
+def _split(holdings: Mapping[str, OwnerState], rows: Integers) -> tuple[Told, dict[str, Integers]]:
+    messages = {owner: holding.message(rows) for owner, holding in holdings.items()}
+    told = {}
+    for owner, holding in holdings.items():
+        others = sum(
+            (messages[name] for name in messages if name != owner), np.zeros(len(rows), dtype=np.int64)
+        )
+        told[owner] = holding.descend_split(rows, _products(holding, rows, others)), np.zeros(0)
+    return told, messages
+
+
+def _coefficients(
+    plan: EncryptedPlan, holdings: Mapping[str, OwnerState], rows: Integers
+) -> tuple[Told, dict[str, Integers]]:
+    passives = {owner: holding for owner, holding in holdings.items() if owner != plan.active}
+    messages = {owner: holding.on_grid(holding.scores(rows)) for owner, holding in passives.items()}
+    summed = sum(messages.values(), np.zeros(len(rows), dtype=np.int64))
+    active = holdings[plan.active]
+    others = from_fixed(summed.tolist(), plan.fraction_bits)
+    coefficients = active.coefficients(rows, others)
+    messages[plan.active] = sent = active.on_grid(coefficients)
+    told = {
+        owner: (holding.descend(holding.real(_products(holding, rows, sent))), np.zeros(0))
+        for owner, holding in passives.items()
+    }
+    told[plan.active] = active.descend(active.features[rows].T @ coefficients), others
+    return told, messages
+
+
+def _products(holding: OwnerState, rows: Integers, numbers: Integers) -> list[int]:
+    """Σ m·x̃ for each column, exactly: in two halves of a message, each of which leaves room in 64 bits."""
+    high, low = numbers >> 24, numbers & ((1 << 24) - 1)
+    columns = holding.integers[rows].T
+    return [(int(top) << 24) + int(rest) for top, rest in zip(columns @ high, columns @ low, strict=True)]

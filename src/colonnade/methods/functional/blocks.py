@@ -1,19 +1,28 @@
-"""The dissection of a quadratic objective among parties: which coefficient needs whose columns.
-
-f(w) = Σ_ab λ_ab w_a w_b + Σ_a λ_a w_a falls into blocks. A *single-party* block has the coefficients that one party's
-columns determine: products of its features, their sums (the constant is public), and with the label where it holds it.
-A *cross-party* block has those that take two parties: products of a feature of one and a feature, or the label, of the
-other. Each unordered product is in one block, once. The squares of the label and of the constant are in none.
-"""
+"""The dissection of a quadratic objective among parties, and the noise of each block of coefficients."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from colonnade.errors import PlanError
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise, PolyaNoise
+from colonnade.noise.skellam import SkellamNoise
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import COARSE_BITS, DiscreteLaplace, Event, itemise
+from colonnade.privacy.renyi import pure_epsilon
+from colonnade.privacy.sensitivity.functional import CoefficientChange
+from colonnade.protocols import dealt_noise
+from colonnade.protocols.dealt_noise import DealtNoise
+from colonnade.runtime.party import Group
 
 Positions = NDArray[np.int64]
 
@@ -141,3 +150,160 @@ class Dissection:
 def _block(owners: tuple[str, ...], left: list[Positions], right: list[Positions]) -> Block:
     one, other = np.concatenate(left).astype(np.int64), np.concatenate(right).astype(np.int64)
     return Block(owners, np.minimum(one, other), np.maximum(one, other))
+
+
+Law = Literal["laplace", "gaussian", "skellam"]
+LAWS: tuple[Law, ...] = ("laplace", "gaussian", "skellam")
+
+# A whole discrete Laplace is past so many scales with probability e^-75: then a coefficient may wrap around in the
+# field, which spoils the model and, being a function of what is opened, no guarantee.
+_FAR_IN_SCALES = 75
+
+
+@dataclass(frozen=True)
+class BlockNoise:
+    """The whole noise that ε was computed for.
+
+    `parameter` is the scale of a Laplace law, the variance of a discrete Gaussian, or the μ of a Skellam law.
+    """
+
+    law: Law
+    parameter: Fraction
+    bits: int = COARSE_BITS
+
+    @property
+    def is_laplace(self) -> bool:
+        """Whether it is the owners' alone, and its ε pure."""
+        return self.law == "laplace"
+
+    def finer(self, bits: int) -> BlockNoise:
+        """The same noise drawn to so many bits; only discrete Gaussians can be."""
+        return replace(self, bits=bits) if self.law == "gaussian" else self
+
+    @property
+    def dealt(self) -> DealtNoise:
+        """As noise that is dealt in parts of which a sum is known; not for a Laplace law."""
+        if self.law == "skellam":
+            return DealtNoise(self.law, 2 * self.parameter)
+        if self.law == "gaussian":
+            return DealtNoise(self.law, self.parameter, self.bits)
+        raise PlanError("parts of discrete Laplace noise have a law of their own")
+
+    @cached_property
+    def whole(self) -> DiscreteLaplaceNoise | DiscreteGaussianNoise | SkellamNoise:
+        """The law that the parts of a whole add up to."""
+        return DiscreteLaplaceNoise(self.parameter) if self.is_laplace else self.dealt.vector
+
+    def part(self, group: Group) -> DiscreteLaplaceNoise | PolyaNoise | DiscreteGaussianNoise | SkellamNoise:
+        return self.whole.part(group.honest_owners if self.is_laplace else group.whole)
+
+    def dealers(self, group: Group) -> tuple[str, ...]:
+        return group.owners if self.is_laplace else group.dealers
+
+    def reach(self, group: Group) -> int:
+        """What all parts together do not pass."""
+        part = self.part(group)
+        each = (
+            math.ceil(_FAR_IN_SCALES * part.scale) if isinstance(part, DiscreteLaplaceNoise) else part.support
+        )
+        return len(self.dealers(group)) * each
+
+    def event(self, change: CoefficientChange, group: Group, *, entries: int, known: int) -> Event:
+        """What the opened block is to an observer who knows so many parts."""
+        if self.is_laplace:
+            # t owners' parts may be known whatever else was agreed; fewer known are no less than a whole either.
+            known = max(known, group.threshold)
+            owners, honest = len(group.owners), group.honest_owners
+            return DiscreteLaplaceNoise(self.parameter).event(
+                change.l1, known=known, parts=owners, of=honest, entries=entries
+            )
+        return self.dealt.vector_event(change, group, entries=entries, known=known)
+
+    def variance(self, group: Group) -> float:
+        """Of an opened coefficient, every dealer's part included."""
+        if not self.is_laplace:
+            return float(self.dealt.total_variance(group))
+        rate = float(1 / self.parameter)
+        whole = 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2
+        return whole * len(group.owners) / group.honest_owners
+
+    def __str__(self) -> str:
+        named = {
+            "laplace": "discrete Laplace of scale",
+            "gaussian": "discrete Gaussian of σ² =",
+            "skellam": "Skellam of μ =",
+        }
+        return f"{named[self.law]} {float(self.parameter):.6g}"
+
+    def to_data(self) -> dict[str, Any]:
+        fine = {"bits": self.bits} if self.law == "gaussian" else {}
+        return {"law": self.law, "parameter": str(self.parameter), **fine}
+
+
+def calibrated(
+    law: Law,
+    change: CoefficientChange,
+    group: Group,
+    *,
+    entries: int,
+    epsilon: float,
+    delta: float,
+    bits: int,
+) -> BlockNoise:
+    """The least noise of this law that keeps a block within ε, at δ = 0 or at this δ.
+
+    Laplace noise is calibrated to its pure ε whatever δ is.
+    """
+    if law == "laplace":
+        scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
+        laplace = BlockNoise(law, scale)
+        laplace.part(group)  # refuses what no table can draw
+        return laplace
+    noise = dealt_noise.least_noise(
+        lambda noise: noise.vector_event(change, group, entries=entries),
+        epsilon=epsilon,
+        delta=delta,
+        drawn=lambda noise: noise.vector.part(group.whole),
+        laws=(law,),
+        bits=bits,
+    )
+    parameter = noise.variance / 2 if law == "skellam" else noise.variance
+    return BlockNoise(law, parameter, noise.bits)
+
+
+def least_noise(
+    laws: tuple[Law, ...],
+    change: CoefficientChange,
+    group: Group,
+    *,
+    entries: int,
+    epsilon: float,
+    delta: float,
+    bits: int = COARSE_BITS,
+) -> BlockNoise:
+    """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice."""
+    noises, refused = [], PlanError("no law of noise was named")
+    for law in laws:
+        try:
+            noises.append(
+                calibrated(law, change, group, entries=entries, epsilon=epsilon, delta=delta, bits=bits)
+            )
+        except PlanError as error:
+            refused = error
+    if not noises:
+        raise refused
+    return min(noises, key=lambda noise: noise.variance(group))
+
+
+def truncation_delta(events: tuple[Event, ...], delta: float) -> float:
+    """The δ at which the pure ε of these Laplace events is stated: 0, or what their truncated draws cost.
+
+    At most the δ given; four times (1 + e^ε) per draw leaves `account` the room it sets aside.
+    """
+    needed = 0.0
+    for event in events:
+        items = itemise(event)
+        if items.draws:
+            growth = 1.0 + math.exp(min(pure_epsilon(items), 700.0))
+            needed = max(needed, 4.0 * float(items.total_variation) * growth)
+    return min(needed, delta)

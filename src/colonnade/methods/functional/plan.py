@@ -17,40 +17,49 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field as Number
 
-from colonnade.crypto.row_claims import Claim
-from colonnade.data.number_codes import Mode
-from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
+from colonnade.crypto.row_proofs import Claim
+from colonnade.data.coding import Mode
+from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
-from colonnade.methods.functional.blocks import Block, Dissection
-from colonnade.methods.functional.noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
+from colonnade.methods.functional.blocks import (
+    LAWS,
+    Block,
+    BlockNoise,
+    Dissection,
+    Law,
+    least_noise,
+    truncation_delta,
+)
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import Composed, Event
 from colonnade.privacy.guarantee import Guarantee, View, account, delta_text, epsilon_text
-from colonnade.privacy.neighbours import PartOf
-from colonnade.privacy.observers import Server
-from colonnade.privacy.sensitivity.coefficients import (
+from colonnade.privacy.observers import PartOf, Server
+from colonnade.privacy.sensitivity.functional import (
+    CoefficientChange,
     CoefficientRow,
     FeatureBounds,
     cross_replaced,
     cross_zeroed,
 )
-from colonnade.privacy.sensitivity.functional import CoefficientChange
 from colonnade.protocols.assumptions import Verify, server_assumption
-from colonnade.protocols.layout import Layout
-from colonnade.protocols.limits import check_memory, gamma_advice
+from colonnade.protocols.dealt_noise import bits_for, near_enough
 from colonnade.protocols.plans import (
+    Options,
     TrainingPlan,
+    TrainingSpec,
     agreed,
     check_keepers,
+    check_memory,
+    gamma_advice,
     guarantees_of,
+    options_of,
+    refuse_paper_plan,
 )
-from colonnade.protocols.precision import bits_for, near_enough
-from colonnade.protocols.shared import block_rows
-from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.specs import Options, TrainingSpec, options_of, refuse_paper_plan
+from colonnade.protocols.shared_plan import Layout, SharedPlan
+from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import checked_block, chosen_verify
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 Domain = Literal["ball", "box"]
 Budget = Literal["top-down", "bottom-up"]

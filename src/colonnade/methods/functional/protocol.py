@@ -22,13 +22,12 @@ from colonnade.data.block import Block as Rows
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.numbers.arrays import FieldArray
+from colonnade.numbers.field import FieldArray
 from colonnade.numbers.rounding import nearest
-from colonnade.protocols.charging import charge_first
+from colonnade.protocols.agreement import charge_first
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import RowSource, SessionResult, own_blocks, prepare, publish_integers
-from colonnade.protocols.shared import Shared
-from colonnade.protocols.sharing import open_to, share_noise
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.protocols.sharing import Shared, open_to, share_noise
 from colonnade.protocols.verified_rows import sum_products
 from colonnade.runtime.party import Party
 

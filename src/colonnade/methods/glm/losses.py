@@ -1,27 +1,63 @@
-"""The losses of generalised linear models: value, residual h = ∂ℓ/∂θ, mean, and the bounds that noise is computed from.
-
-Each loss says which labels fit it. Targets are clipped to the declared range of the label, so that the bounds of
-`colonnade.privacy.sensitivity.losses` hold for any data. `paper` gives the constants that HDP-VFL prints.
-"""
+"""Generalised linear models: their losses, penalties as proximal steps, and what can be chosen about them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 
+from colonnade.data.documents import Form
 from colonnade.data.labels import Label, LabelBlock
 from colonnade.errors import LabelMismatch, PlanError
-from colonnade.methods.glm.interfaces import Loss
-from colonnade.privacy.paper import hdp_vfl
-from colonnade.privacy.sensitivity import losses as sensitivity
-from colonnade.privacy.sensitivity.losses import LossBounds
-from colonnade.protocols.specs import Task
+from colonnade.privacy import paper as hdp_vfl
+from colonnade.privacy.sensitivity import messages as sensitivity
+from colonnade.privacy.sensitivity.messages import LossBounds
+from colonnade.protocols.plans import Task, TrainingSpec
 
 Array = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """What the protocol needs of a loss; `colonnade.methods.glm.losses` has five."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def radius(self) -> float:
+        """How long weights may be where nobody says, chosen without data."""
+        ...
+
+    def check(self, label: Label) -> None:
+        """Raise a `PlanError` unless the declared label fits."""
+        ...
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        """Coded labels as the loss takes them, within its bounds for any values."""
+        ...
+
+    def value(self, scores: Array, targets: Array) -> Array: ...
+
+    def residual(self, scores: Array, targets: Array) -> Array:
+        """h = ∂ℓ/∂θ for each row."""
+        ...
+
+    def mean(self, scores: Array, label: Label) -> Array: ...
+
+    def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
+        """How large, how steep and how far from another record's a residual can be."""
+        ...
+
+    def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
+        """The constants that HDP-VFL prints, or a `PlanError` where it has none."""
+        ...
 
 
 def _logistic(scores: Array) -> Array:
@@ -266,3 +302,82 @@ LOSSES: dict[str, Loss] = {
 
 DEFAULT_LOSS: dict[Any, str] = {"classification": "logistic", "regression": "least_squares"}
 """What a task means where no loss is named."""
+
+
+PenaltyName = Literal["none", "l2", "l1", "elastic_net"]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """`l1`·‖w‖₁ + (`l2`/2)·‖w‖², applied after each gradient step by its proximal operator.
+
+    Guarantee: `step` does not expand distances, coordinate by coordinate. Soft thresholding at ηl₁ and division by
+    1 + ηl₂ are both 1-Lipschitz, and a coordinate that is left alone keeps its distance
+    (docs/proofs/message-sensitivity.md).
+    """
+
+    l1: float = 0.0
+    l2: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(value) and value >= 0 for value in (self.l1, self.l2)):
+            raise PlanError(
+                f"penalties are finite and not negative, not l1 = {self.l1:g} and l2 = {self.l2:g}. Try 0.001."
+            )
+
+    @classmethod
+    def named(cls, name: PenaltyName, strength: float, *, mix: float = 1.0) -> Penalty:
+        """λ‖w‖²/2, λ‖w‖₁ or λ(‖w‖₁ + (μ/2)‖w‖²) with λ the strength and μ the mix."""
+        match name:
+            case "none":
+                return cls()
+            case "l2":
+                return cls(l2=strength)
+            case "l1":
+                return cls(l1=strength)
+            case "elastic_net":
+                return cls(l1=strength, l2=strength * mix)
+
+    def step(self, weights: Array, step_size: float, *, free: int = 0) -> Array:
+        """The proximal step for this step size; the last `free` weights, an intercept, are left alone."""
+        if self.l1 == 0.0 and self.l2 == 0.0:
+            return weights
+        held = weights[: len(weights) - free]
+        if self.l1:
+            held = np.sign(held) * np.maximum(np.abs(held) - step_size * self.l1, 0.0)
+        held = held / (1.0 + step_size * self.l2)
+        return np.concatenate((held, weights[len(weights) - free :]))
+
+    def value(self, weights: Array) -> float:
+        return float(self.l1 * np.abs(weights).sum() + self.l2 / 2 * (weights @ weights))
+
+    def to_data(self) -> dict[str, float]:
+        """The penalty as plain values, for the parties to compare."""
+        return {"l1": self.l1, "l2": self.l2}
+
+
+LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class GlmOptions(Form):
+    """Loss and penalty. `strength` is λ, per record; `mix` is μ of the elastic net λ(‖w‖₁ + (μ/2)‖w‖²)."""
+
+    loss: LossName | None = None
+    penalty: PenaltyName = "l2"
+    strength: Annotated[float, Field(ge=0)] = 0.001
+    mix: Positive = 1.0
+
+    def penalties(self) -> Penalty:
+        return Penalty.named(self.penalty, self.strength, mix=self.mix)
+
+
+def chosen_loss(spec: TrainingSpec, options: GlmOptions) -> Loss:
+    """The loss that was named, or the task's own; it must be a loss for that task."""
+    if spec.task not in DEFAULT_LOSS:
+        raise PlanError(f"messages train models for classification and regression, not {spec.task!r}.")
+    loss = LOSSES[options.loss or DEFAULT_LOSS[spec.task]]
+    if loss.task != spec.task:
+        fitting = ", ".join(name for name, other in LOSSES.items() if other.task == spec.task)
+        raise PlanError(f"loss = {loss.name!r} is for {loss.task}; for {spec.task} there are {fitting}.")
+    return loss

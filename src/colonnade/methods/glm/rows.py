@@ -15,8 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.block import Block
-from colonnade.data.clipping import clamp_columns
+from colonnade.data.block import Block, clamp_columns
 from colonnade.data.encoder import Encoder
 from colonnade.data.schema import PublicSchema
 from colonnade.numbers.rounding import nearest

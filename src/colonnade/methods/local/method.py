@@ -9,15 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.baselines.gathering import release_of
-from colonnade.methods.local.plan import LocalOptions, LocalPlan
-from colonnade.methods.local.protocol import PerturbedMoments, local_session
+from colonnade.methods.local.protocol import LocalOptions, LocalPlan, PerturbedMoments, local_session
 from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, in_label_units, plan_views
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.files.document import Privacy
+from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.planning.pilots import Pilot, in_blocks, kept
+from colonnade.protocols.plans import TrainingSpec
 
 
 def model(

@@ -1,30 +1,164 @@
-"""Every owner perturbs its own columns once and sends them to the server: no shares, no products under encryption.
-
-Box of the protocol, after Algorithm 3 of SPCA/SLR (Skellam noise in BGW):
-
-1. every owner charges its ledger and tells its peers the ledger's head;
-2. block by block, each owner adds noise to its own integers and sends them to the server;
-3. the server, which sees perturbed rows and nothing else, sums their products.
-"""
+"""Every owner perturbs its own columns once and sends them to the server: what is agreed, and how."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.methods.local.plan import LocalPlan
+from colonnade.ledger import LedgerLine
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import arranged, integer_blocks
-from colonnade.numbers.arrays import GramSum
-from colonnade.numbers.field import FIELD63
-from colonnade.protocols.charging import charge_first
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.numbers.field import FIELD63, GramSum, check_fits
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import COARSE_BITS, Approximated, DiscreteGaussian, Event
+from colonnade.privacy.guarantee import View
+from colonnade.privacy.observers import REPLACE, ZERO_OUT, OthersPart, PartyView, Reader, Server
+from colonnade.privacy.sensitivity.matrix import root_up
+from colonnade.protocols.agreement import charge_first
+from colonnade.protocols.assumptions import UNCHECKED
+from colonnade.protocols.dealt_noise import bits_for, near_enough
 from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.plans import Options, TrainingPlan, TrainingSpec, agreed, lines_about
 from colonnade.protocols.session import RowSource, SessionResult, prepare, publish
-from colonnade.protocols.specs import TrainingSpec
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
+
+_SECRET = f"no owner discloses the noise on its own columns{UNCHECKED}"
+
+
+@dataclass(frozen=True)
+class LocalPlan(TrainingPlan):
+    """Noise of parameter σ² on every integer of every row. Made by `LocalOptions`."""
+
+    gamma: int
+    sigma_squared: Fraction
+    bits: int = COARSE_BITS
+
+    protocol = "local perturbation"
+    charged_as = "perturbed rows"
+    published = True
+
+    @cached_property
+    def columns(self) -> MomentsPlan:
+        """How rows become integers: as for a moment release, whose own noise is not used."""
+        unused = Fraction(1)
+        return MomentsPlan(
+            self.gamma,
+            unused,
+            spec=self.spec,
+            group=self.group,
+            rows=self.rows,
+            schemas=self.schemas,
+            delta=self.delta,
+        )
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a row each owner sends. The constant of a task without label is known and not sent."""
+        return self.columns.widths if self.spec.task == "pca" else self.columns.dealt
+
+    @property
+    def size(self) -> int:
+        return sum(self.dealt.values())
+
+    def bound_of_all_but(self, party: str | None) -> int:
+        """The largest squared norm of the others' part of an integer row; of the whole row without a party."""
+        shape = self.columns.shape_of_all_but(party)
+        return shape.norm_squared if self.spec.task == "pca" else shape.bound
+
+    @cached_property
+    def noise(self) -> DiscreteGaussianNoise:
+        return DiscreteGaussianNoise(self.sigma_squared, self.bits)
+
+    def event(self, norm_squared: int) -> Event:
+        """One record's integers move by at most the root of this, in L2: all else that is sent does not change."""
+        leaf = DiscreteGaussian(root_up(norm_squared), self.sigma_squared)
+        return Approximated(leaf, draws=self.size, bits=self.bits)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the perturbed rows are to each observer. A party that saw them all would learn no more than this."""
+        whole = self.event(self.bound_of_all_but(None))
+        views = [
+            View(Server(), ZERO_OUT, whole, _SECRET),
+            View(Reader(), ZERO_OUT, whole, _SECRET),
+        ]
+        for owner in self.group.owners:
+            # A part of norm a that is replaced moves by at most 2a.
+            others = self.event(4 * self.bound_of_all_but(owner))
+            views.append(View(PartyView(owner), OthersPart(owner), others, _SECRET))
+        return tuple(views)
+
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        return (self.group.server,)
+
+    def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
+        """Beside the views: what a record replaced is to readers."""
+        return (*lines_about(party, self.views), LedgerLine(Reader().name, REPLACE.name, self.replaced))
+
+    @property
+    def replaced(self) -> Event:
+        """What the perturbed rows are for a record replaced by any other."""
+        return self.event(4 * self.bound_of_all_but(None))
+
+    @property
+    def what(self) -> str:
+        return f"{self.rows} perturbed rows of {self.size} columns"
+
+    def own_data(self) -> dict[str, Any]:
+        return {
+            **self.columns.layout_data(),
+            "sigma_squared": str(self.sigma_squared),
+            "block": self.columns.block,
+        }
+
+
+class LocalOptions(Options):
+    """A method with nothing to choose."""
+
+    method = "local"
+
+    def plan(
+        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+    ) -> LocalPlan:
+        """The plan with the least noise that keeps ε for the server and for readers."""
+        terms = agreed(spec, group, schemas, rows)
+        blank = LocalPlan(
+            spec.gamma,
+            Fraction(1),
+            bits_for(spec.epsilon),
+            **terms,
+        )
+        bound = blank.bound_of_all_but(None)
+        least = calibrate(
+            lambda variance: replace(blank, sigma_squared=variance).event(bound),
+            epsilon=spec.epsilon,
+            delta=terms["delta"],
+        )
+        plan = _drawable(replace(blank, sigma_squared=least))
+        # Who replaces a record moves it farthest.
+        return near_enough(
+            plan, lambda plan: (plan.replaced,), lambda plan, bits: _drawable(replace(plan, bits=bits))
+        )
+
+
+def _drawable(plan: LocalPlan) -> LocalPlan:
+    """Refuses, before any data is touched, what could wrap around."""
+    reach = plan.gamma + 1 + plan.noise.support
+    check_fits(
+        FIELD63, rows=plan.rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {plan.gamma}"
+    )
+    return plan
+
 
 Integers = NDArray[np.int64]
 

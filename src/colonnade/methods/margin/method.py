@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.table import Table
-from colonnade.forecast.pilots import Axis, Pilot, kept, product
-from colonnade.methods.margin.ideal import ideal_margin
 from colonnade.methods.margin.plan import MarginOptions, MarginPlan
-from colonnade.methods.margin.session import MarginTrained, margin_session
+from colonnade.methods.margin.protocol import MarginTrained, ideal_margin, margin_session
 from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.files.document import Privacy
+from colonnade.models.inputs import InputSpec
 from colonnade.numbers.threads import one_thread
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.planning.pilots import Axis, Pilot, kept, product
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]

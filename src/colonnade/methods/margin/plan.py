@@ -15,22 +15,20 @@ from typing import Annotated, Any
 
 from pydantic import Field as Number
 
-from colonnade.crypto.folding import MOST_ROWS
-from colonnade.crypto.row_claims import Claim
-from colonnade.data.quantizer import LEAST_GAMMA, MOST_GAMMA, Rounding
+from colonnade.crypto.product_proof import MOST_ROWS
+from colonnade.crypto.row_proofs import Claim
+from colonnade.data.encoder import LEAST_GAMMA, MOST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
-from colonnade.methods.margin.curve import HARMONICS, Curve
-from colonnade.methods.margin.waves import Waves
+from colonnade.methods.margin.curve import HARMONICS, Curve, Waves
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Composed, Event, Repeated
-from colonnade.privacy.leaves import Gaussian, MatrixChange
-from colonnade.privacy.sensitivity.gradient import VectorChange
-from colonnade.privacy.sensitivity.margin import (
+from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, MatrixChange, Repeated
+from colonnade.privacy.sensitivity.gradient import (
     Slopes,
+    VectorChange,
     margin_others_replaced,
     margin_replace,
     margin_zero_out,
@@ -44,16 +42,22 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
-from colonnade.protocols.layout import Layout
-from colonnade.protocols.limits import check_memory, physical_memory
-from colonnade.protocols.plans import TrainingPlan, agreed, check_keepers
-from colonnade.protocols.precision import bits_for, near_enough
-from colonnade.protocols.shared import block_rows
-from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.specs import ClassOptions, Options, TrainingSpec, check_job_gamma
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
+from colonnade.protocols.plans import (
+    ClassOptions,
+    Options,
+    TrainingPlan,
+    TrainingSpec,
+    agreed,
+    check_job_gamma,
+    check_keepers,
+    check_memory,
+    physical_memory,
+)
+from colonnade.protocols.shared_plan import Layout, SharedPlan
+from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import chosen_verify
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 MOST_STEPS = 1000
 # The finest grids of a gradient: past this nothing is gained. The coarsest: below it rounding is most of the bound.

@@ -1,46 +1,218 @@
-"""Noisy margin descent: second moments once, then one opened gradient a step, over everybody.
+"""Noisy margin descent.
 
-Box of the protocol:
-
-1. every owner charges its ledger for everything and tells its peers the ledger's head;
-2. owners deal their integer rows at degree t, once, the label holder with ỹ·a₀ beside them; keepers keep these shares,
-   multiply them, and the moments are opened to the server with noise of degree 2t;
-3. at every step the server names the weights, and owners compare what they heard before they deal: each turns its
-   score into an angle and deals the integers that its table has for it;
-4. keepers multiply: owners without the label in a tree, at last with the label holder's part, lowering the degree by
-   resharing after each product; then the slopes by the rows, degree 2t;
-5. every dealer deals its part of the noise at degree 2t, and the sum is opened to the server, which moves the weights.
-
-With `verify = "all"` two keepers check the norm of every row of 2 and 3, and every product of 4 before it is used.
+Second moments once, then one opened gradient a step; between parties and as a trusted party would.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.table import Table
+from colonnade.errors import LocalProtocolError
 from colonnade.ledger import Release
-from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.margin.rows import OwnRows, part_of
-from colonnade.methods.margin.turning import held, shared_slopes
 from colonnade.methods.moments.protocol import symmetric
-from colonnade.numbers.arrays import FieldArray
-from colonnade.protocols.agreement import agree_on_public
-from colonnade.protocols.charging import charge_first
+from colonnade.numbers.field import FieldArray
+from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.session import RowSource
-from colonnade.protocols.shared import MomentSum, Shared
-from colonnade.protocols.sharing import open_to, share, share_noise
-from colonnade.protocols.turning import taken
+from colonnade.protocols.plans import TrainingSpec
+from colonnade.protocols.session import RowSource, SessionResult, own_rows, prepare, publish
+from colonnade.protocols.sharing import MomentSum, Shared, open_to, share, share_noise
+from colonnade.protocols.verified_products import reshare_products, taken, turned
 from colonnade.protocols.verified_rows import share_rows, share_verified
+from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 Array = NDArray[np.float64]
+BEND = 0.15
+"""k of two thirds of the steepest slope of the curve of six harmonics; steeper curves take as much of theirs."""
+
+
+def floor_factor(deviation: float, columns: int, rows: int) -> float:
+    """How many times the noise's own eigenvalues are raised to: clip(10·σ·D^1.5/n, ½, 2)."""
+    return float(np.clip(10 * deviation * columns**1.5 / rows, 0.5, 2.0))
+
+
+class MarginDescent:
+    """Weights that start at zero and move by noisy gradients as they come.
+
+    `moments` and `opened` are what was opened, as integers; `path` are the weights of every step.
+    """
+
+    def __init__(self, plan: MarginPlan, moments: NDArray[np.int64]) -> None:
+        self._plan = plan
+        self.moments = moments
+        self.weights: Array = np.zeros((plan.size, plan.heads))
+        self.path: list[Array] = []
+        self.opened: list[NDArray[np.int64]] = []
+        self._sum = np.zeros_like(self.weights)
+        self._preconditioner = self._precondition()
+
+    def _precondition(self) -> Array:
+        plan = self._plan
+        # σ at sensitivity 1 for all of the budget, as what is opened carries it: the moments have it over √f.
+        of_moments = math.sqrt(float(plan.moments_variance) * plan.overhead) / plan.gamma**2
+        whole = of_moments * math.sqrt(plan.schedule.moments_share)
+        least = floor_factor(whole, plan.size, plan.rows) * math.sqrt(plan.size / 2) * of_moments
+        values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)
+        bend = max(BEND, 2 / 3 * plan.waves.curve.slope)
+        inverse: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
+        return inverse
+
+    def step(self, opened: NDArray[np.int64]) -> None:
+        """Move by one opened gradient, Σ r̃x̃ with its noise, as integers."""
+        plan = self._plan
+        gradient = np.asarray(opened, dtype=np.float64).reshape(plan.heads, plan.size).T
+        gradient /= plan.scale * plan.gamma
+        self.path.append(self.weights)
+        self.opened.append(opened)
+        # What is opened is Σ ỹh(ỹ⟨w, x⟩)x, the gradient with the other sign.
+        self.weights = self.weights + self._preconditioner @ gradient
+        if len(self.path) > plan.schedule.steps // 2:
+            self._sum += self.weights
+
+    @property
+    def model(self) -> Array:
+        mean: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
+        return mean * log_odds_slope(self._root_mean_square(mean))
+
+    @property
+    def counts(self) -> Array:
+        """How many people are of each head's class, by the first gradient; at least twice its noise, and the rest too.
+
+        At w = 0 a row's slope is one of two known integers, by its label, and its constant is known: the entry of the
+        constant is n₊r̃₊ + n₋r̃₋ times it.
+        """
+        plan, (below, above) = self._plan, _first_slopes(self._plan)
+        opened = np.asarray(self.opened[0], dtype=np.float64).reshape(plan.heads, plan.size)
+        noise = math.sqrt(float(plan.variance) * plan.overhead) / plan.constant / (above - below)
+        counts = (opened[:, plan.constant_place] / plan.constant - plan.rows * below) / (above - below)
+        least = min(max(1.0, 2.0 * noise), plan.rows / 2.0)
+        return np.clip(counts, least, plan.rows - least)
+
+    def _root_mean_square(self, weights: Array) -> Array:
+        """How large scores are, by the moments: √(wᵀ Σx̃x̃ᵀ w / n), for every head."""
+        squares = np.einsum("ij,ik,kj->j", weights, self.moments / self._plan.gamma**2, weights)
+        sizes: Array = np.sqrt(np.maximum(squares, 0.0) / self._plan.rows)
+        return sizes
+
+
+def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
+    """r̃ of every row at w = 0: of those that are not of a head's class, and of those that are."""
+    waves, others, at_zero = plan.waves, len(plan.others), np.zeros(1)
+    # Of the others every sine is 0.
+    cosines = waves.deal_plain(at_zero)[0, : plan.schedule.harmonics].tolist()
+    slopes = []
+    for label, sign in ((False, -1), (True, 1)):
+        labelled = waves.deal_labelled(at_zero, np.array([label]))[0].tolist()
+        turned = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
+        slopes.append(turned + sign * waves.constant * plan.wave_grid**others)
+    return slopes[0], slopes[1]
+
+
+def log_odds_slope(size: Array) -> Array:
+    """What a score of this size is multiplied by to be a log-odds.
+
+    Where p·h(s) = (1 − p)·h(−s) for h = min(1/(1 + e^m), ½), the loss is least: a score s stands for log-odds of
+    ±log((1 + e^|s|)/2), half as steep as s near 0 and as steep far out. One slope for all keeps the model linear, and
+    what is predicted does not depend on it: that of a score of typical size.
+    """
+    least = np.maximum(size, 1e-6)
+    slope: Array = (np.logaddexp(0.0, least) - math.log(2.0)) / least
+    return slope
+
+
 Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRows:
+    """One owner's integers, and its labels where it holds them, kept at home for all steps."""
+
+    features: NDArray[np.signedinteger]
+    positive: NDArray[np.bool_] | None
+    """For every head, whether a row is of its class."""
+
+    @classmethod
+    def read(cls, owner: str, table: RowSource | None, plan: MarginPlan, randomness: Randomness) -> OwnRows:
+        """Encode, bound and round every row, once."""
+        quantizer, holds = plan.quantizers[owner], owner == plan.label_holder
+        kind = np.int16 if 2 * plan.gamma < 1 << 15 else np.int32
+        features = np.empty((plan.rows, plan.widths[owner]), dtype=kind)
+        positive = np.zeros((plan.rows, plan.heads), dtype=bool) if holds else None
+        start = 0
+        for block in own_rows(owner, table, plan.rows).blocks(1 << 14):
+            stop = start + block.rows
+            features[start:stop, : quantizer.width] = quantizer.quantize(block, randomness)
+            if positive is not None:
+                if block.label is None:
+                    raise LocalProtocolError(f"{owner} holds the label but brought rows without it")
+                features[start:stop, -1] = plan.constant
+                classes = [1] if plan.heads == 1 else range(plan.heads)
+                positive[start:stop] = block.label.astype(np.int64)[:, None] == np.array(classes)
+            start = stop
+        return cls(features, positive)
+
+    def dealt(self, rows: slice, plan: MarginPlan) -> Integers:
+        """What this owner deals for these rows at the start: its columns, and ỹ·a₀ where it holds the label."""
+        features = self.features[rows].astype(np.int64)
+        if self.positive is None:
+            return features
+        constants = np.where(self.positive[rows], plan.waves.constant, -plan.waves.constant)
+        return np.concatenate([features, constants], axis=1)
+
+    def waves(self, rows: slice, weights: Array, plan: MarginPlan) -> Integers:
+        """What this owner deals for these rows at its part of the weights: 2M integers for every head."""
+        scores = self.features[rows] @ weights / plan.gamma
+        heads = []
+        for head in range(plan.heads):
+            if self.positive is None:
+                heads.append(plan.waves.deal_plain(scores[:, head]))
+            else:
+                heads.append(plan.waves.deal_labelled(scores[:, head], self.positive[rows, head]))
+        return heads[0] if len(heads) == 1 else np.concatenate(heads, axis=1)
+
+
+def part_of(plan: MarginPlan, owner: str) -> slice:
+    """Where an owner's part of the weights stands."""
+    start = 0
+    for name, width in plan.widths.items():
+        if name == owner:
+            return slice(start, start + width)
+        start += width
+    raise LocalProtocolError(f"{owner} owns no columns of this plan")
+
+
+async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan, label: str) -> Shared:
+    """Shares of the slopes without their constant, one for every head, at degree t."""
+    others = await turned(
+        party,
+        [waves[owner] for owner in plan.others],
+        scheme=plan.scheme,
+        groups=plan.heads,
+        step=f"turning {label}",
+        verify=plan.verify,
+    )
+    width = plan.wave_width // plan.heads
+    left, right = (each.in_rows_of(width) for each in (waves[plan.label_holder], others))
+    slopes = await reshare_products(
+        party, left, right, scheme=plan.scheme, verify=plan.verify, step=f"slopes {label}"
+    )
+    return slopes.in_rows_of(plan.heads)
+
+
+def held(value: Shared) -> FieldArray:
+    if value.share is None:
+        raise LocalProtocolError("a keeper lacks a share of what was dealt")
+    return value.share
+
+
 LARGEST_WEIGHT = 2.0**512
 """Scores by smaller weights are finite, whatever the rows are; whether a run is stopped must not depend on them."""
 
@@ -183,3 +355,91 @@ def noise_part(party: Party, plan: MarginPlan) -> Integers:
 def _blocks(plan: MarginPlan) -> list[slice]:
     starts = range(0, plan.rows, plan.block)
     return [slice(start, min(start + plan.block, plan.rows)) for start in starts]
+
+
+@dataclass(frozen=True, eq=False)
+class MarginTrained(SessionResult[MarginPlan]):
+    """The weights with everything that says what they are, and, at an owner, the rows that went into them.
+
+    `counts` are noisy numbers of people of each head's class. Weights are in the order of the plan's owners, each
+    owner's features, one column for each head; the constant is the last of the label holder's. Both are empty at a
+    member that only kept shares. `descent` is what the server opened and made of it.
+    """
+
+    weights: Array
+    counts: Array
+    descent: MarginDescent | None = None
+
+
+async def margin_session(party: Party, table: Table | None, spec: TrainingSpec) -> MarginTrained:
+    aligned, plan = await prepare(party, table, spec, MarginPlan)
+    descent = await noisy_margin(party, aligned, plan)
+
+    def checked(said: Message) -> Array:
+        read: Array = said.array("weights", dtype="f8", shape=(plan.size + 1, plan.heads))
+        if not np.isfinite(read).all() or (read[-1] <= 0).any() or (read[-1] >= plan.rows).any():
+            raise said.wrong(
+                "the published weights are not finite numbers, or its counts not of so many people"
+            )
+        return read
+
+    trained = None if descent is None else np.concatenate([descent.model, descent.counts[None, :]])
+    read = await publish(party, trained, "model", "weights", checked, np.zeros((0, plan.heads)))
+    counts = read[-1] if len(read) else np.zeros(0)
+    return MarginTrained(plan, party.run, party.seeded, aligned, read[:-1], counts, descent)
+
+
+def ideal_margin(plan: MarginPlan, tables: Mapping[str, RowSource], randomness: Randomness) -> MarginDescent:
+    """The descent on everybody's rows in one place, with as much noise as would be dealt."""
+    rows = {owner: OwnRows.read(owner, tables[owner], plan, randomness) for owner in plan.group.owners}
+    return descended(plan, rows, randomness)
+
+
+def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomness) -> MarginDescent:
+    """The descent on rows that are integers already."""
+    joint = np.concatenate([rows[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
+    dealers, parts = range(len(plan.group.dealers)), plan.group.whole
+    moments = (joint.T @ joint).astype(np.int64)
+    for _ in dealers:
+        moments += plan.moments_noise.part(parts).draw_symmetric(plan.size, randomness)
+    descent = MarginDescent(plan, moments)
+    for _ in range(plan.schedule.steps):
+        opened = summed_slopes(joint, ideal_slopes(plan, rows, descent.weights))
+        for _ in dealers:
+            opened += plan.noise.part(parts).draw(opened.shape, randomness)
+        descent.step(opened)
+    return descent
+
+
+def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) -> Integers:
+    """r̃ of every row and head, from what each owner would deal."""
+    everything = slice(0, plan.rows)
+    dealt = {
+        owner: part.waves(everything, weights[part_of(plan, owner)], plan) for owner, part in rows.items()
+    }
+    holder = rows[plan.label_holder]
+    if holder.positive is None:
+        raise ValueError("the label holder's rows have no labels")
+    harmonics = plan.schedule.harmonics
+    slopes = np.empty((plan.rows, plan.heads), dtype=np.int64)
+    for head in range(plan.heads):
+        here = slice(2 * harmonics * head, 2 * harmonics * (head + 1))
+        real, imaginary = np.ones((2, plan.rows, harmonics), dtype=np.int64)
+        imaginary[:] = 0
+        for owner in plan.others:
+            cosine, sine = np.split(dealt[owner][:, here], 2, axis=1)
+            real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
+        p, q = np.split(dealt[plan.label_holder][:, here], 2, axis=1)
+        constant = plan.waves.constant * plan.wave_grid ** len(plan.others)
+        signs = np.where(holder.positive[:, head], constant, -constant)
+        slopes[:, head] = (p * real + q * imaginary).sum(axis=1) + signs
+    return slopes
+
+
+def summed_slopes(joint: Array, slopes: Integers) -> Integers:
+    """Σ r̃x̃ over all rows, head by head: floats would not hold it, so slopes are added in two halves that they hold."""
+    low = slopes & ((1 << 20) - 1)
+    high = (slopes - low) >> 20
+    halves = [(joint.T @ half.astype(np.float64)).astype(np.int64) for half in (low, high)]
+    sums: Integers = (halves[0] + (halves[1] << 20)).T.reshape(-1)
+    return sums

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.methods.glm.models import linear_model
 from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
 from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
-from colonnade.models.privacy import Privacy
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.models.files.document import Privacy
+from colonnade.planning.pilots import Axis, Pilot, in_rows, kept, product
+from colonnade.protocols.plans import TrainingSpec
 
 SPLIT = (
     "Each party keeps its own weights. The guarantees are about the messages of the training run: publishing the "

@@ -24,33 +24,28 @@ from pydantic_core import PydanticKnownError
 from colonnade.data.labels import Label
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError
-from colonnade.methods.glm.interfaces import Loss
-from colonnade.methods.glm.penalties import Penalty
-from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
+from colonnade.methods.glm.losses import GlmOptions, Loss, Penalty, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.privacy import paper as hdp_vfl
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event
+from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import View
-from colonnade.privacy.leaves import PerStep
-from colonnade.privacy.neighbours import OthersPart, PartOf
-from colonnade.privacy.observers import Coalition, PartyView
-from colonnade.privacy.paper import hdp_vfl
-from colonnade.privacy.paper.figure import PaperFigure
-from colonnade.privacy.sensitivity.losses import LossBounds
+from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
+from colonnade.privacy.paper import PaperFigure
 from colonnade.privacy.sensitivity.messages import (
+    LossBounds,
     Schedule,
     StepSensitivities,
     active_messages,
     largest_step,
     passive_messages,
 )
-from colonnade.protocols.plans import agreed
-from colonnade.protocols.precision import bits_for, in_views, near_enough
+from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
+from colonnade.protocols.plans import Options, TrainingSpec, agreed, options_of
 from colonnade.protocols.session import array_digest
-from colonnade.protocols.specs import Options, TrainingSpec, options_of
 from colonnade.randomness import public_permutation
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 Calibration = Literal["sound", "paper", "none"]
 

@@ -18,11 +18,10 @@ from colonnade.errors import LocalProtocolError
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.messages.plan import GRID_BITS, IntermediatePlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
-from colonnade.protocols.agreement import agree_on_public
-from colonnade.protocols.charging import charge_first
+from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import SessionResult, from_start_to_end
-from colonnade.protocols.specs import TrainingSpec
 from colonnade.randomness import Randomness, public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message

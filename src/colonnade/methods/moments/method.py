@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.federation.federation import released
-from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.method import Method, Noise, plan_views
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.methods.moments.session import OpenedMoments, moments_session
+from colonnade.methods.moments.protocol import OpenedMoments, moments_session
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.planning.pilots import Pilot, in_blocks, kept
+from colonnade.protocols.plans import TrainingSpec
 
 
 def model(_spec: TrainingSpec, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:

@@ -13,40 +13,43 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from colonnade.crypto.folding import MOST_ROWS
-from colonnade.crypto.row_claims import Claim
+from colonnade.crypto.product_proof import MOST_ROWS
+from colonnade.crypto.row_proofs import Claim
+from colonnade.data.coding import Mode
+from colonnade.data.encoder import LEAST_GAMMA, Rounding
 from colonnade.data.labels import LabelBlock, LabelBlocks
-from colonnade.data.number_codes import Mode
-from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
-from colonnade.privacy.events import COARSE_BITS, Event
-from colonnade.privacy.leaves import MatrixChange
-from colonnade.privacy.sensitivity.conditional import (
+from colonnade.privacy.events import COARSE_BITS, Event, MatrixChange
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
     conditional_change_part_replaced,
     conditional_change_replace,
     conditional_change_zero_out,
-)
-from colonnade.privacy.sensitivity.matrix import (
-    RowShape,
     matrix_change_part_replaced,
     matrix_change_replace,
     matrix_change_zero_out,
 )
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law, least_noise
-from colonnade.protocols.layout import Layout
-from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import TrainingPlan, agreed, check_keepers
-from colonnade.protocols.precision import bits_for, near_enough
-from colonnade.protocols.shared import block_rows
-from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.specs import ClassOptions, Options, TrainingSpec, check_one_label
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
+from colonnade.protocols.plans import (
+    ClassOptions,
+    Options,
+    TrainingPlan,
+    TrainingSpec,
+    agreed,
+    check_keepers,
+    check_memory,
+    check_one_label,
+    gamma_advice,
+)
+from colonnade.protocols.shared_plan import Layout, SharedPlan
+from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import checked_block, chosen_verify
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
 
 
 class MomentsOptions(ClassOptions, Options):

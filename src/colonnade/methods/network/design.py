@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
-from colonnade.methods.network.terms import BOUND, Kind, Regime
-from colonnade.protocols.specs import Task
+from colonnade.methods.network.plan import BOUND, Kind, Regime
+from colonnade.protocols.plans import Task
 
 OWN = "own"
 """A module that a user wrote: its class is not in any file, so whoever loads its weights has to bring it."""

@@ -11,20 +11,16 @@ from numpy.typing import NDArray
 
 from colonnade.errors import InputError, ModelError, PlanError
 from colonnade.evaluation.scores import JointScores, trained_people
-from colonnade.federation.no_rows import refuse_labels, refuse_rows
-from colonnade.federation.own_files import keep_parts, keep_people
+from colonnade.federation.holdout import keep_parts, keep_people
 from colonnade.methods.method import TrainedModel
 from colonnade.methods.network.extra import need_networks
-from colonnade.methods.network.model import NetworkModel
-from colonnade.methods.network.network_file import KINDS, NetworkFile, network_file, network_parts
-from colonnade.methods.network.plan import NetworkOptions
-from colonnade.methods.network.terms import Mechanism, Regime
-from colonnade.models.columns import Rows
+from colonnade.methods.network.network import KINDS, NetworkFile, NetworkModel, network_file, network_parts
+from colonnade.methods.network.plan import Mechanism, NetworkOptions, Regime
 from colonnade.models.discriminant import probabilities
-from colonnade.models.estimator import Classifier, Estimator, Regressor
-from colonnade.models.parameters import at_least
-from colonnade.models.privacy import Privacy
-from colonnade.protocols.specs import Task, TrainingSpec
+from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, refuse_labels, refuse_rows
+from colonnade.models.files.document import Privacy
+from colonnade.models.inputs import Rows
+from colonnade.protocols.plans import Task, TrainingSpec
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation

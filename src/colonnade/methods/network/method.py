@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from colonnade.forecast.pilots import Axis, Pilot, kept, product
 from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
 from colonnade.methods.network.extra import need_networks
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import TrainedEmbeddings
-from colonnade.protocols.specs import TrainingSpec
+from colonnade.planning.pilots import Axis, Pilot, kept, product
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.runtime.run import Program
 
 

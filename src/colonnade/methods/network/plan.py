@@ -1,24 +1,4 @@
-"""Everything the parties agree on before a network is trained on sums of embeddings. It touches no data.
-
-After PBM-VFL: every owner of columns maps its part of a record to P numbers in [−C, C], quantises each with the Poisson
-binomial mechanism, and a secure sum shows the label holder the totals, from which it trains the fusion model. Three
-regimes say what is protected:
-
-* ``frozen``: local networks are public or random and never learn. A record is released once, the fusion model learns
-  from the noisy sums as long as it likes, nothing is sent back. Sound.
-* ``private-local``: local networks learn from the returned gradient with clipped, noised steps (DP-SGD), whose cost is
-  added; the gradient is computed from labels that were randomised once. Sound end to end.
-* ``paper``: as published, on public data only. What is said of it is per embedding release, not end to end, because a
-  record also acts through the networks that it trained.
-
-What it is to each observer: with M contributors of b coins each, an observer that knows k contributors' counts is
-left with M − k to hide in. The label holder knows its own if it holds columns; a fellow party knows its own and sees
-what the returned gradient shows of the sums, which is at most the sums; a coalition knows those of all its members.
-
-A record's part is released P coordinates at a time, once per pass; in the private-local regime a clipped and noised
-step per pass is added for the network that the part trains, as if that network were shown to everybody. Why this is the
-whole loss of a record, and why labels are randomised once instead of at every step: docs/proofs/embeddings.md.
-"""
+"""Everything the parties agree on before a network is trained on sums of embeddings."""
 
 from __future__ import annotations
 
@@ -27,8 +7,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.crypto.masks import SumRing
@@ -37,31 +19,48 @@ from colonnade.data.labels import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError, PrivacyError
 from colonnade.ledger import LedgerLine
-from colonnade.methods.network.terms import (
-    BOUND,
-    EMBEDDING_GRID,
-    GRADIENT_GRID,
-    Batch,
-    Kind,
-    Mechanism,
-    Regime,
-)
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
-from colonnade.privacy.events import Approximated, Composed, Event, Repeated
+from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
-from colonnade.privacy.leaves import PerStep, PoissonBinomial
-from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
-from colonnade.privacy.observers import Coalition, Observer, PartyView, Server
-from colonnade.privacy.paper.pbm_vfl import local_variance
+from colonnade.privacy.observers import Coalition, ColumnsOf, Observer, OthersPart, PartOf, PartyView, Server
+from colonnade.privacy.paper import local_variance
 from colonnade.privacy.sensitivity.matrix import root_up
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import UNCHECKED
-from colonnade.protocols.plans import TrainingPlan, check_parties, checked_delta, lines_about
-from colonnade.protocols.specs import Options, TrainingSpec, check_job_gamma, options_of
+from colonnade.protocols.plans import (
+    Options,
+    TrainingPlan,
+    TrainingSpec,
+    check_job_gamma,
+    check_parties,
+    checked_delta,
+    lines_about,
+    options_of,
+)
 from colonnade.randomness import public_permutation
-from colonnade.runtime.group import Group
+from colonnade.runtime.party import Group
+
+BOUND = 1
+"""C: no coordinate of an embedding is larger."""
+# Embeddings of the local baseline and clipped gradients are integers on grids this fine.
+EMBEDDING_GRID = 1 << 12
+GRADIENT_GRID = 1 << 16
+
+Regime = Literal["frozen", "private-local", "paper"]
+Mechanism = Literal["poisson-binomial", "local-gaussian", "none"]
+Kind = Literal["random", "dense", "convolutional", "resnet18"]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of one epoch: `held_out` ones are looked at and never learnt from."""
+
+    step: int
+    rows: Indices
+    held_out: bool
 
 
 def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:

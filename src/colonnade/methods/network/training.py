@@ -18,18 +18,27 @@ from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.design import OWN, Design
-from colonnade.methods.network.fusion import FusionModel, fit_on_sums, solve_on_sums, targets_of
-from colonnade.methods.network.interfaces import ModelFactory, PartyModels
-from colonnade.methods.network.model import NetworkModel
-from colonnade.methods.network.modules import ImageShape, from_seed, local_network
-from colonnade.methods.network.network import Network
-from colonnade.methods.network.parts import LocalNetwork
-from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
-from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
-from colonnade.methods.network.terms import BOUND, Kind
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
-from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.methods.network.modules import (
+    FusionModel,
+    ImageShape,
+    LocalNetwork,
+    fit_on_sums,
+    from_seed,
+    local_network,
+    solve_on_sums,
+    targets_of,
+)
+from colonnade.methods.network.network import Network, NetworkModel
+from colonnade.methods.network.plan import BOUND, EmbeddingsPlan, Kind, NetworkOptions
+from colonnade.methods.network.protocol import (
+    ModelFactory,
+    PartyModels,
+    TrainedEmbeddings,
+    embeddings_session,
+)
+from colonnade.models.files.document import Privacy
+from colonnade.models.inputs import InputSpec
+from colonnade.protocols.plans import TrainingSpec, options_of
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program

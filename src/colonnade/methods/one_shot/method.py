@@ -13,12 +13,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
-from colonnade.methods.glm.interfaces import Loss
-from colonnade.methods.glm.models import linear_model
-from colonnade.methods.glm.options import chosen_loss
+from colonnade.methods.glm.losses import Loss, chosen_loss
+from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.glm.solver import solve_parts
 from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
@@ -27,8 +24,9 @@ from colonnade.methods.one_shot.protocol import (
     block_of,
     noisy_columns_session,
 )
-from colonnade.models.privacy import Privacy
-from colonnade.protocols.specs import TrainingSpec, options_of
+from colonnade.models.files.document import Privacy
+from colonnade.planning.pilots import Pilot, in_blocks, in_rows, kept, product
+from colonnade.protocols.plans import TrainingSpec, options_of
 
 Array = NDArray[np.float64]
 _SHIFT = 0.25

@@ -21,23 +21,19 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError
 from colonnade.ledger import LedgerLine
-from colonnade.methods.glm.options import GlmOptions, Positive, chosen_loss
+from colonnade.methods.glm.losses import GlmOptions, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event
+from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, DiscreteGaussian, Event
 from colonnade.privacy.guarantee import View
-from colonnade.privacy.leaves import DiscreteGaussian
-from colonnade.privacy.neighbours import OthersPart, PartOf
-from colonnade.privacy.observers import Coalition, PartyView
-from colonnade.protocols.charging import charge_first
+from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
+from colonnade.protocols.agreement import charge_first
+from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import agreed, lines_about
-from colonnade.protocols.precision import bits_for, in_views, near_enough
+from colonnade.protocols.plans import Options, TrainingSpec, agreed, lines_about, options_of
 from colonnade.protocols.session import SessionResult, from_start_to_end
-from colonnade.protocols.specs import Options, TrainingSpec, options_of
-from colonnade.runtime.group import Group
-from colonnade.runtime.party import Party
+from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
 
 Array = NDArray[np.float64]

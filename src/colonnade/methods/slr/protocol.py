@@ -1,37 +1,78 @@
-"""Logistic regression by noisy gradients: secret batches, one opened vector a step, weights that everybody sees.
-
-Box of the protocol, after SLR (Skellam noise in BGW):
-
-1. every owner charges its ledger for all steps and tells its peers the ledger's head;
-2. the owners agree on a key for the batches, which the server does not get;
-3. at every step the server names the weights w̃, and those it told compare what they heard; owners deal the batch
-   afresh at degree t, padded with zero rows;
-4. each keeper computes its share of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ): degree 2t, nothing is sent;
-5. every dealer of noise, each owner and a server that keeps shares, deals its part at degree 2t; the sum is opened to
-   the server, which moves the weights.
-"""
+"""Logistic regression by noisy gradients: secret batches, one opened vector a step."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import LocalProtocolError
-from colonnade.methods.slr.batches import Batches, share_batch_key
-from colonnade.methods.slr.optimiser import Descent
-from colonnade.methods.slr.plan import GradientPlan
-from colonnade.numbers.arrays import FieldArray
-from colonnade.protocols.agreement import agree_on_public
-from colonnade.protocols.charging import charge_first
-from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.session import RowSource, own_rows
-from colonnade.protocols.shared import Shared
-from colonnade.protocols.sharing import open_to, share_noise
+from colonnade.data.table import Table
+from colonnade.errors import LocalProtocolError, RemoteProtocolError
+from colonnade.methods.slr.plan import RATE_BITS, Descent, GradientPlan
+from colonnade.numbers.field import FieldArray
+from colonnade.protocols.agreement import agree_on_public, charge_first
+from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.protocols.plans import TrainingSpec
+from colonnade.protocols.session import RowSource, SessionResult, own_rows, prepare, publish
+from colonnade.protocols.sharing import Shared, open_to, share_noise
 from colonnade.protocols.verified_rows import share_rows
+from colonnade.randomness import KeyedRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
+
+_BYTES = 32
+
+
+async def share_batch_key(party: Party) -> bytes:
+    """A key to which every owner contributed; only owners take part."""
+    mine = Message({"contribution": party.randomness.bytes(_BYTES)})
+    said = {party.name: mine, **await exchange(party, "batch key", mine, party.group.owners)}
+    whole = hashlib.sha256(f"colonnade batches: {party.run}".encode())
+    for owner in party.group.owners:
+        contribution = said[owner].fields.get("contribution")
+        if type(contribution) is not bytes or len(contribution) != _BYTES:
+            raise RemoteProtocolError(
+                f"{party.name} at step 'batch key', from {owner}: a contribution has {_BYTES} bytes"
+            )
+        whole.update(contribution)
+    key = whole.digest()
+    if len(party.group.owners) > 2:
+        # An owner that told two others different contributions would mix different people's columns in one row.
+        await agree_on_public(party, "batch key", party.group.owners, np.frombuffer(key, dtype=np.uint8))
+    return key
+
+
+class Batches:
+    """The batches of a run, one after another; every owner who holds the key makes the same.
+
+    Guarantee: a batch has `capacity` places, no record is in more than `uses` batches, and but for a probability of
+    `limits_cost` over the run each record is in each batch with probability `rate`, independently.
+    """
+
+    def __init__(self, plan: GradientPlan, key: bytes) -> None:
+        self._plan, self._key = plan, key
+        self._used = np.zeros(plan.rows, dtype=np.int32)
+        self._step = 0
+
+    def next(self) -> NDArray[np.int64]:
+        """The record in each place of the next batch; −1 where there is none."""
+        plan = self._plan
+        randomness = KeyedRandomness(hashlib.sha256(self._key + self._step.to_bytes(8, "little")).digest())
+        self._step += 1
+        words = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
+        drawn = words < int(plan.schedule.rate * (1 << RATE_BITS)) if plan.schedule.rate < 1 else words >= 0
+        drawn &= self._used < plan.uses
+        self._used += drawn
+        members = np.flatnonzero(drawn)
+        places = np.full(max(plan.capacity, len(members)), -1, dtype=np.int64)
+        places[: len(members)] = members
+        # A random order; of more members than places, random ones are kept.
+        order = np.argsort(randomness.words(len(places)), kind="stable")
+        return places[order][: plan.capacity]
+
 
 Integers = NDArray[np.int64]
 
@@ -176,3 +217,31 @@ async def _published_weights(
 
 def _keeper(party: Party) -> int | None:
     return party.group.keepers.index(party.name) if party.keeps_shares else None
+
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedWeights(SessionResult[GradientPlan]):
+    """The weights with everything that says what they are, and, at an owner, the rows that went into them.
+
+    In the order of the plan's owners, each owner's features; the constant is the last of the label holder's. Empty at
+    a member that only kept shares.
+    """
+
+    weights: Array
+
+
+async def gradient_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedWeights:
+    aligned, plan = await prepare(party, table, spec, GradientPlan)
+    trained = await noisy_gradient(party, aligned, plan)
+
+    def checked(said: Message) -> Array:
+        read: Array = said.array("weights", dtype="f8", shape=(plan.size,))
+        if not float(np.linalg.norm(read)) <= float(plan.schedule.weight_cap) * (1 + 1e-9):
+            raise said.wrong("the published weights are longer than the plan allows")
+        return read
+
+    weights = await publish(party, trained, "model", "weights", checked, np.zeros(0))
+    return TrainedWeights(plan, party.run, party.seeded, aligned, weights)

@@ -1,20 +1,32 @@
-"""SPCA: principal components from one Skellam release, on grids as coarse as its paper's."""
+"""SPCA: principal components from one Skellam release, sound and as its paper has it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Annotated, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.quantizer import Rounding
+from colonnade.data.encoder import Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.federation.federation import Federation
+from colonnade.methods.baselines.gathering import Gathered, gather, release_of
 from colonnade.methods.moments.method import METHOD as MOMENTS
 from colonnade.methods.moments.plan import MomentsPlan, plan_moments
-from colonnade.methods.spca.paper import paper_spca
 from colonnade.models.release import MomentRelease
-from colonnade.protocols.specs import (
+from colonnade.noise.skellam import SkellamNoise
+from colonnade.numbers.rounding import stochastic
+from colonnade.privacy.paper import (
+    PaperFigure,
+    client_epsilon,
+    client_epsilon_of_tables,
+    gram_moments,
+    server_mu,
+)
+from colonnade.protocols.plans import (
     DEFAULT_GAMMA,
     Options,
     TrainingSpec,
@@ -22,7 +34,69 @@ from colonnade.protocols.specs import (
     options_of,
     refuse_paper_plan,
 )
-from colonnade.runtime.group import Group
+from colonnade.randomness import Randomness
+from colonnade.runtime.party import Group
+
+Integers = NDArray[np.int64]
+
+
+def paper_spca(federation: Federation, asked: TrainingSpec, *, gamma: int) -> MomentRelease:
+    """The matrix that Algorithm 1 would publish at this ε by Lemma 2, as a release without any guarantee.
+
+    The paper takes rows as centred at the origin and releases no means: the border of the release says mean zero.
+    """
+    rows = gather(federation, asked)
+    plan, randomness = rows.plan, federation.randomness("trusted party")
+    mu = Fraction(round(server_mu(gram_moments(rows.frame.columns, gamma), asked.epsilon, rows.delta).value))
+    widths = list(plan.widths.values())
+    noisy = paper_gram(rows, gamma, randomness) + paper_noise(widths, mu, randomness)
+    size = rows.frame.columns
+    matrix = np.zeros((size + 1, size + 1), dtype=np.int64)
+    matrix[:size, :size] = noisy
+    matrix[size, size] = plan.rows * plan.label.constant(gamma) ** 2
+    # Every entry has variance 2μ, and a release states the variance off the diagonal.
+    return release_of(plan, matrix, mu=2 * mu, gamma=gamma, reproducible=randomness.reproducible)
+
+
+def paper_gram(rows: Gathered, gamma: int, randomness: Randomness) -> Integers:
+    """Σ x̄x̄ᵀ of rows rounded once, exactly."""
+    size = rows.frame.columns
+    total = np.zeros((size, size), dtype=np.int64)
+    # Products of integers up to γ + 1, summed over this many rows, are exact in doubles.
+    block = max(1, min(1 << 14, (1 << 53) // (gamma + 1) ** 2))
+    for start in range(0, plan_rows := rows.plan.rows, block):
+        rounded = stochastic(gamma * rows.features[start : min(start + block, plan_rows)], randomness)
+        doubles = rounded.astype(np.float64)
+        total += (doubles.T @ doubles).astype(np.int64)
+    return total
+
+
+def paper_noise(widths: list[int], mu: Fraction, randomness: Randomness) -> Integers:
+    """Symmetric noise: every client's own Sk(μ) inside its block, a part Sk(μ/N) of every client elsewhere."""
+    size, clients = sum(widths), len(widths)
+    own, part = SkellamNoise(mu), SkellamNoise(mu).part(clients)
+    between = np.zeros((size, size), dtype=np.int64)
+    for _ in range(clients):
+        between += part.draw((size, size), randomness)
+    start = 0
+    for width in widths:
+        mine = slice(start, start + width)
+        between[mine, mine] = own.draw((width, width), randomness)
+        start += width
+    return np.triu(between) + np.triu(between, 1).T
+
+
+def paper_figures(
+    columns: int, gamma: int, epsilon: float, delta: float, *, clients: int
+) -> tuple[PaperFigure, ...]:
+    """μ by equation (8), a client's ε by equation (9), and the ε that Tables 1 and 2 would print."""
+    moments = gram_moments(columns, gamma)
+    mu = server_mu(moments, epsilon, delta)
+    return (
+        mu,
+        client_epsilon(moments, mu.value, delta, clients=clients, columns=columns),
+        client_epsilon_of_tables(moments, mu.value, delta),
+    )
 
 
 class SpcaOptions(Options):

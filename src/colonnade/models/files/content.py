@@ -18,14 +18,14 @@ from colonnade.errors import ModelDamaged, ModelError, path_of
 from colonnade.models.files.document import (
     IMPOSSIBLE,
     UNCOVERED,
+    Privacy,
     described,
     frame_in,
     privacy_in,
     read_document,
     write_document,
 )
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
+from colonnade.models.inputs import InputSpec
 
 NAMES = (
     "LogisticRegression",

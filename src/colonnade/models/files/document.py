@@ -1,14 +1,14 @@
-"""What every model file is: one JSON document with a format, a version and a digest, and how people are read.
-
-The digest finds damage: a cut file, a flipped bit, an edit by hand. It has no key, so it is no proof of who wrote the
-file.
-"""
+"""What every model file is: one JSON document with a format, a version, a digest and the guarantee it carries."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,97 @@ from colonnade.errors import (
     ModelError,
     ModelNewer,
 )
-from colonnade.federation.whole_files import write_whole
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.privacy import Privacy
-from colonnade.models.statements import guarantees_from_data, guarantees_to_data
+from colonnade.federation.files import write_whole
+from colonnade.markup import html_table
+from colonnade.models.inputs import InputSpec
+from colonnade.privacy.guarantee import Guarantee, delta_text, epsilon_text
+from colonnade.privacy.observers import observer_text, parse_observer, parse_unit, unit_text
+
+# A flipped bit can claim a password (RuntimeError), another compression or another format of the directory
+# (NotImplementedError), or an array as large as one likes (MemoryError).
+DAMAGE = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    TypeError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    OverflowError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def guarantees_to_data(guarantees: Iterable[Guarantee]) -> list[dict[str, Any]]:
+    return [
+        {
+            "observer": item.observer.name,
+            "unit": item.unit.name,
+            # JSON has no infinity; no bound at all is null.
+            "epsilon": item.epsilon if math.isfinite(item.epsilon) else None,
+            "delta": item.delta,
+            "assumption": item.assumption,
+            "method": item.method,
+        }
+        for item in guarantees
+    ]
+
+
+def guarantees_from_data(data: Sequence[Any]) -> tuple[Guarantee, ...]:
+    """The guarantees that these values describe; whatever is none raises `KeyError`, `TypeError` or `ValueError`."""
+    return tuple(
+        Guarantee(
+            observer=parse_observer(item["observer"]),
+            unit=parse_unit(item["unit"]),
+            epsilon=math.inf if item["epsilon"] is None else item["epsilon"],
+            delta=item["delta"],
+            assumption=item["assumption"],
+            method=item["method"],
+        )
+        for item in data
+    )
+
+
+NOT_PRIVATE = (
+    "No privacy: the noise was drawn from a seed, so whoever has the seed can take it out. "
+    "With noise from the system the same run would give:"
+)
+
+
+class Privacy(tuple[Guarantee, ...]):
+    """The guarantees of a release, one for each observer; printed, one sentence a line."""
+
+    reproducible: bool
+
+    def __new__(cls, guarantees: Iterable[Guarantee], *, reproducible: bool = False) -> Privacy:
+        made = super().__new__(cls, guarantees)
+        made.reproducible = reproducible
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[tuple[Guarantee, ...]], dict[str, bool]]:
+        return (tuple(self),), {"reproducible": self.reproducible}
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                observer_text(item.observer.name),
+                f"{unit_text(item.unit.name)} ({item.unit.name})",
+                epsilon_text(item.epsilon),
+                delta_text(item.delta),
+                item.assumption,
+            )
+            for item in self
+        ]
+        caption = NOT_PRIVATE if self.reproducible else "What each observer can learn at most"
+        return html_table(caption, ("who", "about what", "ε", "at δ", "provided that"), rows)
+
+    def __str__(self) -> str:
+        sentences = [str(item) for item in self] or ["No guarantee."]
+        return "\n".join([NOT_PRIVATE, *sentences] if self.reproducible else sentences)
+
 
 # What a description of something that cannot be raises: its digest matches, so a person or a program wrote it so.
 IMPOSSIBLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, ColonnadeError)

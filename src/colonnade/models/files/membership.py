@@ -24,13 +24,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.keyed_digests import keyed_digests
+from colonnade.crypto.pseudonyms import keyed_digests
+from colonnade.data.declaring import Spelling
 from colonnade.data.schema import Schema
-from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
 from colonnade.errors import ModelDamaged, ModelNewer, TrainedOn
-from colonnade.federation.whole_files import whole_file
-from colonnade.models.files.archives import DAMAGE
+from colonnade.federation.files import whole_file
+from colonnade.models.files.document import DAMAGE
 from colonnade.randomness import Randomness, SystemRandomness
 
 KEY_BYTES = 32

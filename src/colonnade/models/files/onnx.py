@@ -21,11 +21,10 @@ import numpy as np
 from colonnade import __version__
 from colonnade.data.graph import PEOPLE, Graph
 from colonnade.errors import CannotWrite, ModelError, NotInstalled
-from colonnade.federation.whole_files import write_whole
-from colonnade.models.files.exporting import exportable
-from colonnade.models.files.linear_file import ModelFile
-from colonnade.models.input_spec import InputSpec
-from colonnade.models.statements import guarantees_to_data
+from colonnade.federation.files import write_whole
+from colonnade.models.files.document import guarantees_to_data
+from colonnade.models.files.linear_file import ModelFile, exportable
+from colonnade.models.inputs import InputSpec
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -26,9 +26,8 @@ from colonnade.errors import (
     ModelError,
     ModelNewer,
 )
-from colonnade.federation.whole_files import whole_file
-from colonnade.models.files.archives import DAMAGE
-from colonnade.models.statements import guarantees_from_data
+from colonnade.federation.files import whole_file
+from colonnade.models.files.document import DAMAGE, guarantees_from_data
 
 FORMAT = "colonnade moment release"
 VERSION = 4

@@ -1,14 +1,15 @@
-"""What a release says of columns one and two at a time, where their coding tells every level apart.
+"""What a release says of columns that people know.
 
-A column of k levels has k codes E, affinely independent, so the counts of its levels follow from the sum of its
-features and the number of people, and the counts of two columns' levels together from a block of the Gram matrix, two
-sums and that number: all of it is linear in what was released, and so is its noise.
+One and two at a time, correlations, and what tells classes apart.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from colonnade.data.labels import LabelBlock
 from colonnade.data.levels import LevelKind
 from colonnade.errors import DataError, DrownedByNoise
-from colonnade.models.columns import Encoders
-from colonnade.models.selection import Unit, units
+from colonnade.models.inputs import Encoders, Unit, units
+from colonnade.models.moments import decompose, floor_of
 
 Array = NDArray[np.float64]
 
@@ -145,3 +146,168 @@ def _level(unit: Unit) -> LevelKind:
     if not isinstance(column, LevelKind):
         raise TypeError(f"{unit.name} has no levels")
     return column
+
+
+def description(margins: Margins) -> dict[str, Any]:
+    """Every figure, as plain values."""
+    columns = [_column(margins, place) for place in range(len(margins.columns))]
+    pairs = [_pair(margins, *pair) for pair in combinations(range(len(margins.columns)), 2)]
+    inflation = variance_inflation(margins)
+    for facts, factor in zip(columns, inflation, strict=True):
+        facts["variance_inflation"] = factor
+    return {
+        "people": margins.people,
+        "people_noise": margins.count_noise * math.sqrt(len(margins.counts)),
+        "label": _classes(margins),
+        "columns": columns,
+        "pairs": sorted(pairs, key=lambda pair: -pair["association"]),
+    }
+
+
+def values_of(column: LevelColumn) -> Array | None:
+    """A number for each level, where there is one: the middle of a bin, 0 and 1 of a binary column."""
+    if column.column.middles is not None:
+        return column.column.middles
+    return np.array([0.0, 1.0]) if len(column.levels) == 2 else None
+
+
+def _column(margins: Margins, place: int) -> dict[str, Any]:
+    column = margins.columns[place]
+    shares, spread = margins.level_shares(place)
+    facts: dict[str, Any] = {
+        "column": column.name,
+        "party": column.party,
+        "ordered": column.column.ordered,
+        "levels": [
+            {"level": level, "share": float(share), "noise": float(noise)}
+            for level, share, noise in zip(column.levels, shares, spread, strict=True)
+        ],
+    }
+    values = values_of(column)
+    if values is not None and column.column.middles is not None:
+        facts["mean"] = float(shares @ values)
+        # The total is known far better than a share, so that only the features' noise counts.
+        pull = values @ column.inverse[:, :-1]
+        facts["mean_noise"] = float(
+            np.linalg.norm(pull) * margins.sum_noise * math.sqrt(len(margins.counts)) / margins.people
+        )
+    if len(margins.counts) == 2:
+        facts.update(_evidence(margins, place))
+    return facts
+
+
+def _evidence(margins: Margins, place: int) -> dict[str, Any]:
+    """Weight of evidence by level, and the information value of the column.
+
+    ln of the share of the second class that has the level over that of the first. A level that does not stand out of
+    the noise in both classes is hidden: it has none and counts 0, so that the information value is then too small.
+    """
+    counts, spread = margins.level_counts(place)
+    whole = margins.counts[:, None]
+    seen = np.all(counts > 2.0 * spread, axis=0)
+    shares = np.where(seen, counts, 1.0) / whole
+    weights = np.where(seen, np.log(shares[1] / shares[0]), np.nan)
+    noise = np.sqrt(((spread / np.where(seen, counts, 1.0)) ** 2).sum(axis=0))
+    terms = np.where(seen, (shares[1] - shares[0]) * np.nan_to_num(weights), 0.0)
+    # To first order: d/dp₁ = WOE + 1 − p₀/p₁, and d/dp₀ = −WOE + 1 − p₁/p₀.
+    slopes = np.where(
+        seen,
+        np.array([-weights + 1.0 - shares[1] / shares[0], weights + 1.0 - shares[0] / shares[1]]),
+        0.0,
+    )
+    # Counts of one column share the noise of its features.
+    pulls = (slopes / whole) @ margins.columns[place].inverse
+    noises = np.append(np.full(pulls.shape[1] - 1, margins.sum_noise), margins.count_noise)
+    error = math.sqrt(float(((pulls * noises) ** 2).sum()))
+    return {
+        "weight_of_evidence": [
+            {"level": level, "weight": _or_none(weight), "noise": _or_none(one if visible else math.nan)}
+            for level, weight, one, visible in zip(
+                margins.columns[place].levels, weights, noise, seen, strict=True
+            )
+        ],
+        "information_value": float(terms.sum()),
+        "information_value_noise": error,
+        "hidden_levels": int((~seen).sum()),
+    }
+
+
+def _pair(margins: Margins, first: int, second: int) -> dict[str, Any]:
+    a, b = margins.columns[first], margins.columns[second]
+    counts, spread = margins.pair_counts(first, second)
+    people = margins.people
+    expected = np.outer(margins.level_shares(first)[0], margins.level_shares(second)[0]) * people
+    floor = np.maximum(expected, 1.0)
+    # χ² of the table, less what its noise adds on average; Cramér's V is the root of its share of the most it can be.
+    square = float((((counts - expected) ** 2 - spread**2) / floor).sum())
+    most = people * (min(counts.shape) - 1)
+    facts: dict[str, Any] = {
+        "columns": [a.name, b.name],
+        "levels": [list(a.levels), list(b.levels)],
+        "counts": counts.tolist(),
+        "noise": spread.tolist(),
+        "association": math.sqrt(min(max(square / most, 0.0), 1.0)),
+    }
+    one, two = values_of(a), values_of(b)
+    if one is not None and two is not None:
+        correlation = _correlation(margins, (first, second), (one, two))
+        if correlation is not None:
+            facts["correlation"], facts["correlation_noise"] = correlation
+    return facts
+
+
+def _correlation(
+    margins: Margins, pair: tuple[int, int], values: tuple[Array, Array]
+) -> tuple[float, float] | None:
+    """Pearson's correlation of two columns of numbers, and its noise to first order in the covariance."""
+    means, spreads, pulls = [], [], []
+    for place, given in zip(pair, values, strict=True):
+        shares = margins.level_shares(place)[0]
+        mean = float(shares @ given)
+        square = float(shares @ (given - mean) ** 2)
+        if square <= 0.0:
+            return None
+        means.append(mean)
+        spreads.append(math.sqrt(square))
+        pulls.append((given - mean) @ margins.columns[place].inverse[:, :-1])
+    counts, _ = margins.pair_counts(*pair)
+    centred = [given - mean for given, mean in zip(values, means, strict=True)]
+    product = float(centred[0] @ counts @ centred[1]) / margins.people
+    noise = float(np.linalg.norm(pulls[0]) * np.linalg.norm(pulls[1])) * margins.noise
+    noise *= math.sqrt(len(margins.grams)) / margins.people
+    scale = spreads[0] * spreads[1]
+    return min(max(product / scale, -1.0), 1.0), noise / scale
+
+
+def variance_inflation(margins: Margins) -> list[float]:
+    """How much of a column the others foretell: the variance inflation factor, generalised to columns of many features.
+
+    det(S_j) det(S_rest)/det(S) for the scatter S of all features, its eigenvalues raised to the noise where they are
+    below it; the 1/(features of the column)-th power, so that columns of few and of many levels compare (Fox and
+    Monette 1992). Raised eigenvalues make it smaller: it is a bound from below.
+    """
+    gram, total = margins.grams.sum(axis=0), margins.sums.sum(axis=0)
+    mean = total / margins.people
+    scatter = gram - margins.people * np.outer(mean, mean)
+    noise = margins.noise * math.sqrt(len(margins.grams))
+    spectrum = decompose((scatter + scatter.T) / 2.0, floor=max(floor_of(None, noise, len(mean)), 1e-9))
+    whole = (spectrum.vectors / spectrum.inverse) @ spectrum.vectors.T
+    inverse = (spectrum.vectors * spectrum.inverse) @ spectrum.vectors.T
+    inflation = []
+    for column in margins.columns:
+        # det(S)/det(S_rest) is 1/det of the column's block of the inverse.
+        own, other = (np.linalg.slogdet(part[column.span, column.span])[1] for part in (whole, inverse))
+        width = column.span.stop - column.span.start
+        inflation.append(float(math.exp((own + other) / width)))
+    return inflation
+
+
+def _classes(margins: Margins) -> list[dict[str, Any]]:
+    return [
+        {"level": name, "count": float(count), "noise": margins.count_noise}
+        for name, count in zip(margins.label.classes, margins.counts, strict=False)
+    ]
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,23 +1,19 @@
-"""A mixture of products fitted to the margins of a release.
-
-Component k of K gives each column j levels by p_kj, independently of the other columns, and the class by p_ky; all
-components are as likely. The model's Gram matrix between two columns is QᵀQ/K with Q = P E, so its distance to the
-released one, and its gradient, are a few products of small matrices. It is minimised by Adam over the logarithms of P,
-and stopped where what is left is what the noise alone would leave: a closer fit would be a fit to the noise.
-"""
+"""A mixture of products fitted to the margins of a release, and synthetic people drawn from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.levels import LevelKind
 from colonnade.errors import NotConverged
 from colonnade.models.tables.margins import Margins
 from colonnade.numbers.threads import one_thread
-from colonnade.randomness import SeededRandomness
+from colonnade.randomness import Randomness, SeededRandomness
 
 Floats = NDArray[np.float32]
 Array = NDArray[np.float64]
@@ -213,3 +209,39 @@ def _between(widths: list[int]) -> Floats:
     """1 between two columns, 0 within one: what a column is with itself, its own shares say."""
     owner = np.repeat(np.arange(len(widths)), widths)
     return np.asarray(owner[:, None] != owner[None, :], dtype=np.float32)
+
+
+Codes = NDArray[np.int32]
+_PIECE = 1 << 16
+
+
+def draw_levels(
+    fit: Fit, rows: int, randomness: Randomness, progress: Progress | None = None
+) -> tuple[list[Codes], Codes]:
+    """The levels of so many people, column by column, and their classes.
+
+    Components are taken in turn, as often each as can be, and shuffled by the draw of what follows from them alone.
+    """
+    components = len(fit.classes)
+    order = np.argsort(_uniform(randomness, rows), kind="stable")
+    chosen = (order % components).astype(np.int32)
+    blocks = [*fit.levels, fit.classes]
+    drawn = [np.empty(rows, dtype=np.int32) for _ in blocks]
+    for start in range(0, rows, _PIECE):
+        part = slice(start, min(start + _PIECE, rows))
+        for target, block in zip(drawn, blocks, strict=True):
+            upto = np.cumsum(block, axis=1)[:, :-1]
+            places = _uniform(randomness, part.stop - part.start)
+            target[part] = (places[:, None] >= upto[chosen[part]]).sum(axis=1)
+        if progress is not None:
+            progress("draw", part.stop, rows)
+    return drawn[:-1], drawn[-1]
+
+
+def values_of_levels(column: LevelKind, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+    """Values as the party that holds the column would write them: numbers within a bin, levels as declared."""
+    return column.written(codes, lambda count: _uniform(randomness, count))
+
+
+def _uniform(randomness: Randomness, count: int) -> Array:
+    return (randomness.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.spreadsheets import csv_text
+from colonnade.data.files import csv_text
 from colonnade.errors import CannotWrite, DataError, DrownedByNoise, InputError, NameTaken
-from colonnade.federation.whole_files import whole_file, write_whole
-from colonnade.models.tables.drawing import draw_levels, values_of_levels
+from colonnade.federation.files import whole_file, write_whole
 from colonnade.models.tables.margins import Margins
-from colonnade.models.tables.mixture import Fit, Progress, fit_mixture
+from colonnade.models.tables.mixture import Fit, Progress, draw_levels, fit_mixture, values_of_levels
 from colonnade.randomness import SeededRandomness, SystemRandomness, below
 
 MOST_ROWS = 10_000_000

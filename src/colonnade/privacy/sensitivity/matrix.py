@@ -1,22 +1,84 @@
-"""How far one record moves a matrix of integer second moments ZᵀZ.
-
-The matrix is released once per unordered pair, Skellam noise of parameter μ on the diagonal and μ/2 off
-it. For a change D of the matrix four numbers decide what that costs (a `MatrixChange`):
-
-    F² = Σ D_ii² + 2 Σ_{i<j} D_ij²        A = Σ |D_ii| + 2 Σ_{i<j} |D_ij|
-    Q  = Σ D_ii² + 4 Σ_{i<j} D_ij²        R = Σ |D_ii| + 4 Σ_{i<j} |D_ij|
-
-D is an integer matrix, so F², A, Q and R are integers and each bound below is the floor of a real bound,
-computed without floats. Proofs: docs/proofs/matrix-sensitivity.md.
-"""
+"""How far one record moves a matrix of integer second moments, together or by class."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
-from colonnade.privacy.leaves import MatrixChange
+from colonnade.privacy.events import MatrixChange
+
+Rounding = Literal["nearest", "retry", "toward_zero", "stochastic"]
+
+
+def rounded_norm_squared(
+    gamma: int, cap_squared: Fraction | float, *, columns: int, rounding: Rounding
+) -> int:
+    """The largest integer that ‖x̃‖² can reach, for x̃ = round(γx) with ‖x‖² ≤ cap_squared.
+
+    Guarantee, for n columns and c² = cap_squared:
+
+    - ``"nearest"``:      ‖x̃‖² ≤ (γc + √n/2)², each entry moves by at most 1/2;
+    - ``"stochastic"``:   ‖x̃‖² ≤ (γc + √n)², each entry moves by less than 1;
+    - ``"retry"``:        ‖x̃‖² ≤ γ²c² + n, drawn again until it holds (SPCA/SLR's bound, made true);
+    - ``"toward_zero"``:  ‖x̃‖² ≤ γ²c², no entry grows.
+
+    ‖x̃‖² is an integer, so the floor of each bound is a bound too; it is computed without floats.
+    """
+    rational, radicand = _bound(gamma, cap_squared, columns, rounding)
+    # ⌊(a + √b)/D⌋ = ⌊(a + ⌊√b⌋)/D⌋ for integers a, b, D.
+    denominator = math.lcm(rational.denominator, radicand.denominator)
+    return (int(rational * denominator) + math.isqrt(int(radicand * denominator**2))) // denominator
+
+
+def norm_squared_bound(
+    gamma: int, cap_squared: Fraction | float, *, columns: int, rounding: Rounding
+) -> float:
+    """The bound of `rounded_norm_squared` before its floor is taken, as a float.
+
+    This is the formula itself, for tables and comparisons; a release uses the integer.
+    """
+    rational, radicand = _bound(gamma, cap_squared, columns, rounding)
+    return float(rational) + math.sqrt(radicand)
+
+
+def grid_sensitivity(sensitivity: float, *, grid: float, coordinates: int) -> float:
+    """The L2 sensitivity of an aggregate whose d coordinates are rounded to a grid afterwards: Δ + g√d.
+
+    Each of the two neighbouring aggregates moves by at most g/2 in every coordinate.
+    """
+    if sensitivity < 0 or grid < 0 or coordinates < 0:
+        raise ValueError("a sensitivity, a grid and a number of coordinates cannot be negative")
+    return sensitivity + grid * math.sqrt(coordinates)
+
+
+def _bound(
+    gamma: int, cap_squared: Fraction | float, columns: int, rounding: Rounding
+) -> tuple[Fraction, Fraction]:
+    """The bound as (r, s), meaning r + √s."""
+    if gamma < 1:
+        raise ValueError(f"gamma must be a positive integer, not {gamma}")
+    if columns < 0:
+        raise ValueError(f"columns must not be negative, not {columns}")
+    scaled = gamma**2 * _cap(cap_squared)
+    none = Fraction(0)
+    if rounding == "toward_zero":
+        return scaled, none
+    if rounding == "retry":
+        return scaled + columns, none
+    if rounding == "nearest":
+        return scaled + Fraction(columns, 4), scaled * columns
+    if rounding == "stochastic":
+        return scaled + columns, 4 * scaled * columns
+    raise ValueError(f"no rounding is called {rounding!r}: nearest, retry, toward_zero or stochastic")
+
+
+def _cap(cap_squared: Fraction | float) -> Fraction:
+    if not cap_squared >= 0 or cap_squared == math.inf:
+        raise ValueError(f"cap_squared must be finite and not negative, not {cap_squared}")
+    return Fraction(cap_squared)
+
 
 _GRID_BITS = 32
 
@@ -176,3 +238,64 @@ def root_up(value: int) -> Fraction:
     if root * root == value:
         return Fraction(root)
     return Fraction(math.isqrt(value << (2 * _GRID_BITS)) + 1, 1 << _GRID_BITS)
+
+
+def conditional_change_zero_out(row: RowShape) -> MatrixChange:
+    """One record becomes the zero row: D = zzᵀ in the matrix of its class, and 0 in the others.
+
+    Guarantee: that of a plain release, whose row has the same entries.
+    """
+    _by_class(row)
+    return matrix_change_zero_out(row)
+
+
+def conditional_change_replace(row: RowShape) -> MatrixChange:
+    """One record becomes any other: in one matrix if the class stays, else in two, zzᵀ out of one and into another.
+
+    Guarantee, with B ≥ ‖z‖² and A₀, Q₀, R₀ those of a record zeroed out: F ≤ √2·B (attained), and A, Q and R are at
+    most the larger of a plain replacement's and of 2A₀, 2Q₀, 2R₀.
+    """
+    _by_class(row)
+    return _larger(matrix_change_replace(_one_class(row)), _moved(row))
+
+
+def conditional_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
+    """One party's part of one record, or everybody's but one's, is replaced, and the rest of the record stays.
+
+    Guarantee: where the label stays, that of a plain release. Where `part` holds the label, the record may change its
+    class, and then `rest` moves with it from one matrix to the other: the bound of a record replaced.
+    """
+    whole = part.beside(rest)
+    _by_class(whole)
+    if part.label_entries:
+        return conditional_change_replace(whole)
+    return matrix_change_part_replaced(part, _one_class(rest))
+
+
+def _by_class(row: RowShape) -> None:
+    if not row.one_hot:
+        raise ValueError("moments are told apart by a one-hot label")
+
+
+def _one_class(row: RowShape) -> RowShape:
+    """Rows within one class: the label is a constant there, one entry that every row has."""
+    return RowShape(row.features, row.norm_squared, 1, row.label_norm_squared, one_hot=True)
+
+
+def _moved(row: RowShape) -> MatrixChange:
+    once = matrix_change_zero_out(row)
+    return MatrixChange(
+        frobenius=root_up(2 * row.bound**2),
+        weighted_l1=2 * once.weighted_l1,
+        fourth=2 * once.fourth,
+        fourth_l1=2 * once.fourth_l1,
+    )
+
+
+def _larger(one: MatrixChange, other: MatrixChange) -> MatrixChange:
+    return MatrixChange(
+        frobenius=max(one.frobenius, other.frobenius),
+        weighted_l1=max(one.weighted_l1, other.weighted_l1),
+        fourth=max(one.fourth, other.fourth),
+        fourth_l1=max(one.fourth_l1, other.fourth_l1),
+    )

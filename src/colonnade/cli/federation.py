@@ -1,0 +1,468 @@
+"""`colonnade federation`: make a federation between machines, join one, and change one that runs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from colonnade.cli.federation_demo import demo
+from colonnade.cli.screen import AS_JSON, say, say_json
+from colonnade.errors import InputError, KitError, NameTaken
+
+if TYPE_CHECKING:
+    from colonnade.sites.provision import Invitation
+
+
+POLICY = """# What {party} ever agrees to, whoever submits the job. What is not named is refused.
+methods = []              # such as ["moments"]
+parties = []              # the other organisations, by the names of their kits
+delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
+
+# How a job may find the people in common: of "auto", "equal", "curve" and "server". With "server" the server matches
+# pseudonyms of ids, and learns how long lists are and how many people are common; the server and another party together
+# could try any id against the list here. Two parties whose server keeps shares trust it with as much already: for them
+# "auto" takes it if every policy names it, and it is far quicker. Without "server" ids are matched on a curve.
+alignment = ["auto", "server"]
+
+# Without these lines a job may have the server and the committee that jobs have by default.
+# server = "server"
+# keepers = ["server", "{party}"]
+# threshold = 1           # so many keepers, at least, may pool what they have and learn nothing
+
+# rows = 1000             # the fewest people that a job may be about
+# alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
+# most_ids = 1000000      # the most ids that another party may show: it learns which of them are known here
+# approval = "ask"        # a person here approves every job before it begins; "two" asks for two
+{off}submission = "two"      # one administrator proposes every job, and another confirms it
+
+[epsilon]                 # by observer, the most that one job may tell it, whichever unit it is about
+# server = 1.5            # epsilon = 1 in a job by moments is 1.46 about a record that is replaced (δ = 1e-6)
+# reader = 1.5
+# "party:*" = 2.0
+
+# [options.slr]           # what a job may choose of a method's options; the rest has its default
+# epochs = {{most = 20}}
+# optimiser = ["sgd", "momentum"]
+"""
+
+# Other members and folders of a federation are called so.
+RESERVED = ("server", "admin", "administrators", "root", "audit", "requests")
+app = typer.Typer(
+    help="""Make a federation of organisations on their own machines, and join one.
+
+Keys are made where their owners are. What travels: an invitation, a request, a certificate; none of them is secret.
+docs/two-organisations.md goes through it step by step.
+""",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo)
+
+
+@app.command("new")
+def new(
+    folder: Path = typer.Argument(..., metavar="FOLDER", help="A new folder for root, kits and invitation."),
+    host: str = typer.Option("localhost", "--host", help="The name under which parties reach the server."),
+    port: int = typer.Option(8002, "--port", help="The one port that the server listens on."),
+    name: str = typer.Option("colonnade", "--name", help="The federation's name."),
+    four_eyes: bool = typer.Option(
+        False, "--four-eyes", help="One administrator proposes every job, and another confirms it."
+    ),
+    party: list[str] = typer.Option(
+        [], "--party", "-p", metavar="NAME", help="For trying out: make this party's kit here too; repeat."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make a federation: its root, the server's kit, the administrator's kit and an invitation for parties.
+
+    With --party all keys are made in one place, which is for trying out on one machine.
+
+    Examples:
+
+      colonnade federation new ours --host server.example.org
+
+      colonnade federation new trial --party bank --party insurer
+    """
+    from colonnade.sites.provision import INVITATION, all_kits, found_federation
+
+    if folder.exists():
+        raise NameTaken(f"{folder} exists already. Name a new folder.")
+    if party and four_eyes:
+        raise InputError(
+            '--four-eyes: with --party nobody joins, and no policies are drafted. Write submission = "two" into them.'
+        )
+    for member in party:
+        _check_name(member, "--party")
+        if party.count(member) > 1:
+            raise InputError(f"--party: {member!r} is named twice. Name each party once.")
+    try:
+        if party:
+            invitation, _ = all_kits(folder, name, party, host=host, port=port)
+        else:
+            submission: Literal["one", "two"] = "two" if four_eyes else "one"
+            invitation = found_federation(folder, name, host=host, port=port, submission=submission)
+    except BaseException:
+        # Half a federation is none, and holds keys.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    facts = {
+        "folder": str(folder),
+        "invitation": str(folder / INVITATION),
+        "fingerprint": invitation.root,
+        "kits": sorted(str(path.parent) for path in folder.glob("*/startup")),
+    }
+    if as_json:
+        say_json(facts)
+        return
+    say(f"Federation {name!r} in {folder}, whose server is {host}:{port}.")
+    say(f"  server's kit        {folder / 'server'}   start it: colonnade party start {folder / 'server'}")
+    say(
+        f"  administrator's kit {folder / 'admin'}    submit with it: colonnade job submit JOB --kit {folder / 'admin'}"
+    )
+    for member in party:
+        say(f"  {member}'s kit, for trying out: {folder / member}")
+    if not party:
+        say(
+            f"  the root's key      {folder / 'root'}     it issues certificates in any name: keep it offline"
+        )
+        say(
+            f"\nSend {folder / INVITATION} to every party, and tell them the root's fingerprint by telephone:"
+        )
+    say(f"  {spaced(invitation.root)}")
+
+
+@app.command("join")
+def join(
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="The invitation, or the signed answer to a request."
+    ),
+    party: str = typer.Option(..., "--as", metavar="NAME", help="This party's name in jobs."),
+    folder: Path | None = typer.Option(None, "--folder", help="This party's folder; NAME if left out."),
+    fingerprint: str = typer.Option(
+        "",
+        "--fingerprint",
+        help="The root's fingerprint, as it was told by another way than the invitation came by.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Join a federation: first with its invitation, then with the signed answer to the request that made.
+
+    The first call makes this party's key and a request to send back. The second makes the kit.
+
+    Examples:
+
+      colonnade federation join invitation.json --as bank
+
+      colonnade federation join bank.signed.zip --as bank --fingerprint "AB 12 ..."
+    """
+    _check_name(party, "--as")
+    home = folder or Path(party)
+    if file.suffix == ".json":
+        facts = _ask(file, party, home, fingerprint)
+        text = (
+            f"{party}'s key is in {facts['key']} and stays there.\nSend {facts['request']} to whoever made the "
+            f"federation, and tell them its key's fingerprint by telephone:\n  {spaced(facts['fingerprint'])}\n"
+            "When the signed answer comes:\n"
+            f"  colonnade federation join {party}.signed.zip --as {party} --fingerprint FINGERPRINT"
+        )
+    else:
+        facts = _receive(file, party, home, fingerprint)
+        text = (
+            f"{party}'s kit is in {facts['kit']}. Its certificate's fingerprint, for peers who pin it:\n"
+            f"  {spaced(facts['fingerprint'])}\nSay in {facts['policy']} what {party} agrees to, then start it:\n"
+            f"  colonnade party start {facts['kit']} --party {party}.toml --policy {facts['policy']}"
+        )
+    say_json(facts) if as_json else say(text)
+
+
+@app.command("approve")
+def approve(
+    folder: Path = typer.Argument(
+        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
+    ),
+    request: Path = typer.Argument(..., metavar="REQUEST", help="A party's request."),
+    fingerprint: str = typer.Option(
+        "", "--fingerprint", help="The key's fingerprint, as the party told it by telephone."
+    ),
+    renewal: bool = typer.Option(
+        False, "--renews", help="The party has a certificate, and asks for another with a new key."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Issue a party's certificate, as the holder of the federation's root. Ask the party whether it asked for one.
+
+    Example:
+
+      colonnade federation approve ours bank.request.zip --fingerprint "AB 12 ..."
+    """
+    from colonnade.runtime.identity import plain_fingerprint
+    from colonnade.sites.provision import approve_party
+
+    signed = request.with_name(request.name.replace(".request", ".signed"))
+    # The answer to an earlier request is what a renewal replaces, once it has been issued.
+    if signed.exists() and not renewal:
+        raise NameTaken(f"{signed} exists already. Remove it to approve again.")
+    told = plain_fingerprint(fingerprint) if fingerprint else ""
+    with tempfile.TemporaryDirectory(dir=signed.parent) as drafts:
+        asked = approve_party(folder, request, Path(drafts) / signed.name, key=told, renews=renewal)
+        (Path(drafts) / signed.name).replace(signed)
+    if as_json:
+        say_json({"party": asked.name, "key": asked.key, "signed": str(signed)})
+    elif told:
+        say(f"{asked.name} has a certificate for the key that it told. Send {signed} back to it.")
+    else:
+        say(f"{asked.name} has a certificate for the key\n  {spaced(asked.key)}")
+        say(f"Ask {asked.name} by telephone whether that is its key, and only then send {signed} back.")
+
+
+@app.command("renew")
+def renew(
+    target: Path = typer.Argument(
+        ..., metavar="KIT|FOLDER", help="A party's kit, or the federation's folder."
+    ),
+    signed: Path | None = typer.Argument(None, metavar="[SIGNED]", help="The signed answer to the request."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Renew certificates; kits stay otherwise as they are, with their runs, records and pins.
+
+    A party asks with its kit, and calls again with the signed answer. Whoever made the federation renews the server's
+    and the administrator's kit in its folder. Members are renewed while they do not run; peers that pin the old
+    certificate pin the new one.
+
+    Examples:
+
+      colonnade federation renew bank/kit
+
+      colonnade federation renew bank/kit bank.signed.zip
+
+      colonnade federation renew ours
+    """
+    from colonnade.runtime.identity import fingerprint
+    from colonnade.sites import provision as renewal
+    from colonnade.sites.kit import Kit
+    from colonnade.sites.provision import INVITATION, CertificateRequest
+
+    if (target / INVITATION).exists():
+        kits = renewal.renew_own(target)
+    elif signed is None:
+        kit = Kit.load(target)
+        request = renewal.ask_to_renew(kit)
+        key = CertificateRequest.load(request).key
+        if as_json:
+            say_json({"request": str(request), "fingerprint": key})
+            return
+        name = kit.identity().name
+        say(
+            f"Send {request} to whoever made the federation, and tell them its key's fingerprint by telephone:\n"
+            f"  {spaced(key)}\nWhen the signed answer comes:\n  colonnade federation renew {target} {name}.signed.zip"
+        )
+        return
+    else:
+        kit = Kit.load(target)
+        requested = kit.path / renewal.REQUESTED / kit.identity().name
+        if not requested.exists():
+            raise KitError(
+                f"{requested} does not exist: ask first, with `colonnade federation renew {target}`."
+            )
+        if not signed.exists():
+            raise KitError(f"{signed} does not exist. Name the signed answer (.zip).")
+        kits = (renewal.renew(kit, signed, requested),)
+    facts = [
+        {
+            "kit": str(kit.path),
+            "until": f"{kit.identity().certificate.not_valid_after_utc:%Y-%m-%d}",
+            "fingerprint": fingerprint(kit.identity().certificate),
+        }
+        for kit in kits
+    ]
+    if as_json:
+        say_json(facts)
+        return
+    for fact in facts:
+        say(
+            f"{fact['kit']} has a certificate until {fact['until']}, fingerprint\n  {spaced(fact['fingerprint'])}"
+        )
+
+
+@app.command("administrator")
+def administrator(
+    folder: Path = typer.Argument(
+        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
+    ),
+    name: str = typer.Argument(..., metavar="NAME", help="The administrator's name: letters, digits and _."),
+    may: str = typer.Option(
+        ...,
+        "--may",
+        metavar="WHAT",
+        help="submit: submit, stop and look. stop: stop and look. view: look only.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make the kit of one more administrator, who may submit jobs, stop them, or only look.
+
+    Example:
+
+      colonnade federation administrator ours eve --may view
+    """
+    from colonnade.sites.kit import MAY
+    from colonnade.sites.provision import ADMINISTRATORS, add_administrator
+
+    if may not in MAY:
+        raise InputError(
+            f"--may: {may!r} is nothing that an administrator may do; say one of {', '.join(MAY)}."
+        )
+    if not name.isidentifier() or not name.isascii() or name == "admin":
+        raise InputError(
+            f"{name!r} is no name for an administrator: use letters, digits and _, a letter first, and not 'admin', "
+            "which is the first one."
+        )
+    if (folder / ADMINISTRATORS / name).exists():
+        raise NameTaken(f"{folder / ADMINISTRATORS / name} exists already. Name another administrator.")
+    kit = add_administrator(folder, name, role=MAY[may])
+    if as_json:
+        say_json({"kit": str(kit.path), "name": kit.identity().name, "may": may})
+    else:
+        say(f"{name}'s kit is in {kit.path}. Hand it over by a way that nobody else reads, and keep no copy.")
+
+
+@app.command("exclude")
+def exclude(
+    folder: Path = typer.Argument(
+        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
+    ),
+    member: str = typer.Argument(..., metavar="NAME", help="Who is to be excluded."),
+    is_administrator: bool = typer.Option(
+        False, "--administrator", help="NAME is an administrator's, not a party's."
+    ),
+    lost_key: bool = typer.Option(
+        False, "--lost-key", help="Exclude its present key only: it may join again with another one."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Exclude a party or an administrator at once: a list that the root signs, for every member to take.
+
+    Examples:
+
+      colonnade federation exclude ours shop
+
+      colonnade federation exclude ours eve --administrator
+    """
+    from colonnade.sites.kit import EXCLUDED
+    from colonnade.sites.provision import administrator_name
+    from colonnade.sites.provision import exclude as excluded
+
+    if not member.isidentifier():
+        raise InputError(
+            f"{member!r} is no name of {'an administrator' if is_administrator else 'a party'}: letters, digits and _."
+        )
+    if is_administrator and lost_key:
+        raise InputError(
+            "--lost-key is for parties. Exclude the administrator, and make them a kit under another name with "
+            "`colonnade federation administrator`."
+        )
+    exclusions = excluded(
+        folder, administrator_name(member) if is_administrator else member, lost_key=lost_key
+    )
+    path = folder / EXCLUDED
+    if as_json:
+        say_json(
+            {
+                "list": str(path),
+                "number": exclusions.number,
+                "administrator" if is_administrator else "party": member,
+            }
+        )
+        return
+    what = f"{member}'s key" if lost_key else member
+    say(f"{what} is excluded by list {exclusions.number}, which the server's kit in {folder} has.")
+    say(f"Send {path} to every party: colonnade federation take KIT {EXCLUDED}")
+
+
+@app.command("take")
+def take(
+    kit: Path = typer.Argument(..., metavar="KIT", help="The kit that is to know it."),
+    given: Path = typer.Argument(..., metavar="FILE", help="The list of exclusions."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Take a list of exclusions into a kit, if the federation's root signed it and it is not an older one.
+
+    Example:
+
+      colonnade federation take bank/kit excluded.json
+    """
+    from colonnade.sites.kit import Kit, install
+
+    own = Kit.load(kit)
+    exclusions = install(own.path, given, own.trust().root)
+    names = [name for name, _, _ in exclusions.entries]
+    if as_json:
+        say_json({"kit": str(own.path), "number": exclusions.number, "excluded": names})
+        return
+    say(f"{own.path} has list {exclusions.number}: {', '.join(names) or 'nobody'} excluded.")
+
+
+def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]:
+    from colonnade.sites.provision import INVITATION, CertificateRequest, Invitation, ask_for_kit
+
+    invitation = Invitation.load(file)
+    if fingerprint:
+        _check_told(fingerprint, invitation)
+    if (home / "request").exists():
+        raise NameTaken(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
+    home.mkdir(parents=True, exist_ok=True)
+    request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
+    invitation.save(home / INVITATION)
+    key = request.parent / f"{party}.key"
+    return {"key": str(key), "request": str(request), "fingerprint": CertificateRequest.load(request).key}
+
+
+def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
+    from colonnade.runtime import identity
+    from colonnade.sites.provision import INVITATION, Invitation, make_kit
+
+    if not file.exists():
+        raise KitError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
+    kit, policy = home / "kit", home / f"{party}.policy.toml"
+    if kit.exists():
+        raise NameTaken(f"{kit} exists already. Remove it, or name another --folder.")
+    invitation = Invitation.load(home / INVITATION)
+    _check_told(told, invitation)
+    made = make_kit(file, home / "request" / party, kit, root=invitation.root)
+    if not policy.exists():
+        off = "" if invitation.submission == "two" else "# "
+        policy.write_text(POLICY.format(party=party, off=off), encoding="utf-8")
+    print_of_key = identity.fingerprint(made.identity().certificate)
+    return {"kit": str(kit), "policy": str(policy), "fingerprint": print_of_key}
+
+
+def _check_name(party: str, option: str) -> None:
+    if not party.isidentifier() or party in RESERVED:
+        raise InputError(
+            f"{option}: {party!r} is no name for a party: use letters, digits and _, a letter first, and none of "
+            f"{', '.join(RESERVED)}."
+        )
+
+
+def _check_told(told: str, invitation: Invitation) -> None:
+    from colonnade.runtime.identity import plain_fingerprint
+
+    if not told:
+        raise KitError(
+            "--fingerprint: whoever can change the invitation on its way could be in the middle of this federation. "
+            f"Ask by telephone whether the root's fingerprint is {spaced(invitation.root)}, and give it here."
+        )
+    if plain_fingerprint(told) != invitation.root:
+        raise KitError(
+            "--fingerprint: what you were told is not the fingerprint in the invitation, so one of them is forged or "
+            "of another federation. Stop, and ask again."
+        )
+
+
+def spaced(fingerprint: str) -> str:
+    """A fingerprint as two people read it to each other."""
+    return " ".join(fingerprint[at : at + 4].upper() for at in range(0, len(fingerprint), 4))

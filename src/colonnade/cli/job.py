@@ -1,0 +1,320 @@
+"""`colonnade job`: submit a job to a federation, follow it, stop it, go on with it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import ColonnadeError, InputError, NameTaken, RemoteProtocolError
+
+SUBMITTED = "submitted"
+MOST_SILENCES = 5
+GLANCE_SECONDS = 0.5
+app = typer.Typer(
+    help="""Submit a job to a federation, follow it, stop it, go on with it.
+
+With an administrator's kit what the server knows; with a party's or the server's kit what that member itself noted.
+""",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+KIT = typer.Option(..., "--kit", "-k", metavar="KIT", help="The kit to ask with.")
+JOB_ID = typer.Argument(..., metavar="ID", help="The id that `job submit` printed.")
+AS_JSON = typer.Option(False, "--json", help="Print JSON instead of text.")
+WAIT = typer.Option(
+    False,
+    "--wait",
+    help="Wait until the job has ended. The exit code is then that of its end: 0 if it finished.",
+)
+
+
+@app.command("submit")
+def submit(
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
+    kit: Path = KIT,
+    wait: bool = WAIT,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Submit a job, for a model or for scores: every party's own policy and budget decide whether it takes part.
+
+    Example:
+
+      colonnade job submit job.toml --kit ours/admin --wait
+    """
+    _submit(kit, _checked(job), wait=wait, as_json=as_json)
+
+
+@app.command("propose")
+def propose(
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
+    kit: Path = KIT,
+    hours: float = typer.Option(24.0, "--hours", help="How long another administrator may confirm it."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="The proposal; JOB.proposal.json if left out."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Propose a job that another administrator is to confirm: where policies say submission = "two".
+
+    Example:
+
+      colonnade job propose job.toml --kit ours/admin
+    """
+    from colonnade.federation.files import write_whole
+    from colonnade.sites import approval as proposal
+    from colonnade.sites.kit import Kit
+
+    path = output or job.with_suffix(".proposal.json")
+    if path.exists():
+        raise NameTaken(f"{path} exists already. Name another file with --output.")
+    made = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
+    write_whole(path, made.text)
+    if as_json:
+        say_json({"proposal": str(path), "proposer": made.proposer, "until": made.until})
+        return
+    say(f"{made.proposer} proposes {path}, until {made.until[:16].replace('T', ' ')} UTC.")
+    say(f"Send it to another administrator: colonnade job confirm {path.name} --kit KIT")
+
+
+@app.command("confirm")
+def confirm(
+    proposed: Path = typer.Argument(..., metavar="PROPOSAL", help="What `job propose` wrote."),
+    kit: Path = KIT,
+    wait: bool = WAIT,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Confirm what another administrator proposed, and submit it: every party checks both signatures.
+
+    A confirmation is for one run. Look at the job in the proposal first.
+
+    Example:
+
+      colonnade job confirm job.proposal.json --kit eve
+    """
+    from colonnade.sites import approval as proposal
+    from colonnade.sites.kit import Kit
+
+    confirmed = proposal.confirm(Kit.load(kit), proposal.Proposal.load(proposed))
+    _submit(kit, confirmed.job, wait=wait, as_json=as_json, proposal=confirmed.text)
+
+
+@app.command("resume")
+def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT, as_json: bool = AS_JSON) -> None:
+    """Go on with a job of many steps that stopped: nothing is charged, drawn or released twice.
+
+    Every member needs its own record of the run, which it keeps until the run has ended.
+
+    Example:
+
+      colonnade job resume 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
+    """
+    kept = kit / SUBMITTED / f"{job_id}.json"
+    if not kept.exists():
+        raise InputError(f"{kept} does not exist: a job is resumed with the kit that submitted it.")
+    facts = json.loads(kept.read_text(encoding="utf-8"))
+    first = facts["resumes"] or job_id
+    _submit(kit, facts["job"], wait=wait, as_json=as_json, resumes=first, proposal=facts.get("proposal", ""))
+
+
+@app.command("status")
+def status(
+    job_id: str = typer.Argument("", metavar="ID", help="A job; all of them if left out."),
+    kit: Path = KIT,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say how jobs stand.
+
+    Example:
+
+      colonnade job status --kit ours/admin
+    """
+    from colonnade.sites.kit import Kit
+
+    place = Kit.load(kit)
+    if place.kind == "admin":
+        from colonnade.sites.processes import Administration
+
+        with Administration(place) as session:
+            jobs = [session.status(job_id)] if job_id else session.jobs()
+        facts = [
+            {
+                "id": str(job.get("job_id", "")),
+                "name": str(job.get("name", job.get("job_name", ""))),
+                "state": str(job["status"]),
+            }
+            for job in jobs
+        ]
+    else:
+        facts = [_outcome(place, path.name) for path in sorted((place.path / "runs").glob(job_id or "*"))]
+    if as_json:
+        say_json(facts)
+        return
+    if not facts:
+        say("There are no jobs.")
+    for job in facts:
+        say("  ".join(part for part in (job["id"], job["state"], job["name"], job.get("reason", "")) if part))
+
+
+@app.command("log")
+def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
+    """Show a job step by step: bytes sent and received, and, at a member, seconds. There is no data in it.
+
+    Example:
+
+      colonnade job log 596ca27d-8325-4ccd-bb80-460765e4591c --kit bank/kit
+    """
+    from colonnade.federation.holdout import LOG
+    from colonnade.sites.kit import Kit
+
+    place = Kit.load(kit)
+    if place.kind == "admin":
+        from colonnade.sites.processes import Administration
+
+        with Administration(place) as session, tempfile.TemporaryDirectory() as folder:
+            logs = list(session.download(job_id, Path(folder)).rglob(LOG))
+            text = logs[0].read_text(encoding="utf-8") if logs else ""
+    else:
+        path = place.run_folder(job_id) / LOG
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if not text:
+        raise InputError(
+            f"{kit} has no log of a job {job_id}. `colonnade job status --kit {kit}` lists those it has."
+        )
+    for line in text.splitlines():
+        if as_json:
+            say(line)
+            continue
+        step = json.loads(line)
+        # An administrator's copy of a server's log has no times: they would tell how many ids were compared.
+        begun = f"{step['time'][11:23]}  " if "time" in step else ""
+        took = f"  {step['seconds']:9.3f} s" if "seconds" in step else ""
+        say(f"{begun}{step['step']:<24} sent {step['sent']:>10}  received {step['received']:>10}{took}")
+
+
+@app.command("stop")
+def stop(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
+    """Stop a job at every member. What a ledger had charged by then stays charged.
+
+    Example:
+
+      colonnade job stop 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
+    """
+    from colonnade.sites.kit import Kit
+    from colonnade.sites.processes import Administration
+
+    with Administration(Kit.load(kit)) as session:
+        session.stop(job_id)
+    say_json({"id": job_id, "state": "stopped"}) if as_json else say(f"{job_id} is being stopped.")
+
+
+def _checked(job: Path) -> str:
+    """The text of a job file that is in order."""
+    from colonnade.evaluation.held_out import check_readers
+    from colonnade.federation.job import Job, load_job
+    from colonnade.federation.train import spec_of
+
+    asked = load_job(job)
+    if isinstance(asked, Job):
+        spec_of(asked)
+        check_readers(asked)
+    return job.read_text(encoding="utf-8")
+
+
+def _submit(
+    kit: Path, text: str, *, wait: bool, as_json: bool, resumes: str = "", proposal: str = ""
+) -> None:
+    from colonnade.federation.job import parse_job
+    from colonnade.sites.kit import Kit
+    from colonnade.sites.processes import Administration
+
+    place, asked = Kit.load(kit), parse_job(text)
+    with Administration(place) as session:
+        absent = sorted(set(asked.parties) - set(session.parties()))
+        if absent:
+            raise RemoteProtocolError(
+                f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not connected to the server. Nothing was "
+                "submitted. Ask them to run `colonnade party start`."
+            )
+        job_id = session.submit(
+            text, name=asked.name, parties=asked.parties, resumes=resumes, proposal=proposal
+        )
+        kept = place.path / SUBMITTED / f"{job_id}.json"
+        kept.parent.mkdir(exist_ok=True)
+        facts = {"job": text, "resumes": resumes, **({"proposal": proposal} if proposal else {})}
+        kept.write_text(json.dumps(facts), encoding="utf-8")
+        said: dict[str, Any] = {"id": job_id, "state": "submitted"}
+        if wait:
+            said |= wait_for(session, job_id)
+    if as_json:
+        say_json(said)
+    else:
+        say(f"{job_id}  {said['state']}" + (f"  {said['reason']}" if said.get("reason") else ""))
+    if wait and (said["state"] != "finished" or said.get("reason")):
+        raise typer.Exit(exit_code_of(str(said.get("kind", RemoteProtocolError.__name__))))
+
+
+def exit_code_of(kind: str) -> int:
+    """The exit code of an error by the name of its class, as an outcome has it."""
+    from colonnade import errors
+
+    known = getattr(errors, kind, None)
+    return known.exit_code if isinstance(known, type) and issubclass(known, ColonnadeError) else 1
+
+
+def wait_for(session: Any, job_id: str) -> dict[str, Any]:
+    """How a job ended, once it has, with the server's words where it failed."""
+    from colonnade.federation.holdout import OUTCOME
+
+    state, silences = "", 0
+    while not state.startswith("FINISHED"):
+        time.sleep(GLANCE_SECONDS)
+        try:
+            state, silences = str(session.status(job_id)["status"]), 0
+        except RemoteProtocolError:
+            # A server that is busy may not answer in time; one that is gone never does.
+            silences += 1
+            if silences == MOST_SILENCES:
+                raise
+    facts: dict[str, Any] = {"state": state}
+    with tempfile.TemporaryDirectory() as folder:
+        for path in session.download(job_id, Path(folder)).rglob(OUTCOME):
+            outcome = json.loads(path.read_text(encoding="utf-8"))
+            facts |= {
+                key: outcome[key] for key in ("state", "reason", "kind", "step", "run") if key in outcome
+            }
+            if "failure" in outcome:
+                facts["reason"] = f"no model was learnt: {outcome['failure']}"
+    if facts["state"].startswith("FINISHED"):
+        facts["reason"] = (
+            "the server's part of the job left no word. Ask every party for `colonnade job status`, and look at "
+            "console.txt in the server's kit."
+        )
+    return facts
+
+
+def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
+    from colonnade.federation.holdout import OUTCOME, waits_for
+
+    path = kit.run_folder(job_id) / OUTCOME
+    if not path.exists() and (waits := waits_for(path.parent)):
+        state = f"waits for approval by somebody at {' and '.join(waits)}"
+        return {"id": job_id, "name": "", "state": state}
+    if not path.exists():
+        from colonnade.sites.health import jobs_without_outcome
+
+        lost = job_id in jobs_without_outcome(kit)
+        return {"id": job_id, "name": "", "state": "ended without a word" if lost else "running"}
+    outcome = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        "id": job_id,
+        "name": outcome["job"],
+        "state": outcome["state"],
+        "reason": outcome.get("reason", ""),
+    }

@@ -1,0 +1,401 @@
+"""`colonnade attack` and `colonnade audit`: what observers can be shown to learn, beside what is proved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.screen import AS_JSON, PARTY_FILES, progress, say, say_json, width
+from colonnade.data.declaring import nearest_name
+from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
+from colonnade.federation.files import json_text
+from colonnade.runs.folders import new_folder, uninterrupted
+from colonnade.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
+
+if TYPE_CHECKING:
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import PartyFile
+    from colonnade.lab.people import People
+    from colonnade.lab.targets import Wanted
+
+
+ATTACKS = Path("attacks")
+
+
+def attack(
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties and delta."),
+    people: int = typer.Option(
+        200, "--people", "-n", metavar="N", help="How many people take part in encrypted runs."
+    ),
+    epochs: int = typer.Option(3, "--epochs", metavar="N", help="How often everybody is used."),
+    batch: int | None = typer.Option(
+        None,
+        "--batch",
+        metavar="N",
+        help="Records in a batch; as many as the attacker has columns if left out.",
+    ),
+    learning_rate: float = typer.Option(0.01, "--learning-rate", metavar="η", help="The step size."),
+    approximation: str = typer.Option(
+        "taylor", "--approximation", help="taylor, minimax or piecewise; a defence there is for taylor only."
+    ),
+    initialisation: str = typer.Option("zero", "--initialisation", help="zero, xavier, kaiming or large."),
+    epsilon: float | None = typer.Option(
+        None, "--epsilon", metavar="ε", help="The ε of the defence; the job's if left out."
+    ),
+    key_bits: int = typer.Option(
+        2048, "--key-bits", metavar="N", help="The length of the keys: 2048 or 3072."
+    ),
+    party: list[Path] = PARTY_FILES,
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="A new folder for facts and picture; attacks/NAME-OF-JOB if left out.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves.
+
+    Every party's file must say public = true: the attacks see everybody's rows, to score themselves. Nothing is
+    charged.
+
+    The parties of the job train a logistic regression under Paillier encryption, each message recorded, first as such
+    protocols are deployed and then with noise on every message before encryption; and once more as in frameworks where
+    an arbiter decrypts the gradients. Labels are read from the signs of coefficients (criterion 4.2 of "Is Vertical
+    Logistic Regression Privacy-Preserving?"), by solving for them, by packing questions and by averaging; features from
+    how scores move. docs/attacks.md says what each attack needs.
+
+    Example (`colonnade demo` writes such files):
+
+      colonnade attack demo-run/job.toml --people 200 --epsilon 0.5
+    """
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import party_files
+    from colonnade.lab.campaign import Campaign, attack_facts
+    from colonnade.lab.people import check_public, public_tables
+    from colonnade.methods.encrypted.plan import EncryptedOptions
+    from colonnade.protocols.plans import TrainingSpec, default_delta
+    from colonnade.report.lab import attack_text, draw_attacks
+
+    if people < 2:
+        raise InputError(f"--people: found {people}; it must be at least 2.")
+    if batch is not None and batch < 1:
+        raise InputError(f"--batch: found {batch}; it must be at least 1.")
+    agreed = Job.load(job)
+    files = party_files(agreed, party)
+    check_public(
+        files, "an attack shows other parties' rows and runs only on", "Attack a data set that is public."
+    )
+    with (
+        new_folder(output or ATTACKS / agreed.path.stem, numbered=output is None) as folder,
+        progress(not as_json) as advance,
+    ):
+        if agreed.task != "classification":
+            raise PlanError(
+                f"{agreed.path}, task: found {agreed.task!r}; the attacks are on classification of two classes."
+            )
+        tables = public_tables(agreed, files, advance)
+        rows = min(table.rows for table in tables.values())
+        options = EncryptedOptions.model_construct(
+            approximation=_chosen("--approximation", approximation, ("taylor", "minimax", "piecewise")),
+            initialisation=_chosen(
+                "--initialisation", initialisation, ("zero", "xavier", "kaiming", "large")
+            ),
+            epochs=epochs,
+            batch=batch,
+            learning_rate=learning_rate,
+            key_bits=key_bits,
+        )
+        request = TrainingSpec(
+            "classification",
+            agreed.epsilon if epsilon is None else epsilon,
+            delta=agreed.delta or default_delta(rows),
+            accepted_delta=agreed.accepted_delta,
+            options=options,
+            public=agreed.parties,
+            alignment="equal",
+        )
+        findings = list(Campaign(tables, request, min(people, rows), advance).findings())
+        facts = attack_facts(
+            findings, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
+        )
+        with uninterrupted():
+            text = json_text(facts)
+            (folder.draft / "facts.json").write_text(text, encoding="utf-8")
+            (folder.draft / "attacks.txt").write_text(attack_text(facts) + "\n", encoding="utf-8")
+            drawn = draw_attacks(folder.draft / "attacks.svg", facts)
+            finished = folder.finish()
+    facts["picture"] = str(finished / "attacks.svg") if drawn else None
+    if as_json:
+        say_json(facts)
+        return
+    say(f"{attack_text(facts, width=width())}\n\nPicture: {facts['picture']}")
+
+
+def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
+
+    if found not in choices:
+        raise InputError(
+            f"{option}: found {found!r}; it must be one of {', '.join(choices)}.{nearest_name(found, choices)}"
+        )
+    return found
+
+
+AUDITS = Path("audits")
+AUDIT = "audit.json"
+RUNS = Path("runs")
+PAPERS = "papers"
+MOST_PEOPLE = 200
+
+
+def audit(
+    what: Path = typer.Argument(
+        ..., metavar="RUN|JOB", help="The folder of a run, or a job file (TOML); or the word papers."
+    ),
+    runs: int | None = typer.Option(
+        None,
+        "--runs",
+        "-n",
+        metavar="N",
+        help="Sessions for each experiment; left out, about a minute in all.",
+    ),
+    draws: int = typer.Option(
+        0,
+        "--draws",
+        metavar="N",
+        help="Besides sessions, so many draws of the plan's own noise, for methods that open a sum.",
+    ),
+    public: bool = typer.Option(
+        False, "--public", help="Put the canaries among the parties' own people, if all are declared public."
+    ),
+    party: list[Path] = PARTY_FILES,
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use.
+
+    No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on
+    people made up from the declared columns, with ledgers that end with the audit. Each observer guesses from what it
+    really saw which of two neighbouring data sets it was, or which of many canaries were in. With --public the other
+    people of the data set are the parties' own, if every party's file says public = true.
+
+    Of a run, the audit is of the plan that the run had; it is kept in the run's folder, and report.html shows it.
+
+    `colonnade audit papers` puts the formulas of the five papers on trial instead, and says which of them are caught.
+
+    Example (`colonnade demo` writes such files):
+
+      colonnade audit demo-run/job.toml --runs 100
+    """
+    if runs is not None and runs < 8:
+        raise InputError(
+            f"--runs: found {runs}; it must be at least 8, so that both halves hold both data sets."
+        )
+    if draws < 0:
+        raise InputError(f"--draws: found {draws}; it must not be negative.")
+    if str(what) == PAPERS:
+        if output is not None or public or party:
+            raise InputError("--output, --public and --party are for a job; papers have none of their own.")
+        _audit_papers(as_json)
+        return
+    run = _run(what)
+    if run is not None:
+        if output is not None or public or party:
+            raise InputError(
+                "--output, --public and --party are for a job; the audit of a run is kept in its own folder."
+            )
+        facts = _facts(_wanted_of_run(run), _name(run), runs, draws, "people made up", quiet=as_json)
+        _keep(run, facts)
+    else:
+        facts = _audit_job(what, party, output, runs=runs, draws=draws, public=public, quiet=as_json)
+    from colonnade.report.lab import DEFECT, audit_text
+
+    if as_json:
+        say_json(facts)
+    else:
+        say(f"{audit_text(facts, width=width())}\n\nPicture: {facts['picture']}")
+    if facts["defect"]:
+        raise PrivacyError(DEFECT)
+
+
+def _audit_papers(as_json: bool) -> None:
+    from colonnade.lab.papers import variants
+    from colonnade.randomness import SystemRandomness
+    from colonnade.report.lab import papers_text
+
+    formulas, tried = [], variants()
+    with progress(not as_json) as advance:
+        for number, variant in enumerate(tried):
+            drawn = variant.drawn
+            shown = None if drawn is None else drawn.bound(variant.draws, SystemRandomness())
+            formulas.append(
+                {
+                    "paper": variant.paper,
+                    "claim": variant.claim,
+                    "why": variant.why,
+                    "epsilon": None if drawn is None else drawn.claim.epsilon,
+                    "delta": None if drawn is None else drawn.claim.delta,
+                    "statistic": None if drawn is None else drawn.what,
+                    "draws": variant.draws,
+                    "lower": None if shown is None else shown.epsilon,
+                    "caught": drawn is not None and shown is not None and shown.epsilon > drawn.claim.epsilon,
+                }
+            )
+            advance("formulas", number + 1, len(tried))
+    if as_json:
+        say_json({"formulas": formulas})
+    else:
+        say(papers_text(formulas, width=width()))
+
+
+def _run(what: Path) -> RunFolder | None:
+    if what.suffix == ".toml" or (what.is_file() and what.suffix != ".json"):
+        return None
+    if is_run(what) or is_run(RUNS / what) or what.suffix == ".json":
+        return with_facts(find_run(what))
+    raise InputError(
+        f"{what} is neither a run nor a job file. Name the folder of a run (`colonnade runs` lists them), or a file "
+        "that ends in .toml."
+    )
+
+
+def _name(run: RunFolder) -> str:
+    return str(run.facts.get("name", run.path.name))
+
+
+def _audit_job(
+    path: Path,
+    given: list[Path],
+    output: Path | None,
+    *,
+    runs: int | None,
+    draws: int,
+    public: bool,
+    quiet: bool,
+) -> dict[str, Any]:
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import party_files
+    from colonnade.lab.people import check_public, public_tables
+
+    job = Job.load(path)
+    files = party_files(job, given)
+    if public:
+        instead = "Leave --public out: people made up from the declared columns show as much."
+        check_public(files, "--public takes people of", instead)
+    with new_folder(output or AUDITS / job.path.stem, numbered=output is None) as folder:
+        tables = public_tables(job, files) if public else {}
+        rest = {owner: next(table.blocks(MOST_PEOPLE)) for owner, table in tables.items()} or None
+        who = "people declared public" if public else "people made up"
+        facts = _facts(_wanted_of_job(job, files, rest), job.name, runs, draws, who, quiet=quiet)
+        with uninterrupted():
+            _write(folder.draft, facts)
+            finished = folder.finish()
+    facts["picture"] = str(finished / "audit.svg")
+    return facts
+
+
+def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> Wanted:
+    from colonnade.data.schema import Schema
+    from colonnade.lab.targets import Wanted
+
+    schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
+    holders = [schema.party for schema in schemas if schema.label is not None]
+    group = replace(job, active=holders[0] if holders else None).group()
+    return Wanted(job.method, job.spec, group, schemas, rest)
+
+
+def _wanted_of_run(run: RunFolder) -> Wanted:
+    from colonnade.data.schema import PublicSchema
+    from colonnade.lab.targets import Wanted
+    from colonnade.methods.table import METHODS, checked_options
+    from colonnade.protocols.plans import TrainingSpec
+    from colonnade.runtime.party import Group
+
+    if run.failed:
+        raise InputError(f"{run.path} failed half way. Audit its job file instead.")
+    if "asked" not in run.facts:
+        raise ModelError(
+            f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
+        )
+    with readable(run):
+        asked, plan = run.facts["asked"], run.facts["plan"]
+        method = METHODS[asked["method"]]
+        group = Group(
+            tuple(asked["parties"]),
+            server=asked["server"],
+            keepers=tuple(asked["keepers"]),
+            threshold=asked["threshold"],
+            active=asked["active"],
+            disclosed_noise=asked.get("disclosed_noise"),
+        )
+        schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
+        delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
+        options = checked_options(method, asked["options"])
+        request = TrainingSpec(
+            asked["task"],
+            asked["epsilon"],
+            delta=delta,
+            accepted_delta=delta,
+            gamma=asked["gamma"],
+            options=options,
+        )
+    return Wanted(method.name, request, group, schemas)
+
+
+def _facts(
+    wanted: Wanted, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
+) -> dict[str, Any]:
+    from colonnade.lab.experiments import audit as carry_out
+    from colonnade.lab.targets import target_of
+
+    began = time.monotonic()
+    target = target_of(wanted)
+    sessions = target.runs if runs is None else runs
+    with progress(not quiet) as advance:
+        findings = carry_out(target, runs=sessions, draws=draws, progress=advance)
+    return {
+        "name": name,
+        "method": wanted.method,
+        "people": people,
+        "runs": sessions,
+        "draws": draws,
+        "sessions": sessions * len(target.experiments),
+        "seconds": time.monotonic() - began,
+        "confidence": 0.95,
+        "notes": list(target.notes),
+        "findings": [each.to_data() for each in findings],
+        "defect": any(each.exceeded and each.claim.proved for each in findings),
+    }
+
+
+def _write(folder: Path, facts: dict[str, Any]) -> None:
+    from colonnade.report.lab import audit_drawing, audit_text
+
+    text = json_text(facts)
+    (folder / "facts.json").write_text(text, encoding="utf-8")
+    (folder / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
+    (folder / "audit.svg").write_text(audit_drawing(facts["findings"]), encoding="utf-8")
+
+
+def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
+    from colonnade.cli.runs import write_page
+    from colonnade.report.lab import audit_drawing
+    from colonnade.runs.run_folders import page_of
+
+    with uninterrupted():
+        write_page(run.path / "audit.svg", audit_drawing(facts["findings"]))
+        write_page(run.path / AUDIT, json_text(facts))
+        write_page(run.path / "report.html", page_of(run))
+    facts["picture"] = str(run.path / "audit.svg")

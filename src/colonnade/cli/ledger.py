@@ -1,0 +1,258 @@
+"""`colonnade ledger`: what has left an organisation, and what is left of its budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.screen import AS_JSON, say, say_json, width
+from colonnade.errors import CannotWrite, InputError, NameTaken
+from colonnade.runs.folders import free_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from colonnade.ledger import Ledger
+    from colonnade.ledger.entry_store import Entry
+    from colonnade.ledger.export import Exported
+
+
+def write_files(
+    entries: tuple[Entry, ...],
+    ledger: Ledger | None,
+    party: str,
+    *,
+    table: Path | None,
+    picture: Path | None,
+    export: Path | None,
+    key: Path | None,
+) -> dict[str, str]:
+    """Write what was asked for; returns what each file is and where it lies. No file is written over another."""
+    from colonnade.ledger.export import export as exported
+    from colonnade.ledger.export import signing_key
+    from colonnade.report.charts import check_plot_path
+    from colonnade.report.ledgers import draw_timeline, history_csv
+
+    for path in (table, picture, export):
+        if path is not None and path.exists():
+            raise NameTaken(f"{path} exists already. Name another file, or remove it first.")
+    if picture is not None:
+        check_plot_path(picture)
+    if export is not None and ledger is None:
+        raise InputError("--export: PARTY is an export already. Give the party's own file or its ledger.")
+    written: dict[str, str] = {}
+    if table is not None:
+        _write(table, history_csv(entries))
+        written["Table"] = str(table)
+    if picture is not None:
+        draw_timeline(picture, entries, party=party)
+        written["Picture"] = str(picture)
+    if export is not None and ledger is not None:
+        signing = None if key is None else signing_key(key)
+        _write(export, exported(ledger, signing))
+        written["Export"] = str(export)
+        if signing is not None:
+            written["Signed by"] = signing.public.hex()
+    return written
+
+
+def begin_anew(given: Path, reason: str) -> None:
+    """Make the ledger that a party's own file names, with a first entry that says it was begun again on purpose.
+
+    One that is there and holds charges is never set aside; one that holds none is kept under another name.
+    """
+    from colonnade.federation.party_file import PartyFile
+    from colonnade.ledger import Ledger
+
+    if given.suffix != ".toml":
+        raise InputError(
+            f"--new: {given} is no party file. Give the party's own file (TOML), which names the ledger."
+        )
+    if not reason.strip():
+        raise InputError("--reason: it is empty. Say why the ledger is begun again, or leave it out.")
+    file = PartyFile.load(given)
+    if file.ledger.exists():
+        before = Ledger.open(file.ledger, patience=file.patience)
+        if any(entry.kind == "charge" for entry in before.entries()):
+            raise NameTaken(
+                f"--new: {file.ledger} is there and holds charges. Go on with it; if it must be given up, move it away "
+                "yourself, and keep it."
+            )
+        file.ledger.rename(free_name(file.ledger.with_name(f"{file.ledger.name}.before")))
+    Ledger.create(file.ledger, file.party, patience=file.patience, reason=reason)
+
+
+def _write(path: Path, text: str) -> None:
+    from colonnade.federation.files import write_whole
+
+    try:
+        write_whole(path, text, own=True)
+    except OSError as error:
+        raise CannotWrite(f"{path} cannot be written ({error.strerror}).") from None
+
+
+ON_PURPOSE = "on purpose"
+
+
+def ledger(
+    party: Path = typer.Argument(
+        ..., metavar="PARTY", help="A party's own file (TOML), its ledger, or an export of it (JSON)."
+    ),
+    witness: list[Path] = typer.Option(
+        [],
+        "--witness",
+        "-w",
+        metavar="PEER",
+        help="A peer's own file, ledger or export, whose receipts show if entries are missing here; repeat.",
+    ),
+    table: Path | None = typer.Option(
+        None,
+        "--csv",
+        metavar="FILE",
+        help="Write the history as a table: one line for each account and entry.",
+    ),
+    picture: Path | None = typer.Option(
+        None, "--picture", metavar="FILE", help="Draw how much of each budget was spent when (.svg)."
+    ),
+    export: Path | None = typer.Option(
+        None,
+        "--export",
+        metavar="FILE",
+        help="Write every entry as JSON that can be checked without the ledger.",
+    ),
+    key: Path | None = typer.Option(
+        None,
+        "--key",
+        metavar="FILE",
+        help="Sign the export with the key in this file; made if it is not there.",
+    ),
+    signer: str | None = typer.Option(
+        None, "--signer", metavar="KEY", help="Accept an export only if this public key signed it."
+    ),
+    new: bool = typer.Option(
+        False,
+        "--new",
+        help="Begin a ledger again on purpose, for the party's own file; its first entry says so.",
+    ),
+    reason: str = typer.Option(
+        ON_PURPOSE, "--reason", metavar="TEXT", help="Why, for the first entry of a --new ledger."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Verify a party's ledger or its export, and show what has left the house and what is left of each budget.
+
+    The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
+    receipts that peers keep: name their ledgers, or exports of them, with --witness.
+
+    An export has every entry and can be checked by whoever has the file, without the ledger: give it as PARTY.
+
+    Examples (`colonnade demo` writes such files):
+
+      colonnade ledger demo-run/clinic.toml
+
+      colonnade ledger demo-run/clinic.ledger --witness demo-run/laboratory.ledger
+
+      colonnade ledger demo-run/clinic.toml --csv clinic.csv --picture clinic.svg
+
+      colonnade ledger demo-run/clinic.toml --export clinic.json --key officer.key
+
+      colonnade ledger clinic.json --signer 5f0c…
+
+    A ledger that is lost is restored from a copy. Where there is none, --new begins again, and what was spent before is
+    no longer counted: the first entry says so to whoever reads it, and peers that hold receipts accept it.
+
+      colonnade ledger clinic.toml --new --reason "the disk of 3 May is lost"
+    """
+    from colonnade.report.ledgers import verified, witness_of
+
+    if key is not None and export is None:
+        raise typer.BadParameter("--key signs an export. Add --export FILE.")
+    if reason != ON_PURPOSE and not new:
+        raise typer.BadParameter("--reason is for a ledger that is begun again. Add --new, or leave it out.")
+    if new:
+        begin_anew(party, reason)
+    witnesses = [witness_of(path) for path in witness]
+    public = _public(signer)
+    if public is not None and party.suffix != ".json":
+        raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
+    facts, entries, state = verified(party, witnesses, public)
+    written = write_files(
+        entries, state, facts["party"], table=table, picture=picture, export=export, key=key
+    )
+    if as_json:
+        say_json({**facts, "written": written})
+        return
+    _say_verified(facts, witnesses)
+    _say_totals(facts)
+    for name, place in written.items():
+        say(f"\n{name}: {place}")
+
+
+def _public(signer: str | None) -> bytes | None:
+    if signer is None:
+        return None
+    try:
+        public = bytes.fromhex(signer)
+    except ValueError:
+        public = b""
+    if len(public) != 32:
+        raise InputError(
+            "--signer: a public key is 64 hexadecimal digits, as the export's signature names it."
+        )
+    return public
+
+
+def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> None:
+    verified = facts["verified"]
+    say(
+        f"Ledger of {facts['party']}: {verified['entries']} entries, and the chain of their hashes is in order."
+    )
+    if "signer" in facts:
+        say(
+            f"This is an export, signed by {facts['signer']}."
+            if facts["signer"]
+            else "This export is not signed."
+        )
+    if witnesses:
+        names = ", ".join(peer.party for peer in witnesses)
+        receipts = "1 receipt" if verified["receipts"] == 1 else f"{verified['receipts']} receipts"
+        say(f"It agrees with {receipts} kept by {names}.")
+    else:
+        say("Not compared with any peer's receipts; --witness does.")
+
+
+def _say_totals(facts: dict[str, Any]) -> None:
+    from colonnade.privacy.observers import observers_text, unit_text
+    from colonnade.report.plain import left_text, merged, table_lines, wrapped
+    from colonnade.report.text import budget_lines
+
+    say("\nBudgets")
+    for line in budget_lines([facts], width()):
+        say(line)
+    if facts["totals"]:
+        say("\nOne further release that would still fit, with normal noise")
+        rows = [
+            (
+                total["dataset"],
+                observers_text(total["observers"]),
+                unit_text(total["unit"], owner=facts["party"]),
+                f"({total['unit']})",
+                f"ε up to {left_text(total['fits'])}",
+            )
+            for total in merged(facts["totals"], apart=("fits",))
+        ]
+        rows.insert(0, ("data set", "who could learn", "about what", "", ""))
+        for line in (
+            *table_lines(rows, width()),
+            *wrapped(["Costs do not simply add, so this can be more than what is left."], width()),
+        ):
+            say(line)
+    say("\nHistory")
+    lines = [
+        (str(entry["number"]), f"{entry['time'][:19]}Z", entry["kind"], entry["what"], entry["hash"][:12])
+        for entry in facts["entries"]
+    ]
+    for line in table_lines([("entry", "time", "kind", "what", "hash"), *lines], width()):
+        say(line)

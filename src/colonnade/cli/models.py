@@ -1,0 +1,179 @@
+"""Verbs over a released model: `export`, `describe` and `synthesize`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from colonnade.cli.runs import write_page
+from colonnade.cli.screen import AS_JSON, LABEL, progress, say, say_json, width
+from colonnade.errors import CannotWrite, NameTaken
+from colonnade.runs.run_folders import release_of, released
+
+
+def export(
+    model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
+    onnx: Path | None = typer.Option(None, "--onnx", metavar="FILE", help="A new file for the ONNX graph."),
+    card: Path | None = typer.Option(None, "--card", metavar="FILE", help="A new file for the model card."),
+    license: str = typer.Option(
+        "unknown", "--license", metavar="ID", help="The license that you publish the model under."
+    ),
+    label: str | None = LABEL,
+    name: str = typer.Option("", "--name", metavar="TEXT", help="What the card calls the model."),
+    features: bool = typer.Option(
+        False, "--features", help="A graph that takes encoded features, for columns that go through a map."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Write a released model as ONNX, its model card, or both.
+
+    The ONNX graph takes raw columns by name: numbers and days since 1970 as doubles, NaN where one is missing;
+    categories as text spelt as declared, "" where one is missing. Its metadata carries the privacy statement. The card
+    is Markdown with the metadata that model hubs read; figures are on it only if they were measured on data declared
+    public.
+
+    A model whose weights stay with their parties is not exported: no guarantee covers putting them together.
+
+    Example (`colonnade demo` makes such a run):
+
+      colonnade export demo-run/run --onnx model.onnx --card README.md --license cc-by-4.0
+    """
+    if onnx is None and card is None:
+        raise typer.BadParameter("say what to write: --onnx FILE, --card FILE, or both.")
+    if onnx is not None and onnx == card:
+        raise typer.BadParameter(f"--onnx and --card are both {card}. Name a file for each.")
+    for option, path in (("--onnx", onnx), ("--card", card)):
+        if path is not None and (path.exists() or path.is_symlink()):
+            raise NameTaken(f"{option}: {path} exists already. Name another file, or remove it first.")
+    whole, facts = released(model, label)
+    if onnx is not None:
+        from colonnade.models.files.onnx import save_onnx
+
+        save_onnx(whole, onnx, encoded=features)
+    if card is not None:
+        from colonnade.report.model_card import model_card
+
+        _write(card, model_card(whole, name=name, license=license, facts=facts, onnx=onnx is not None))
+    if as_json:
+        say_json(
+            {
+                "model": str(model),
+                "kind": whole.kind,
+                "onnx": None if onnx is None else str(onnx),
+                "card": None if card is None else str(card),
+                "privacy": str(whole.privacy),
+            }
+        )
+        return
+    for what, path in (("ONNX graph", onnx), ("Model card", card)):
+        if path is not None:
+            say(f"{what}: {path}")
+    for sentence in str(whole.privacy).splitlines():
+        say(sentence)
+
+
+def _write(path: Path, text: str) -> None:
+    from colonnade.federation.files import write_whole
+
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise CannotWrite(
+            f"--card: {path} cannot be written ({error.strerror}). Name another file."
+        ) from None
+
+
+def describe(
+    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="A new file for a page with pictures."
+    ),
+    columns: list[str] = typer.Option(
+        [], "--columns", "-c", metavar="NAME", help="Only this column and others so named; repeat."
+    ),
+    label: str | None = LABEL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say what a run's release says of its columns, one and two at a time, at no cost.
+
+    Shares and means of every column, correlations and two-way tables of every pair, each with ± from the release's
+    noise; variance inflation, and by class weight of evidence and information value. For columns in bins and
+    categories: of other numbers a release does not know how many people are where, and they are named as left out.
+
+    It is computed from the release alone: no data is read and nothing is charged.
+
+    Example (RUN is of a job whose numbers are declared in ordered bins):
+
+      colonnade describe runs/first --output columns.html
+    """
+    if output is not None and (output.exists() or output.is_symlink()):
+        raise NameTaken(f"--output: {output} exists already. Name another file.")
+    release = release_of(run).for_label(label)
+    if columns:
+        release = release.select(columns)
+    from colonnade.report.describing import description_facts, description_page, description_text
+
+    facts = description_facts(release, name=f"Columns of {run}")
+    if output is not None:
+        write_page(output, description_page(facts))
+    if as_json:
+        say_json({**facts, "output": None if output is None else str(output)})
+        return
+    say(description_text(facts, width=width()))
+    if output is not None:
+        say(f"\nPage: {output}")
+
+
+def synthesize(
+    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="A new .parquet or .csv file."),
+    rows: int = typer.Option(..., "--rows", "-n", metavar="N", help="How many invented people."),
+    columns: list[str] = typer.Option(
+        [], "--columns", "-c", metavar="NAME", help="Only this column and others so named; repeat."
+    ),
+    seed: int | None = typer.Option(None, "--seed", metavar="N", help="Draw the same people again."),
+    label: str | None = LABEL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Write a table of invented people that agrees with a run's release, at no cost.
+
+    The table has the columns of all parties in their own units and spellings, and agrees with the release in every
+    column and every pair of columns, up to the release's noise. It is computed from the release alone: no data is read,
+    nothing is charged, and it may be shared as the release may. A manifest is written beside it.
+
+    Every column must be binary, categorical or in bins; a number that is not in bins has no table. --columns leaves
+    columns out.
+
+    Example (RUN is of a job whose numbers are declared in ordered bins):
+
+      colonnade synthesize runs/first --rows 50000 --output table.parquet
+    """
+    from colonnade.models.tables.synthetic import checked_rows, checked_target
+
+    checked_rows(rows)
+    checked_target(output)
+    release = release_of(run).for_label(label)
+    if columns:
+        release = release.select(columns)
+    with progress(not as_json) as advance:
+        table = release.synthesize(rows, seed=seed, progress=advance)
+    beside = table.save(output)
+    if as_json:
+        say_json({**table.manifest, "output": str(output), "manifest": str(beside)})
+        return
+    fit = table.manifest["fit"]
+    say(f"Table: {output}, {rows} invented people, {len(table.columns)} columns")
+    say(f"Manifest: {beside}")
+    say(
+        f"Distance to the release: {fit['residual_over_noise']:.2f} of what its noise would leave "
+        f"({fit['residual_of_unrelated_columns']:.3g} if columns had nothing to do with each other)"
+    )
+    for heading, lines in (("", table.manifest["notes"]), ("\nNot to do", table.manifest["not_to_do"])):
+        if heading:
+            say(heading)
+        for line in lines:
+            say(f"- {line}")
+    say("\nNothing was charged: it says no more than the release, of which this holds")
+    for sentence in table.manifest["privacy"]:
+        say(sentence)

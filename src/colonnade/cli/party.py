@@ -1,0 +1,579 @@
+"""`colonnade party`: run this organisation's part of a federation, and its metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.screen import AS_JSON, note, say, say_json, width
+from colonnade.errors import InputError, KitError
+
+if TYPE_CHECKING:
+    from colonnade.sites.approval import Request
+    from colonnade.sites.health import Health
+    from colonnade.sites.kit import Kit
+
+
+LOOPBACK = "127.0.0.1"
+NAMES = (LOOPBACK, "localhost", "[::1]")
+PATH, HEALTH = "/metrics", "/healthz"
+KIND = "text/plain; version=0.0.4; charset=utf-8"
+TOTALS = {
+    "steps": ("colonnade_steps_total", "Steps of all jobs."),
+    "sent": ("colonnade_sent_bytes_total", "Bytes of frames that were sent."),
+    "received": ("colonnade_received_bytes_total", "Bytes of frames that arrived."),
+    "seconds": ("colonnade_step_seconds_total", "Seconds spent in steps."),
+}
+
+
+_FRESH_SECONDS = 5.0
+
+
+class Tally:
+    """The numbers of one member, read anew where its logs have grown."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._runs = kit.path / "runs"
+        self._kit = kit
+        self._name = "server" if kit.kind == "server" else kit.identity().name
+        self._read: dict[Path, int] = {}
+        self._totals: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._health: tuple[float, Health] | None = None
+
+    def health(self) -> Health:
+        """How the member is, looked at every few seconds at most: a probe that asks often costs little."""
+        from colonnade.sites.health import health
+
+        at = time.monotonic()
+        if self._health is None or at - self._health[0] > _FRESH_SECONDS:
+            self._health = at, health(self._kit)
+        return self._health[1]
+
+    def text(self) -> str:
+        """All numbers, in the format that Prometheus reads."""
+        with self._lock:
+            self._take_in()
+            facts = self.health()
+            lines: list[str] = []
+            heard = facts.heard_seconds
+            for metric, said, value in (
+                ("colonnade_up", "Whether the server hears the member.", int(facts.connected)),
+                ("colonnade_healthy", "Whether nothing is to be done.", int(facts.fine)),
+                ("colonnade_last_heartbeat_seconds", "Seconds since the server last heard it.", heard),
+                ("colonnade_certificate_days", "Days until the certificate ends.", facts.certificate_days),
+                (
+                    "colonnade_ledger_verified_timestamp_seconds",
+                    "When the chain was last found in order.",
+                    facts.ledger_verified,
+                ),
+                ("colonnade_free_disk_bytes", "Bytes that are free where the kit lies.", facts.free_disk),
+            ):
+                if value is not None:
+                    lines += _lines(metric, said, "gauge")
+                    lines.append(f'{metric}{{member="{self._name}"}} {value:.12g}')
+            lines += _lines("colonnade_jobs", "Jobs by how they stand.", "gauge")
+            for state, count in sorted(facts.jobs.items()):
+                lines.append(f'colonnade_jobs{{member="{self._name}",state="{state}"}} {count}')
+            for key, (metric, said) in TOTALS.items():
+                lines += _lines(metric, said, "counter")
+                lines.append(f'{metric}{{member="{self._name}"}} {self._totals[key]:.12g}')
+        return "\n".join(lines) + "\n"
+
+    def _take_in(self) -> None:
+        from colonnade.federation.holdout import LOG
+
+        for path in self._runs.glob(f"*/{LOG}"):
+            with path.open("rb") as log:
+                log.seek(self._read.get(path, 0))
+                # A last line that is being written is read the next time.
+                whole, newline, _ = log.read().rpartition(b"\n")
+            self._read[path] = self._read.get(path, 0) + len(whole) + len(newline)
+            for line in whole.splitlines():
+                step = json.loads(line)
+                self._totals.update(
+                    steps=1, sent=step["sent"], received=step["received"], seconds=step["seconds"]
+                )
+
+
+@contextmanager
+def served(tally: Tally, port: int) -> Iterator[int]:
+    """Answer on loopback while the block lasts; yields the port, which the system chooses if 0 was asked for."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code, kind = 200, KIND
+            port = self.connection.getsockname()[1]
+            hosts = self.headers.get_all("Host", [])
+            # Two hosts in one request: whoever stands in between may have read the other one.
+            if len(hosts) != 1 or hosts[0] not in [f"{name}:{port}" for name in NAMES]:
+                code, body = 403, f"These numbers are read at {LOOPBACK}:{port}.\n".encode()
+            elif self.path == PATH:
+                body = tally.text().encode()
+            elif self.path == HEALTH:
+                facts = tally.health()
+                code, kind = 200 if facts.fine else 503, "application/json"
+                body = (json.dumps(facts.to_data(), ensure_ascii=False) + "\n").encode()
+            else:
+                code, body = 404, f"{PATH} and {HEALTH} are all there is.\n".encode()
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: a terminal is for people."""
+
+    try:
+        server = ThreadingHTTPServer((LOOPBACK, port), Answer)
+    except OSError as error:
+        raise InputError(
+            f"--metrics: port {port} cannot be had ({error.strerror}). Name a free one."
+        ) from None
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def served_if_free(kit: Kit, port: int) -> Iterator[None]:
+    """Answer while the block lasts; where something else has the port, say so: a member runs without numbers too."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(served(Tally(kit), port))
+        except InputError as error:
+            note(f"{error} This member runs without {PATH} and {HEALTH}.")
+        yield
+
+
+def _lines(metric: str, said: str, kind: str) -> list[str]:
+    return [f"# HELP {metric} {said}", f"# TYPE {metric} {kind}"]
+
+
+GLANCE_SECONDS = 0.2
+LOOK_SECONDS = 10.0
+ANSWER_SECONDS = 3.0
+ATTEMPTS = 3
+app = typer.Typer(
+    help="Run this organisation's part of a federation on this machine.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+KIT = typer.Argument(..., metavar="KIT", help="The party's kit.")
+JOB = typer.Argument(..., metavar="JOB", help="The id of the job, as `party requests` shows it.")
+PERSON = typer.Option(
+    "", "--as", metavar="NAME", help="Who decides; the name of the account on this machine if left out."
+)
+KEY = typer.Option(
+    None, "--key", metavar="FILE", help="The person's own key, where the policy names `approvers`."
+)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Run this organisation's part of a federation on this machine."""
+
+
+@app.command("start")
+def start(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
+    party: Path | None = typer.Option(None, "--party", metavar="FILE", help="The party's own file (TOML)."),
+    policy: Path | None = typer.Option(
+        None, "--policy", metavar="FILE", help="What this party agrees to (TOML)."
+    ),
+    score: Path | None = typer.Option(
+        None, "--score", metavar="FILE", help="A party file (TOML) that names the people to score."
+    ),
+    pin: list[str] = typer.Option(
+        [], "--pin", metavar="NAME=FINGERPRINT", help="Accept only this certificate of a peer; repeat."
+    ),
+    noise_seed: int | None = typer.Option(
+        None, "--noise-seed", help="For trying out: repeatable noise, which protects nobody and says so."
+    ),
+    metrics: int | None = typer.Option(
+        None,
+        "--metrics",
+        metavar="PORT",
+        help="Serve /metrics and /healthz on this port, if it is free, on this machine only.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Start a party or the server and keep it running until Ctrl-C.
+
+    Files given once are remembered in the kit. They are checked before anything is started.
+
+    Examples:
+
+      colonnade party start ours/server
+
+      colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
+    """
+    from colonnade.cli.doctor import check_site
+    from colonnade.runtime.identity import plain_fingerprint
+    from colonnade.sites.kit import Kit
+    from colonnade.sites.presence import refusal
+    from colonnade.sites.processes import (
+        CONSOLE,
+        answers,
+        check_startable,
+        connected,
+        process_group,
+        wait_for_server,
+    )
+
+    place = Kit.load(kit)
+    if place.kind == "admin":
+        raise KitError(
+            f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
+        )
+    if place.kind == "server" and (party or policy or score):
+        raise InputError(
+            f"--party, --policy and --score are for a party's kit, and {kit} is the server's, which holds no data."
+        )
+    check_startable(place)
+    if place.kind == "server" and answers(place.address):
+        raise InputError(
+            f"port {place.address[1]} is in use by another program. End that one, or make the federation with "
+            "another --port."
+        )
+    if metrics is not None and not 0 <= metrics < 1 << 16:
+        raise InputError(f"--metrics: port {metrics} does not exist; ports are 1 to 65535.")
+    site = {key: value for key, value in place.site().items() if key != "noise_seed"}
+    for name, path in (("party", party), ("policy", policy), ("score", score)):
+        if path is not None:
+            site[name] = str(path.resolve())
+    for text in pin:
+        peer, equals, fingerprint = text.partition("=")
+        if not equals:
+            raise InputError(f"--pin: found {text!r}; write NAME=FINGERPRINT.")
+        site.setdefault("pins", {})[peer] = plain_fingerprint(fingerprint)
+    if noise_seed is not None:
+        site["noise_seed"] = noise_seed
+    if place.kind == "party":
+        check_site(place, site)
+    place.tell_site(site)
+    note_lost(place)
+    if place.kind == "party":
+        check_way(place)
+        wait_for_server(place)
+        if why := refusal(place):
+            raise KitError(f"{place.path}: {why}.")
+    code = 0
+    told = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
+    with contextlib.suppress(KeyboardInterrupt), told, process_group() as begin:
+        process = begin(place)
+        # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
+        # up before the server could say so: it is asked again.
+        for attempt in range(ATTEMPTS):
+            while process.poll() is None and not connected(place):
+                time.sleep(GLANCE_SECONDS)
+            if process.poll() is None or place.kind == "server" or attempt == ATTEMPTS - 1:
+                break
+            check_refused(place)
+            process = begin(place)
+        host, port = place.address
+        facts = {"kit": str(place.path), "name": place.identity().name, "process": process.pid}
+        if process.poll() is None:
+            here = f"listens on port {port}" if place.kind == "server" else f"is connected to {host}:{port}"
+            say_json(facts) if as_json else say(f"{facts['name']} {here}. Ctrl-C ends it.")
+        code = attend(place, process)
+    check_refused(place)
+    if code:
+        raise KitError(
+            f"{place.path}: FLARE's process ended with code {code}. {place.path / CONSOLE} and "
+            f"`colonnade doctor {kit}` say more."
+        )
+
+
+def check_way(kit: Kit) -> None:
+    """Say within seconds what `doctor` would say of the clock, the certificate and the server: FLARE says nothing.
+
+    A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
+    """
+    from colonnade.cli.doctor import examine_kit
+    from colonnade.sites.processes import answers
+
+    if not answers(kit.address, timeout=ANSWER_SECONDS):
+        host, port = kit.address
+        note(
+            f"nothing answers at {host}:{port} yet. Waiting for it; `colonnade doctor` says what to look at."
+        )
+        looks: tuple[str, ...] = ("clock", "certificate")
+    else:
+        looks = ("clock", "certificate", "server")
+    for finding in examine_kit(kit, looks):
+        if not finding.fine and finding.remedy.startswith("It ends soon"):
+            note(f"{finding.what}: {finding.found}. {finding.remedy}")
+        elif not finding.fine:
+            raise KitError(f"{kit.path}, {finding.what}: {finding.found}. {finding.remedy}")
+
+
+def note_lost(kit: Kit) -> None:
+    """Give every job whose process ended without a word an outcome that says so, and say it here."""
+    from colonnade.sites.health import reconcile
+
+    for job in reconcile(kit):
+        note(
+            f"job {job} had no outcome: its process ended without a word. `colonnade job status` says so now."
+        )
+
+
+def attend(kit: Kit, process: Any) -> int:
+    """Wait until a member's process ends, or is to end; says meanwhile what the server tells it. Returns its code."""
+    from colonnade.sites.presence import Presence
+
+    said: set[str] = set()
+    looked = time.monotonic()
+    while process.poll() is None:
+        if time.monotonic() - looked > LOOK_SECONDS:
+            note_lost(kit)
+            looked = time.monotonic()
+        presence = Presence.load(kit.path) if kit.kind == "party" else None
+        for when in () if presence is None else presence.others:
+            if when not in said:
+                said.add(when)
+                note(
+                    f"{when}: somebody started another copy of this kit. It was refused, because this one was there "
+                    "first; find out who holds that copy."
+                )
+        if presence is not None and presence.refused:
+            return 0
+        time.sleep(GLANCE_SECONDS)
+    return int(process.wait())
+
+
+def check_refused(kit: Kit) -> None:
+    """Return unless the server told this kit's process that it is not to be there."""
+    from colonnade.sites.presence import Presence
+
+    presence = Presence.load(kit.path) if kit.kind == "party" else None
+    if presence is not None and presence.refused:
+        raise KitError(f"{kit.path}: {presence.refused}.")
+
+
+@app.command("health")
+def health(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say how a member is: connected or not, certificate, ledger, disk, jobs. Exit code 0 if all is well, 3 if not.
+
+    Example:
+
+      colonnade party health bank/kit
+    """
+    from colonnade.sites.health import health as measured
+    from colonnade.sites.kit import Kit
+
+    place = Kit.load(kit)
+    if place.kind == "admin":
+        raise InputError(
+            f"{kit} is an administrator's kit, which runs nothing. Name a party's or the server's."
+        )
+    facts = measured(place)
+    if as_json:
+        say_json(facts.to_data())
+    else:
+        heard = "" if facts.heard_seconds is None else f", heard {facts.heard_seconds:.0f} s ago"
+        say(f"{facts.member} is {'connected' if facts.connected else 'not connected'}{heard}")
+        say(f"  certificate  {facts.certificate_days} days left")
+        say(f"  ledger       {'in order' if facts.ledger_verified is not None else 'none that is in order'}")
+        say(f"  disk         {facts.free_disk >> 20} MB free")
+        say(f"  jobs         {', '.join(f'{count} {state}' for state, count in facts.jobs.items())}")
+        for problem in facts.problems:
+            say(f"PROBLEM  {problem}")
+    if not facts.fine:
+        raise typer.Exit(InputError.exit_code)
+
+
+@app.command("clean")
+def clean(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
+    days: float | None = typer.Option(
+        None, "--older-than", metavar="DAYS", help="Instead of `record_days` of the party's file."
+    ),
+    only_say: bool = typer.Option(
+        False, "--dry-run", help="Say what would be destroyed, and destroy nothing."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Destroy the records of runs that failed long ago; they are as private as the data. Ledgers and logs stay.
+
+    What FLARE keeps of jobs that ended by then goes too, at the server with its list of them.
+
+    A record lets a run go on (`colonnade job resume`). It is kept for `record_days` of the party's file, 30 by default.
+
+    Example:
+
+      colonnade party clean bank/kit
+    """
+    from colonnade.sites.kit import Kit
+    from colonnade.sites.site import clean as cleaned
+
+    destroyed = cleaned(Kit.load(kit), days=days, only_say=only_say)
+    if as_json:
+        say_json({"destroyed": [str(path) for path in destroyed], "dry_run": only_say})
+        return
+    for path in destroyed:
+        say(f"{'would destroy' if only_say else 'destroyed'} {path}")
+    if not destroyed:
+        say("There is nothing to destroy.")
+
+
+@app.command("requests")
+def requests(
+    kit: Path = KIT,
+    ended: bool = typer.Option(False, "--ended", help="Show also what no longer waits."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show the jobs that wait for somebody here, with what each would cost and leave.
+
+    Example:
+
+      colonnade party requests bank/kit
+    """
+    from colonnade.sites.approval import list_requests
+
+    waiting = list_requests(_party(kit), ended=ended)
+    if as_json:
+        say_json([_facts(request) for request in waiting])
+        return
+    if not waiting:
+        say("No job waits for approval.")
+    for number, request in enumerate(waiting):
+        if number:
+            say("")
+        say_request(request, kit)
+
+
+@app.command("approve")
+def approve(
+    kit: Path = KIT, job: str = JOB, person: str = PERSON, key: Path | None = KEY, as_json: bool = AS_JSON
+) -> None:
+    """Approve a job that waits; the ledger says who did, signed.
+
+    Example:
+
+      colonnade party approve bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --as "Ada Byron"
+    """
+    from colonnade.sites import approval
+
+    request = approval.approve(_party(kit), job, by=person or getpass.getuser(), key=_key(key))
+    if as_json:
+        say_json(_facts(request))
+        return
+    missing = request.people - len(request.approvals)
+    said = "It begins now." if missing <= 0 else f"{missing} more must approve it."
+    say(f"Job {job} is approved by {' and '.join(request.approvals)}. {said}")
+
+
+@app.command("decline")
+def decline(
+    kit: Path = KIT,
+    job: str = JOB,
+    because: str = typer.Option(..., "--because", metavar="TEXT", help="Why, for the ledger."),
+    person: str = PERSON,
+    key: Path | None = KEY,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Decline a job that waits: one no ends it. Peers learn that it was declined, and not why.
+
+    Example:
+
+      colonnade party decline bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --because "after the audit in May"
+    """
+    from colonnade.sites import approval
+
+    request = approval.decline(
+        _party(kit), job, by=person or getpass.getuser(), because=because, key=_key(key)
+    )
+    say_json(_facts(request)) if as_json else say(f"Job {job} is declined. Nothing was charged.")
+
+
+@app.command("approver")
+def approver(
+    key: Path = typer.Argument(..., metavar="FILE", help="A person's key; made if it is not there."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make a person's key for approving jobs, and print what the policy names under `approvers`.
+
+    Example:
+
+      colonnade party approver ada.key
+    """
+    own = _key(key)
+    public = own.public.hex() if own is not None else ""
+    say_json({"key": str(key), "public": public}) if as_json else say(public)
+
+
+def _party(path: Path) -> Kit:
+    from colonnade.sites.kit import Kit
+
+    kit = Kit.load(path)
+    if kit.kind != "party":
+        raise InputError(f"{path} is the {kit.kind}'s kit. People approve jobs at a party: name its kit.")
+    return kit
+
+
+def _key(path: Path | None) -> Any:
+    from colonnade.ledger.export import signing_key
+
+    return None if path is None else signing_key(path)
+
+
+def _facts(request: Request) -> dict[str, Any]:
+    decided = [
+        {
+            "by": decision.by,
+            "approved": decision.approved,
+            "because": decision.because,
+            "time": decision.time,
+        }
+        for decision in request.decisions
+    ]
+    return {**request.to_data(), "decisions": decided}
+
+
+def say_request(request: Request, kit: Path) -> None:
+    """Show a job that waits, what it would cost and leave, and who has decided."""
+    from colonnade.report.plain import left_text, table_lines
+
+    times = f"asked {request.asked[:16].replace('T', ' ')} UTC"
+    until = f", until {request.until[:16].replace('T', ' ')}" if request.state == "waiting" else ""
+    say(f"{request.job}  {request.name}: {request.state}, {times}{until}")
+    say(f"  {request.what}")
+    rows = [("observer", "unit", "this job", "left now", "left after", "at δ")]
+    for cost in request.costs:
+        left_now, left_after = left_text(cost.before), left_text(cost.left)
+        rows.append(
+            (cost.observer, cost.unit, f"ε = {cost.epsilon:.3g}", left_now, left_after, f"{cost.delta:g}")
+        )
+    if request.costs:
+        for line in table_lines(rows, width()):
+            say(line)
+    for decision in request.decisions:
+        said = "approved" if decision.approved else f"declined: {decision.because}"
+        say(f"  {decision.by} {said}, {decision.time[:16].replace('T', ' ')} UTC")
+    if request.state == "waiting":
+        who = "one person" if request.people == 1 else f"{request.people} people"
+        say(f"  {who} must approve it: colonnade party approve {kit} {request.job} --as NAME")

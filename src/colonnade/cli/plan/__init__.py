@@ -1,1 +1,0 @@
-"""`colonnade plan`: what a job would cost and give."""

@@ -1,1 +1,0 @@
-"""Verbs about runs that have ended, however they ended."""

@@ -1,0 +1,342 @@
+"""Secret sharing.
+
+Shamir's with the secret as leading coefficient, and replicated sharing among three computing parties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Protocol
+
+from colonnade.errors import PlanError
+from colonnade.numbers.field import Field, FieldArray
+from colonnade.randomness import KeyedRandomness, Randomness
+
+
+class InconsistentShares(ValueError):
+    """The shares do not lie on one polynomial of the stated degree: a keeper erred or lied."""
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A share that is uniform, sent as the 32 bytes it is expanded from.
+
+    The key is drawn for this one share. Expansion is AES-256 in counter mode, so a party without the key
+    cannot tell the share from a uniform one.
+    """
+
+    key: bytes = field(repr=False)
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.key) != 32:
+            raise ValueError(f"a seed has 32 bytes, this one has {len(self.key)}")
+        if any(length < 0 for length in self.shape):
+            raise ValueError(f"a share cannot have shape {self.shape}")
+
+    def expand(self, field: Field) -> FieldArray:
+        return field.uniform(self.shape, KeyedRandomness(self.key))
+
+
+Dealt = FieldArray | Seed
+
+
+def keeper_points(keepers: int) -> tuple[int, ...]:
+    """Where the keepers stand: 0, 1, −1, 2, −2, …
+
+    Every first few of these are consecutive integers, which makes the weights between them integers.
+    """
+    return tuple((j + 1) // 2 * (1 if j % 2 else -1) for j in range(keepers))
+
+
+def spread(points: Sequence[int], at: int) -> int:
+    """∏ (x_at − x_m) over all other points: 1/spread is the weight of this share in the leading coefficient."""
+    return prod(points[at] - other for m, other in enumerate(points) if m != at)
+
+
+def value_weights(points: Sequence[int], at: int, field: Field) -> tuple[int, ...]:
+    """Weights that give f(at) from the values of f at `points`, for a degree below their number."""
+    weights = []
+    for i in range(len(points)):
+        top = prod(at - other for m, other in enumerate(points) if m != i)
+        bottom = spread(points, i)
+        whole, rest = divmod(top, bottom)
+        weights.append(whole if rest == 0 else top * field.inverse(bottom) % field.modulus)
+    return tuple(weights)
+
+
+def combine(terms: Iterable[tuple[int, FieldArray]]) -> FieldArray:
+    """Σ weight · array, in an array of its own; weights of 1 and −1 cost one addition."""
+    total: FieldArray | None = None
+    for weight, array in terms:
+        if total is None:
+            total = array.times(weight)
+        else:
+            total.add_times(weight, array)
+    if total is None:
+        raise ValueError("a sum needs at least one term")
+    return total
+
+
+@dataclass(frozen=True)
+class Shamir:
+    """2t + 1 keepers, of whom any t learn nothing and any t + 1 learn everything.
+
+    Guarantee: at degree d (t or 2t), any d shares are jointly uniform and independent of the secret
+    (docs/proofs/sharing.md), up to what tells AES-256 in counter mode from uniform bits.
+
+    The secret is the coefficient of X^d and the keepers stand at 0, 1, −1, 2, −2, … Products of shares of
+    degree t are shares of the product at degree 2t, which exactly all keepers together can open.
+    """
+
+    keepers: int
+    field: Field
+
+    def __post_init__(self) -> None:
+        if self.keepers < 3 or self.keepers % 2 == 0:
+            raise ValueError(f"there are 2t + 1 keepers, t at least 1, not {self.keepers}")
+
+    @property
+    def threshold(self) -> int:
+        return self.keepers // 2
+
+    @cached_property
+    def points(self) -> tuple[int, ...]:
+        """Where the keepers stand."""
+        return keeper_points(self.keepers)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """Σ weights[j] · share[j] over all keepers is the secret of a sharing of degree 2t."""
+        return tuple(self.field.inverse(spread(self.points, j)) for j in range(self.keepers))
+
+    def _check_degree(self, degree: int) -> None:
+        if degree not in (self.threshold, 2 * self.threshold):
+            raise ValueError(f"a degree is {self.threshold} or {2 * self.threshold} here, not {degree}")
+
+    def deal(
+        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
+    ) -> tuple[Dealt, ...]:
+        """One piece for each keeper: seeds for the first `degree`, field elements for the rest.
+
+        A dealer that is a keeper itself needs nothing sent, so it leaves the seeds to others.
+        """
+        self._check_degree(degree)
+        seeded = [keeper for keeper in range(self.keepers) if keeper != dealer][:degree]
+        seeds = {keeper: Seed(randomness.bytes(32), secret.shape) for keeper in seeded}
+        drawn = tuple(seed.expand(self.field) for seed in seeds.values())
+        base = tuple(self.points[keeper] for keeper in seeded)
+        pieces: list[Dealt] = []
+        for keeper, point in enumerate(self.points):
+            if keeper in seeds:
+                pieces.append(seeds[keeper])
+                continue
+            # f = s·∏(X − x_i) + the polynomial of lower degree through the drawn values.
+            of_secret = spread((*base, point), degree)
+            weights = value_weights(base, point, self.field)
+            pieces.append(combine([(of_secret, secret), *zip(weights, drawn, strict=True)]))
+        return tuple(pieces)
+
+    def expand(self, dealt: Dealt) -> FieldArray:
+        """The share that a dealt piece stands for."""
+        return dealt.expand(self.field) if isinstance(dealt, Seed) else dealt
+
+    def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
+        """The secret, from the shares of at least degree + 1 keepers, in keeper order; None is missing.
+
+        More shares than degree + 1 are checked against each other. At degree 2t there are never more, so
+        a wrong share gives a wrong secret and no warning.
+        """
+        self._check_degree(degree)
+        if len(shares) != self.keepers:
+            raise ValueError(
+                f"there are {self.keepers} keepers, not {len(shares)}; None stands for a missing share"
+            )
+        present = [(x, share) for x, share in zip(self.points, shares, strict=True) if share is not None]
+        if len(present) <= degree:
+            raise ValueError(f"opening at degree {degree} takes {degree + 1} shares, not {len(present)}")
+        points = [x for x, _ in present[: degree + 1]]
+        used = [share for _, share in present[: degree + 1]]
+        for x, share in present[degree + 1 :]:
+            expected = combine(zip(value_weights(points, x, self.field), used, strict=True))
+            if not expected.equals(share):
+                raise InconsistentShares(
+                    f"the {len(present)} shares do not lie on one polynomial of degree {degree}: "
+                    "at least one keeper's share is wrong"
+                )
+        weights = [self.field.inverse(spread(points, j)) for j in range(degree + 1)]
+        return combine(zip(weights, used, strict=True))
+
+    def constant(self, values: FieldArray, keeper: int, degree: int) -> FieldArray:
+        """This keeper's share of values that everybody knows."""
+        self._check_degree(degree)
+        return values.times(self.points[keeper] ** degree)
+
+
+@dataclass(frozen=True)
+class Committee:
+    """Three keepers at 0, 1 and −1, threshold 1.
+
+    Guarantee: a share of f(X) = a + sX is uniform, whatever s is; of h(X) = a + bX + sX², any two are
+    (docs/proofs/sharing.md), up to what tells AES-256 in counter mode from uniform bits. Any two keepers
+    together learn every secret dealt at degree 1.
+
+    The shares of s are a, a + s and a − s: the first keeper receives the seed of a and nothing else. The
+    product of two sharings is h(X) with s·t at X², and s·t = (h(1) + h(−1) − 2h(0)) / 2. It is
+    `Shamir(3, field)` without a multiplication.
+    """
+
+    field: Field
+
+    keepers = 3
+    threshold = 1
+    points = (0, 1, -1)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Σ weights[j] · share[j] is the secret of a sharing of degree 2."""
+        half = self.field.inverse(2)
+        return (self.field.modulus - 1, half, half)
+
+    def deal(
+        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
+    ) -> tuple[Dealt, ...]:
+        """One piece for each keeper; at degree 2 the second keeper's is a seed as well.
+
+        A dealer that is the first keeper itself needs nothing sent, so at degree 1 it leaves the seed to the second.
+        """
+        _check_degree(degree)
+        first = Seed(randomness.bytes(32), secret.shape)
+        a = first.expand(self.field)
+        if degree == 1 and dealer == 0:
+            own = a - secret
+            return own, first, own - secret
+        if degree == 1:
+            return first, a + secret, a - secret
+        second = Seed(randomness.bytes(32), secret.shape)
+        twice = a + secret
+        twice += twice
+        return first, second, twice - second.expand(self.field)
+
+    def expand(self, dealt: Dealt) -> FieldArray:
+        """The share that a dealt piece stands for."""
+        return dealt.expand(self.field) if isinstance(dealt, Seed) else dealt
+
+    def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
+        """The secret, from degree + 1 shares at least, in keeper order; None is missing.
+
+        At degree 1 a third share is checked against the other two. At degree 2 all three are needed, so
+        a wrong share gives a wrong secret and no warning.
+        """
+        _check_degree(degree)
+        if len(shares) != 3:
+            raise ValueError(f"there are 3 keepers, not {len(shares)}; None stands for a missing share")
+        zero, plus, minus = shares
+        missing = sum(share is None for share in shares)
+        if missing > 2 - degree:
+            raise ValueError(f"opening at degree {degree} takes {degree + 1} shares, not {3 - missing}")
+        if zero is not None and plus is not None and minus is not None:
+            if degree == 2:
+                return (plus + minus).times(self.field.inverse(2)) - zero
+            if not (plus + minus).equals(zero + zero):
+                raise InconsistentShares("the three shares do not lie on one line: a keeper's share is wrong")
+        if zero is not None:
+            return plus - zero if plus is not None else zero - _present(minus)
+        return (_present(plus) - _present(minus)).times(self.field.inverse(2))
+
+    def constant(self, values: FieldArray, keeper: int, degree: int) -> FieldArray:
+        """This keeper's share of values that everybody knows."""
+        _check_degree(degree)
+        return values.times(self.points[keeper] ** degree)
+
+
+def _check_degree(degree: int) -> None:
+    if degree not in (1, 2):
+        raise ValueError(f"a degree is 1 or 2 here, not {degree}")
+
+
+def _present(share: FieldArray | None) -> FieldArray:
+    if share is None:
+        raise ValueError("a share is missing")
+    return share
+
+
+class Scheme(Protocol):
+    """Sharing among exactly 2t + 1 keepers, of whom any t learn nothing."""
+
+    @property
+    def keepers(self) -> int:
+        """2t + 1."""
+        ...
+
+    @property
+    def threshold(self) -> int: ...
+
+    @property
+    def field(self) -> Field:
+        """Where secrets and shares live."""
+        ...
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """Where the keepers stand."""
+        ...
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Σ weights[j] · share[j] over all keepers is the secret of a sharing of degree 2t."""
+        ...
+
+    def deal(
+        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
+    ) -> tuple[Dealt, ...]:
+        """One piece for each keeper; `degree` is t, or 2t for what is opened together with products.
+
+        Whoever deals and keeps says which keeper it is, where it is to spare itself a seed.
+        """
+        ...
+
+    def expand(self, dealt: Dealt) -> FieldArray:
+        """The share that a dealt piece stands for."""
+        ...
+
+    def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
+        """The secret, from degree + 1 shares at least; `InconsistentShares` if more disagree."""
+        ...
+
+    def constant(self, values: FieldArray, keeper: int, degree: int) -> FieldArray:
+        """This keeper's share of values that everybody knows."""
+        ...
+
+
+def make_scheme(keepers: int, field: Field) -> Scheme:
+    if keepers < 3 or keepers % 2 == 0:
+        raise PlanError(
+            f"{keepers} keepers were asked for; a sharing needs an odd number, 3 at least, because products "
+            "open with 2t + 1 shares. Add or remove a keeper: the server counts as one if it keeps shares."
+        )
+    return Committee(field) if keepers == 3 else Shamir(keepers, field)
+
+
+def total(scheme: Scheme, pieces: Sequence[Dealt]) -> FieldArray:
+    """The sum of what several dealers dealt to one keeper: its share of the sum of their secrets."""
+    if not pieces:
+        raise ValueError("a sum needs at least one piece")
+    first, *rest = (scheme.expand(piece) for piece in pieces)
+    out = scheme.field.zeros(first.shape) + first
+    for piece in rest:
+        out += piece
+    return out
+
+
+def reshare(scheme: Scheme, keeper: int, share: FieldArray, randomness: Randomness) -> tuple[Dealt, ...]:
+    """What this keeper deals so that all together bring a value of degree 2t down to degree t.
+
+    Every keeper deals its weighted share at degree t, and every keeper adds what it received with `total`:
+    the secrets dealt are weights[j] · share[j], whose sum is the secret (Gennaro, Rabin and Rabin 1998).
+    Nobody learns anything, because each piece comes from a fresh sharing of degree t.
+    """
+    return scheme.deal(share.times(scheme.weights[keeper]), scheme.threshold, randomness, dealer=keeper)

@@ -1,0 +1,106 @@
+"""Files that are written whole or not at all, and facts as JSON with the digest that shows changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from colonnade.errors import ModelDamaged, ModelNewer
+
+OWN, SHARED, FOLDER = 0o600, 0o644, 0o700
+
+
+@contextmanager
+def whole_file(path: Path, *, own: bool = False) -> Iterator[BinaryIO]:
+    """A file to write into, which takes its name, on the disk, once the block has ended without an error."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        # What a killed process of this number left would keep its own rights.
+        draft.unlink(missing_ok=True)
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN if own else SHARED)
+        with os.fdopen(opened, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        # A person knows the file by its name, and not by that of a draft or by none.
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, contents: str | bytes, *, own: bool = False) -> None:
+    """Write a file in one step; a text as UTF-8."""
+    with whole_file(path, own=own) as file:
+        file.write(contents.encode() if isinstance(contents, str) else contents)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that its owner alone may look into, and those above it; one that is there stays as it is."""
+    path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
+
+
+def open_own(path: Path) -> TextIO:
+    """A file of a party's own that grows line by line, open for further ones."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, OWN), "a", encoding="utf-8")
+
+
+FORMAT = 2
+"""Of the records in a run's folder. Those of the first form have no number."""
+
+
+def plain(value: Any) -> Any:
+    """Facts as JSON can say them: a number that is not finite, such as an ε that no proof bounds, is null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def json_text(facts: Any) -> str:
+    return json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def digest_of(facts: Mapping[str, Any]) -> str:
+    """The digest of a run's facts, over everything in them but itself.
+
+    It finds what was changed by accident or in passing. Whoever means to deceive can compute it anew: what was spent
+    is in the ledgers.
+    """
+    rest = {key: value for key, value in plain(facts).items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sealed_text(facts: Mapping[str, Any]) -> str:
+    """Facts with the number of their form and their digest, as the text of a file."""
+    numbered = {**facts, "format": FORMAT}
+    return json_text({**numbered, "digest": digest_of(numbered)})
+
+
+def is_sealed(facts: Mapping[str, Any]) -> bool:
+    """Whether facts have a digest, and are those that it is of."""
+    return facts.get("digest") == digest_of(facts)
+
+
+def check_format(facts: Mapping[str, Any], path: Path) -> None:
+    """Refuse a record whose form is not known here; one without a number is of the first."""
+    number = facts.get("format", 1)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ModelDamaged(f"{path} says that it is of format {number!r}, which never was.")
+    if number > FORMAT:
+        raise ModelNewer(
+            f"{path} is a record of a run of format {number}; this version of Colonnade reads up to {FORMAT}. Upgrade "
+            "Colonnade."
+        )

@@ -1,0 +1,171 @@
+"""Whom a model was trained on: the key of the holdout split, and what each party keeps for itself of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import AlignedTable
+from colonnade.errors import CannotWrite, ColonnadeError, ModelDamaged
+from colonnade.federation.files import make_folder, write_whole
+from colonnade.ledger import Cut, Ledger
+from colonnade.ledger.release import PartName
+from colonnade.models.files.document import MODEL, PARTIES, PEOPLE
+from colonnade.models.files.membership import IdRules, TrainingMembership
+from colonnade.protocols.agreement import STEP, PartSpec
+from colonnade.randomness import SystemRandomness
+
+FORMAT = 1
+
+
+def part_asked(
+    share: float,
+    name: PartName,
+    *,
+    ledger: Ledger,
+    dataset: str,
+    schema: Schema,
+    cuts: dict[str, Cut] | None = None,
+) -> PartSpec:
+    """The part of a data set that a run is about, with how the data set was cut before.
+
+    A ledger in memory has no file beside it; `cuts` are then kept by whoever has that ledger.
+    """
+    held = cuts if cuts is not None else {}
+    known = held.get(dataset) if ledger.path is None else kept_cut(ledger.path, dataset)
+    keep: Callable[[Cut], None] = (
+        partial(held.__setitem__, dataset) if ledger.path is None else partial(keep_cut, ledger.path, dataset)
+    )
+    return PartSpec(share, name, str(IdRules.of(schema)), known, keep)
+
+
+def kept_cut(ledger: Path, dataset: str) -> Cut | None:
+    """How a data set was cut, as it was kept beside a ledger; None if it never was."""
+    path = _place(ledger, dataset)
+    if not path.exists():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
+            raise ValueError(f"format {data['format']!r}")
+        return Cut.from_data(data)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ModelDamaged(
+            f"{path} should say how data set {dataset!r} is cut, and cannot be read. Restore it from a copy. Without "
+            "it the people would be cut anew, and every release about a part would count in full."
+        ) from None
+
+
+def keep_cut(ledger: Path, dataset: str, cut: Cut) -> None:
+    """Write down how a data set is cut, once."""
+    path = _place(ledger, dataset)
+    said = {"format": FORMAT, "dataset": dataset, **cut.to_data()}
+    try:
+        write_whole(path, json.dumps(said, ensure_ascii=False, indent=1) + "\n", own=True)
+    except OSError as error:
+        raise CannotWrite(
+            f"how data set {dataset!r} is cut cannot be kept beside {ledger} ({error.strerror or error}). Nothing was "
+            "charged. Make room, or give write permission there."
+        ) from None
+
+
+def _place(ledger: Path, dataset: str) -> Path:
+    name = hashlib.sha256(dataset.encode()).hexdigest()[:12]
+    return ledger.with_name(f"{ledger.name}.cut.{name}.json")
+
+
+OUTCOME, LOG, JOURNAL = "outcome.json", "log.jsonl", "journal"
+STANDING = "standing.json"
+"""Where a run is and whose approval it waits for, while it goes on."""
+NOTED_SECONDS = 1.0
+PAID = "paid.json"
+"""What is known of a release that was opened, until the run's folder is whole."""
+
+
+class Saves(Protocol):
+    """A model that can be written to a file."""
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        ...
+
+
+class Standing:
+    """What notes in a run's folder how far it is and whose approval it waits for; given as a party's `progress`.
+
+    How far it is goes to the disk once in a while. `run` is what the run is called, once that is known.
+    """
+
+    def __init__(self, folder: Path, *, run: Callable[[], str] = lambda: "") -> None:
+        self._folder, self.run = folder, run
+        self._waits: list[str] = []
+        self._step, self._began, self._noted = "", 0.0, 0.0
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Note where the run is: an approval at once, other steps now and then."""
+        what, _, owner = step.partition(" of ")
+        now = time.time()
+        if what == STEP:
+            self._waits = [name for name in self._waits if name != owner] + [owner] * (done < total)
+            self._note(now, {})
+            return
+        if step != self._step:
+            self._step, self._began, self._noted = step, now, 0.0
+        if now - self._noted >= NOTED_SECONDS or done >= total:
+            self._note(now, {"step": step, "done": done, "total": total, "began": self._began})
+
+    def _note(self, now: float, more: Mapping[str, Any]) -> None:
+        self._noted = now
+        facts = {"waits": self._waits, "run": self.run(), "time": now, **more}
+        # How far a run is, is never a reason to end it.
+        with suppress(OSError):
+            write_whole(self._folder / STANDING, json.dumps(facts) + "\n", own=True)
+
+
+def standing_of(folder: Path) -> dict[str, Any]:
+    """What a run that goes on noted of where it is; nothing if it noted nothing, or it cannot be read."""
+    try:
+        facts = json.loads((folder / STANDING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def waits_for(folder: Path) -> list[str]:
+    """The parties whose approval a run that goes on waits for."""
+    return [str(name) for name in standing_of(folder).get("waits", ())]
+
+
+def own_file(folder: Path, party: str, name: str) -> Path:
+    """Where a run's folder has a file that is one party's own."""
+    return folder / PARTIES / f"{party}.{name}"
+
+
+def keep_parts(folder: Path, parts: Mapping[str, Saves]) -> None:
+    """Every party's part of a model that is here, in a file of its own."""
+    for party, part in parts.items():
+        make_folder(folder / PARTIES)
+        part.save(own_file(folder, party, MODEL))
+
+
+def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) -> None:
+    """For every party that is here, the list of the people that were trained on."""
+    for party, table in aligned.items():
+        make_folder(folder / PARTIES)
+        people = TrainingMembership.of_table(table.table, SystemRandomness(), run=run)
+        people.save(own_file(folder, party, PEOPLE))
+
+
+def outcome_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
+    """What a member notes of what was learnt, which everybody may know; or why no model was."""
+    note = {"learnt": facts["learnt"]}
+    if failure is None:
+        return note
+    return {**note, "failure": str(failure), "kind": type(failure).__name__}

@@ -1,0 +1,278 @@
+"""People to predict for: columns by name, what a model needs to read them, and some columns of a release."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.arrays import columns_by_name
+from colonnade.data.declaring import nearest_name
+from colonnade.data.encoder import Encoder
+from colonnade.data.kinds import Column
+from colonnade.data.labels import LabelBlock
+from colonnade.errors import ColumnMissing, DataError, ModelError
+
+Array = NDArray[np.float64]
+Encoders = Sequence[tuple[str, Encoder]]
+
+
+class NamedColumns(Protocol):
+    """A table in memory: an Arrow table, a data frame, a mapping from names to values."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+Rows = NamedColumns | NDArray[Any] | Sequence[Sequence[float]]
+
+
+def column_names(encoders: Encoders) -> tuple[str, ...]:
+    """The raw columns in order; a name that occurs at two parties is written party.column."""
+    count = Counter(column.name for _, encoder in encoders for column in encoder.columns)
+    return tuple(
+        column.name if count[column.name] == 1 else f"{party}.{column.name}"
+        for party, encoder in encoders
+        for column in encoder.columns
+    )
+
+
+def feature_names(encoders: Encoders) -> tuple[str, ...]:
+    """The features in order; one that could be either of two parties' is written party.feature."""
+    columns = Counter(column.name for _, encoder in encoders for column in encoder.columns)
+    features = Counter(name for _, encoder in encoders for name in encoder.feature_names)
+    named: list[str] = []
+    for party, encoder in encoders:
+        of = [column for column, span in encoder.spans.items() for _ in encoder.feature_names[span]]
+        # Features of a map belong to no column by name.
+        for name, column in itertools.zip_longest(encoder.feature_names, of):
+            plain = columns[column] <= 1 and features[name] == 1
+            named.append(name if plain else f"{party}.{name}")
+    return tuple(named)
+
+
+def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = None) -> Array:
+    """One row of features per person, as the rows of a release are: encoded and divided by √m.
+
+    m is `attributes`, or as many as these encoders have.
+
+    Raw columns are found by name, in any order; columns that the release does not have are passed over.
+    An array without names holds features that are already encoded.
+    """
+    table = columns_by_name(rows)
+    if table is None:
+        return _encoded(rows, sum(encoder.width for _, encoder in encoders))
+    if attributes is None:
+        attributes = sum(encoder.attributes for _, encoder in encoders)
+    wanted = iter(column_names(encoders))
+    blocks = []
+    for _, encoder in encoders:
+        raw = {column.name: _values(table, next(wanted)) for column in encoder.columns}
+        if encoder.columns:
+            blocks.append(encoder.encode(raw))
+    lengths = {len(block) for block in blocks}
+    if len(lengths) > 1:
+        raise DataError("the columns of these rows have different lengths.")
+    return np.concatenate(blocks, axis=1) / math.sqrt(attributes)
+
+
+def _values(table: Mapping[str, Any], name: str) -> Any:
+    if name not in table:
+        raise ColumnMissing(
+            f"column {name!r} is missing from the rows."
+            + nearest_name(name, [str(column) for column in table])
+            + " Give every raw column of the release by name, or an array of encoded features."
+        )
+    return table[name]
+
+
+def _encoded(rows: Any, width: int) -> Array:
+    try:
+        given = np.asarray(rows)
+        array = given.astype(np.float64, casting="same_kind" if given.dtype.kind not in "iub" else "unsafe")
+    except (TypeError, ValueError):
+        raise DataError(
+            f"rows without column names must be encoded features, {width} numbers each; "
+            "what was given is not numbers. Give raw columns by name instead."
+        ) from None
+    if array.ndim != 2 or array.shape[1] != width:
+        raise DataError(
+            f"rows without column names must be encoded features of shape (people, {width}), not "
+            f"{array.shape}. Give raw columns by name, or encode them with MomentRelease.features."
+        )
+    if not np.isfinite(array).all():
+        raise DataError("the encoded features hold values that are not finite numbers. Leave those rows out.")
+    return array
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """Encoders by party and the label's declaration: public, and enough to encode raw rows anywhere.
+
+    `attributes` is m, by whose root features are divided; by default as many as the encoders have.
+    """
+
+    encoders: tuple[tuple[str, Encoder], ...]
+    label: LabelBlock
+    attributes: int = 0
+
+    def __post_init__(self) -> None:
+        declared = sum(encoder.attributes for _, encoder in self.encoders)
+        object.__setattr__(self, "attributes", self.attributes or declared)
+
+    @classmethod
+    def joined(cls, parts: Sequence[InputSpec], label: LabelBlock) -> InputSpec:
+        """Parts of one frame beside each other again; refused where one of them is not here."""
+        encoders = tuple(pair for part in parts for pair in part.encoders)
+        attributes = parts[0].attributes
+        here = sum(encoder.attributes for _, encoder in encoders)
+        if here < attributes:
+            raise ModelError(
+                f"the model reads {attributes} columns, but the parts found here, of "
+                f"{', '.join(party for party, _ in encoders)}, read {here} of them: a party's part is missing. "
+                "Give the whole folder of the run."
+            )
+        return cls(encoders, label, attributes)
+
+    @property
+    def columns(self) -> int:
+        """How many features a row has, the label not counted."""
+        return sum(encoder.width for _, encoder in self.encoders)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return feature_names(self.encoders)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The raw columns that `features` reads; one that two parties use is written party.column."""
+        return column_names(self.encoders)
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        return tuple(party for party, encoder in self.encoders for _ in encoder.feature_names)
+
+    def features(self, rows: Rows) -> NDArray[np.float64]:
+        """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
+        return feature_rows(rows, self.encoders, attributes=self.attributes)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What can be selected or ranked: one column, or all columns that went through one party's map together."""
+
+    name: str
+    party: str
+    columns: tuple[Column, ...]
+    span: slice
+    mapped: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every way in which this unit as a whole can be asked for."""
+        full = () if self.mapped else (f"{self.party}.{self.columns[0].name}",)
+        return (self.name, *full)
+
+
+def units(encoders: Encoders) -> tuple[Unit, ...]:
+    """The units of a release, in the order of its features.
+
+    A column is called as in `column_names`; a map is called party.kind, or by its own name.
+    """
+    units: list[Unit] = []
+    names = iter(column_names(encoders))
+    start = 0
+    for party, encoder in encoders:
+        called = {column.name: next(names) for column in encoder.columns}
+        for column in encoder.plain:
+            span = encoder.spans[column.name]
+            place = slice(start + span.start, start + span.stop)
+            units.append(Unit(called[column.name], party, (column,), place, False))
+        if encoder.map is not None:
+            width = sum(span.stop - span.start for span in encoder.spans.values())
+            place = slice(start + width, start + encoder.width)
+            units.append(Unit(f"{party}.{encoder.map.name}", party, encoder.mapped, place, True))
+        start += encoder.width
+    return tuple(units)
+
+
+def selected(
+    encoders: Encoders, columns: Iterable[str] | None, parties: Iterable[str] | None
+) -> tuple[NDArray[np.intp], tuple[tuple[str, Encoder], ...]]:
+    """The places of the features of these units, and their encoders; what is not held is a `DataError`."""
+    held = units(encoders)
+    if parties is not None:
+        held = _of_parties(encoders, held, _listed("parties", parties))
+    if columns is not None:
+        held = _of_columns(held, _listed("columns", columns))
+    if not held:
+        raise DataError("no columns were selected. Name at least one, or leave the argument out for all.")
+    places = np.concatenate([np.arange(unit.span.start, unit.span.stop) for unit in held])
+    kept = []
+    for party, encoder in encoders:
+        names = {column.name for unit in held if unit.party == party for column in unit.columns}
+        if names:
+            keeps_map = any(unit.mapped and unit.party == party for unit in held)
+            chosen = tuple(column for column in encoder.columns if column.name in names)
+            kept.append((party, Encoder(chosen, encoder.mode, encoder.map if keeps_map else None)))
+    return places, tuple(kept)
+
+
+def _listed(argument: str, names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise DataError(f"{argument} = {names!r} is a text. Give a list of names: {argument}=[{names!r}].")
+    return list(names)
+
+
+def _of_parties(encoders: Encoders, held: tuple[Unit, ...], parties: list[str]) -> tuple[Unit, ...]:
+    known = [party for party, _ in encoders]
+    for party in parties:
+        if party not in known:
+            raise DataError(
+                f"this release holds no columns of party {party!r}; it has those of {', '.join(known)}."
+                + nearest_name(party, known)
+            )
+    return tuple(unit for unit in held if unit.party in parties)
+
+
+def _of_columns(held: tuple[Unit, ...], columns: list[str]) -> tuple[Unit, ...]:
+    chosen: set[str] = set()
+    left = set(columns)
+    for unit in held:
+        if left & set(unit.names):
+            chosen.add(unit.name)
+            left -= set(unit.names)
+        inside = {name for column in unit.columns for name in (column.name, f"{unit.party}.{column.name}")}
+        if unit.mapped and left & inside:
+            missing = [
+                column.name
+                for column in unit.columns
+                if not {column.name, f"{unit.party}.{column.name}"} & left
+            ]
+            if missing:
+                raise DataError(
+                    f"column {min(left & inside)!r} went through the map of {unit.party} together with "
+                    f"{len(unit.columns) - 1} others and has no features of its own. Select them all, by "
+                    f"{unit.name!r}, or none."
+                )
+            chosen.add(unit.name)
+            left -= inside
+    for name in columns:
+        if name in left:
+            raise DataError(_not_held(name, held))
+    return tuple(unit for unit in held if unit.name in chosen)
+
+
+def _not_held(name: str, held: tuple[Unit, ...]) -> str:
+    shared = [unit.name for unit in held if unit.name == f"{unit.party}.{name}"]
+    if shared:
+        return f"more than one party has a column {name!r}. Say which: {', '.join(shared)}."
+    known = [unit.name for unit in held]
+    also = [column.name for unit in held if unit.mapped for column in unit.columns]
+    shown = f" It holds {', '.join(known[:8])}{' and others' if len(known) > 8 else ''}."
+    return f"this release holds no column {name!r}." + (nearest_name(name, known + also) or shown)

@@ -1,0 +1,182 @@
+"""Whether a member is well, in numbers: what a person, a probe and an alarm look at.
+
+Everything is read from the member's own kit and files; nothing is asked of anybody. A party is connected if its server
+said within `HEARD_SECONDS` that it heard it, which takes a message there and one back.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from colonnade.errors import ColonnadeError
+from colonnade.federation.files import sealed_text, write_whole
+from colonnade.federation.holdout import OUTCOME
+from colonnade.federation.party_file import PartyFile
+from colonnade.ledger import Ledger
+from colonnade.sites.approval import list_requests
+from colonnade.sites.kit import Kit
+from colonnade.sites.presence import Presence
+from colonnade.sites.processes import answers, jobs_at_work
+from colonnade.sites.site import RESERVE
+
+#: FLARE's heartbeats are 10 s apart; whoever misses four is not connected.
+HEARD_SECONDS = 45.0
+LEAST_DAYS = 30
+LEAST_DISK = 1 << 30
+STATES = ("finished", "failed", "running", "waiting")
+
+
+@dataclass(frozen=True)
+class Health:
+    """A member at one moment. `problems` has a sentence with its remedy for each thing that is not well."""
+
+    member: str
+    kind: str
+    connected: bool
+    heard_seconds: float | None
+    certificate_days: int
+    ledger_verified: float | None
+    free_disk: int
+    jobs: dict[str, int]
+    problems: tuple[str, ...]
+
+    @property
+    def fine(self) -> bool:
+        return not self.problems
+
+    def to_data(self) -> dict[str, Any]:
+        return {"fine": self.fine, **asdict(self)}
+
+
+def health(kit: Kit) -> Health:
+    """How a member is now: its connection, its certificate, its ledger, its disk and its jobs."""
+    problems: list[str] = []
+    presence = Presence.load(kit.path)
+    heard = None if presence is None else presence.seconds_since_heard()
+    connected = answers(kit.address) if kit.kind == "server" else heard is not None and heard <= HEARD_SECONDS
+    if not connected and kit.kind == "server":
+        problems.append("this server takes no connections. Start it: `colonnade party start`.")
+    elif not connected:
+        since = "never" if heard is None else f"{heard:.0f} s ago"
+        problems.append(
+            f"the server last heard this party {since}. Look at this machine's own connection, then ask whether the "
+            "server runs; `colonnade doctor` tries both."
+        )
+    if presence is not None and presence.refused:
+        problems.append(f"{presence.refused}.")
+    if presence is not None and presence.others:
+        problems.append(
+            f"another copy of this kit was started at {presence.others[-1]} and refused. Find out who holds it."
+        )
+    days = (kit.identity().certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
+    if days < LEAST_DAYS:
+        problems.append(f"the certificate ends in {days} days. Ask for a new one.")
+    verified, wrong = _verified(kit)
+    problems += wrong
+    free, fullest = min((shutil.disk_usage(place).free, place) for place in _written(kit))
+    if free < LEAST_DISK:
+        problems.append(
+            f"{free >> 20} MB of disk are free at {fullest}. Make room: {LEAST_DISK >> 20} MB at least."
+        )
+    problems += [
+        f"job {job} ended without a word, as when its disk is full or its process was killed. Look at {kit.path}, "
+        "console.txt and free disk; a member that runs notes an outcome as soon as it can be written."
+        for job in jobs_without_outcome(kit)
+    ]
+    name = "server" if kit.kind == "server" else kit.identity().name
+    return Health(
+        member=name,
+        kind=kit.kind,
+        connected=connected,
+        heard_seconds=heard,
+        certificate_days=days,
+        ledger_verified=verified,
+        free_disk=free,
+        jobs=dict(job_states(kit)),
+        problems=tuple(problems),
+    )
+
+
+def _written(kit: Kit) -> set[Path]:
+    """Where a member writes: its kit, its runs and its ledger may lie on different disks."""
+    places = {kit.path, kit.runs}
+    with suppress(ColonnadeError):
+        places |= {path.parent for path in [_ledger(kit)] if path is not None}
+    return {place for place in places if place.is_dir()}
+
+
+def _ledger(kit: Kit) -> Path | None:
+    """Where the member's ledger lies; None if it named no party file yet."""
+    if kit.kind == "server":
+        return kit.path / "server.ledger"
+    return PartyFile.load(kit.site()["party"]).ledger if "party" in kit.site() else None
+
+
+def _verified(kit: Kit) -> tuple[float | None, list[str]]:
+    """When the ledger's chain was gone through and found in order, which is now; None where there is none yet."""
+    try:
+        path = _ledger(kit)
+        if path is None or not path.exists():
+            return None, []
+        Ledger.open(path).verify()
+    except ColonnadeError as error:
+        return None, [str(error)]
+    return time.time(), []
+
+
+def job_states(kit: Kit) -> Counter[str]:
+    """How many of a member's jobs stand how; one that waits for approval is also waiting."""
+    states = Counter(dict.fromkeys(STATES, 0))
+    lost = jobs_without_outcome(kit)
+    for run in kit.runs.glob("*"):
+        try:
+            states[json.loads((run / OUTCOME).read_text(encoding="utf-8"))["state"]] += 1
+        except FileNotFoundError:
+            states["failed" if run.name in lost else "running"] += 1
+    if kit.kind == "party" and "policy" in kit.site():
+        states["waiting"] = len(list_requests(kit))
+    return states
+
+
+def jobs_without_outcome(kit: Kit) -> tuple[str, ...]:
+    """The jobs whose process ended without a word: it was killed, or its disk was full."""
+    silent = [run for run in sorted(kit.runs.glob("*")) if run.is_dir() and not (run / OUTCOME).exists()]
+    if not silent:
+        return ()
+    at_work = jobs_at_work(kit)
+    # A process writes its outcome before it ends: what is not there now will not come.
+    return tuple(run.name for run in silent if not at_work(run.name) and not (run / OUTCOME).exists())
+
+
+def reconcile(kit: Kit) -> tuple[str, ...]:
+    """Say of every job whose process ended without a word that it did; returns their ids.
+
+    Whoever is asked about one should not hear that it runs. Where there is no room for it yet, the next call tries.
+    """
+    lost = []
+    for job in jobs_without_outcome(kit):
+        facts = {
+            "member": kit.identity().name,
+            "job": "",
+            "id": job,
+            "state": "failed",
+            "step": "",
+            "kind": "RemoteProtocolError",
+            "reason": (
+                "its process ended without a word, as when a machine loses power or a disk is full. What the ledger "
+                "says was charged stays charged; `colonnade job resume` goes on with a job of many steps"
+            ),
+        }
+        with suppress(OSError):
+            (kit.run_folder(job) / RESERVE).unlink(missing_ok=True)
+            write_whole(kit.run_folder(job) / OUTCOME, sealed_text(facts) + "\n", own=True)
+            lost.append(job)
+    return tuple(lost)

@@ -1,0 +1,497 @@
+"""Making kits with FLARE's own tools, and changing a federation that runs: renewals and exclusions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from nvflare import cli
+from nvflare.lighter import utils
+from nvflare.lighter.impl import cert
+from nvflare.tool.cert import cert_commands
+
+from colonnade.errors import InputError, KitError
+from colonnade.runtime.identity import Identity, Trust, fingerprint
+from colonnade.sites.kit import EXCLUDED, Exclusions, Kit, install
+from colonnade.sites.processes import kit_processes
+
+KEY_BITS = 3072
+_PUBLIC_EXPONENT = 65537
+
+
+def _keys() -> tuple[rsa.RSAPrivateKey, rsa.RSAPublicKey]:
+    key = rsa.generate_private_key(public_exponent=_PUBLIC_EXPONENT, key_size=KEY_BITS)
+    return key, key.public_key()
+
+
+def _certificate(*arguments: Any, **named: Any) -> Any:
+    """FLARE's certificate, of which a server's is good for answering and every other one for calling."""
+    if not named.get("ca"):
+        use = (
+            ExtendedKeyUsageOID.SERVER_AUTH
+            if named.get("server_default_host")
+            else ExtendedKeyUsageOID.CLIENT_AUTH
+        )
+        others = [
+            item
+            for item in named.get("extra_extensions") or []
+            if not isinstance(item[0], x509.ExtendedKeyUsage)
+        ]
+        named["extra_extensions"] = [*others, (x509.ExtendedKeyUsage([use]), False)]
+    return _flares_certificate(*arguments, **named)
+
+
+_flares_certificate = utils.generate_cert
+
+if __name__ == "__main__":
+    for module in (utils, cert, cert_commands):
+        module.generate_keys, module.generate_cert = _keys, _certificate
+    cli.main()
+
+
+ADMIN = "admin@colonnade.local"
+ADMINISTRATORS = "administrators"
+INVITATION = "invitation.json"
+# Its handshakes are of no consequence to others: with FLARE's "tcp" a connection that says nothing keeps the server
+# from accepting anybody.
+SCHEME = "grpc"
+_SCHEMES = (SCHEME, "tcp")
+_VALID_DAYS = 3650
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+# A certificate's common name has no more letters.
+LONGEST_HOST = 64
+_HOST = re.compile(rf"[A-Za-z0-9][A-Za-z0-9.-]{{0,{LONGEST_HOST - 1}}}")
+_BUILDERS: tuple[dict[str, Any], ...] = (
+    {
+        "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
+        "args": {"template_file": ["master_template.yml"]},
+    },
+    {
+        "path": "nvflare.lighter.impl.static_file.StaticFileBuilder",
+        "args": {"config_folder": "config", "scheme": SCHEME},
+    },
+    {"path": "nvflare.lighter.impl.cert.CertBuilder", "args": {"root_valid_days": _VALID_DAYS}},
+    {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
+)
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """What a party needs to know to ask for a kit: which federation, where its server is, which root it has.
+
+    `submission` says whether one administrator or two are to submit a job: parties' policies are drafted so.
+    Nothing in it is secret. The fingerprint must be right: compare it by another way than the one it came by.
+    """
+
+    federation: str
+    host: str
+    port: int
+    root: str
+    scheme: str = SCHEME
+    submission: Literal["one", "two"] = "one"
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.federation):
+            raise InputError(
+                f"{self.federation!r} is no name for a federation: use a to z, digits and _, a letter first."
+            )
+        if not _HOST.fullmatch(self.host):
+            raise InputError(
+                f"{self.host[:LONGEST_HOST]!r} is no name of a server: use letters, digits, points and hyphens, at "
+                f"most {LONGEST_HOST} of them, such as server.example.org."
+            )
+        if not 0 < self.port < 1 << 16:
+            raise InputError(f"port {self.port} does not exist; ports are 1 to 65535.")
+        if self.scheme not in _SCHEMES:
+            raise InputError(f"{self.scheme!r} is no way to reach a server; known are {', '.join(_SCHEMES)}.")
+
+    @classmethod
+    def load(cls, path: Path) -> Invitation:
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            # Federations of version 0.1 have servers that speak FLARE's "tcp", and do not say so.
+            scheme = fields.get("scheme", "tcp")
+            submission: Literal["one", "two"] = "two" if fields.get("submission") == "two" else "one"
+            return cls(
+                fields["federation"], fields["host"], fields["port"], fields["root"], scheme, submission
+            )
+        except FileNotFoundError:
+            raise KitError(f"{path} does not exist. Ask whoever made the federation for it.") from None
+        except (ValueError, KeyError, TypeError):
+            raise KitError(f"{path} is no invitation to a federation. Ask for it again.") from None
+
+    def save(self, path: Path) -> None:
+        facts = {
+            "federation": self.federation,
+            "host": self.host,
+            "port": self.port,
+            "root": self.root,
+            "scheme": self.scheme,
+            "submission": self.submission,
+        }
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def found_federation(
+    folder: Path, federation: str, *, host: str, port: int, submission: Literal["one", "two"] = "one"
+) -> Invitation:
+    """Make the root, the server's kit and the administrator's kit, and return what parties are invited with."""
+    draft = Invitation(federation, host, port, "")
+    root = folder / "root"
+    _documents(folder, draft)
+    _flare(folder, "cert", "init", "--profile", _profile(folder), "-o", root, "--valid-days", _VALID_DAYS)
+    told = _fingerprint(root / "rootCA.pem")
+    invitation = Invitation(federation, host, port, told, submission=submission)
+    invitation.save(folder / INVITATION)
+    for name, described in (
+        ("server", {"name": host, "type": "server", "fed_learn_port": port, "admin_port": port}),
+        ("admin", {"name": ADMIN, "type": "admin", "role": "lead"}),
+    ):
+        request = ask_for_kit(folder / "requests", invitation, described | {"org": "organiser"})
+        approve(folder, request, folder / "requests" / f"{name}.signed.zip")
+        make_kit(
+            folder / "requests" / f"{name}.signed.zip", request.parent, folder / name, root=invitation.root
+        )
+    shutil.rmtree(folder / "requests")
+    return invitation
+
+
+def administrator_name(name: str) -> str:
+    return f"{name}@{ADMIN.partition('@')[2]}"
+
+
+def add_administrator(folder: Path, name: str, *, role: str) -> Kit:
+    """Make the kit of one more administrator with a role of FLARE's, as the holder of the federation's root."""
+    invitation = Invitation.load(folder / INVITATION)
+    root = Trust.load(folder / "root" / "rootCA.pem").root
+    if Exclusions.load(folder / EXCLUDED, root).since(administrator_name(name)) is not None:
+        raise KitError(f"{name} was excluded from this federation. Make the kit under another name.")
+    described = {
+        "name": administrator_name(name),
+        "type": "admin",
+        "role": role,
+        "org": "organiser",
+    }
+    with tempfile.TemporaryDirectory(dir=folder) as drafts:
+        request = ask_for_kit(Path(drafts), invitation, described)
+        signed = Path(drafts) / f"{name}.signed.zip"
+        approve(folder, request, signed)
+        return make_kit(signed, request.parent, folder / ADMINISTRATORS / name, root=invitation.root)
+
+
+def ask_for_kit(folder: Path, invitation: Invitation, described: Mapping[str, Any]) -> Path:
+    """Make a member's key and its request in a folder; returns the request, which is what travels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = str(described["name"])
+    with tempfile.TemporaryDirectory() as drafts:
+        written = Path(drafts) / "member.yml"
+        # JSON is YAML, and needs no library.
+        written.write_text(json.dumps({"name": invitation.federation, "participants": [dict(described)]}))
+        _flare(folder, "cert", "request", "-p", written, "--out", folder / name)
+    return folder / name / f"{name}.request.zip"
+
+
+def approve(folder: Path, request: Path, signed: Path) -> None:
+    """Issue a certificate for a request, as the holder of the federation's root in `folder`."""
+    if not (folder / "root" / "rootCA.key").exists():
+        raise KitError(f"{folder} has no root/rootCA.key: only whoever made the federation can approve.")
+    _flare(
+        folder,
+        "cert",
+        "approve",
+        request,
+        "-c",
+        folder / "root",
+        "--profile",
+        _profile(folder),
+        "--out",
+        signed,
+    )
+
+
+@dataclass(frozen=True)
+class CertificateRequest:
+    """What a request asks for: a certificate in this name, of this kind, for the key with this fingerprint."""
+
+    name: str
+    kind: str
+    key: str
+
+    @classmethod
+    def load(cls, request: Path) -> CertificateRequest:
+        """What the request in a file asks for, as the part of it says that would be signed."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+        from cryptography.x509.oid import NameOID
+
+        try:
+            with zipfile.ZipFile(request) as parts:
+                (file,) = [name for name in parts.namelist() if name.endswith(".csr")]
+                request_file = x509.load_pem_x509_csr(parts.read(file))
+            (name,) = request_file.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            (kind,) = request_file.subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
+        except FileNotFoundError:
+            raise KitError(f"{request} does not exist. Ask the party for its request.") from None
+        except (ValueError, zipfile.BadZipFile):
+            raise KitError(
+                f"{request} is no request for a certificate. Ask the party for it again."
+            ) from None
+        key = request_file.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return cls(str(name.value), str(kind.value), hashlib.sha256(key).hexdigest())
+
+
+def approve_party(
+    folder: Path, request: Path, signed: Path, *, key: str, renews: bool = False
+) -> CertificateRequest:
+    """Issue a party's certificate, and nothing but a party's: not an administrator's, not a second one in a name.
+
+    `key` is the fingerprint that the party told by another way than its request came by; empty if it told none. A
+    party that `renews` has a certificate already, and must have told it.
+    """
+    asked = CertificateRequest.load(request)
+    if asked.kind != "client" or not asked.name.isidentifier():
+        raise KitError(
+            f"{request} asks for a certificate in the name of {asked.name!r} as {asked.kind!r}, and only parties are "
+            "approved here. Nothing was issued; find out who sent it."
+        )
+    invitation = folder / INVITATION
+    if invitation.exists() and asked.name.lower() == Invitation.load(invitation).host.lower():
+        # Members know each other by name alone, whatever kind of member a certificate is for.
+        raise KitError(
+            f"{request} asks for a certificate in the name of {asked.name!r}, which is the server's, and would be "
+            "taken for it. Nothing was issued; find out who sent it."
+        )
+    if key and key != asked.key:
+        raise KitError(
+            f"{request}: the key in it is not the one whose fingerprint you were told, so somebody exchanged the "
+            "request on its way. Nothing was issued."
+        )
+    kept = folder / "root" / "approved.json"
+    approved = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    if renews and not key:
+        raise KitError(
+            f"--fingerprint: {asked.name} asks for a second certificate, and whoever else asked in its name would get "
+            "it. Ask by telephone for the key's fingerprint, and give it here. Nothing was issued."
+        )
+    if not renews and approved.get(asked.name, asked.key) != asked.key:
+        raise KitError(
+            f"{asked.name} has a certificate for another key, and could then be two. If it asked for a "
+            "renewal, add --renews; if it lost that key, run `colonnade federation exclude --lost-key` first. Nothing "
+            "was issued."
+        )
+    approve(folder, request, signed)
+    kept.write_text(json.dumps({**approved, asked.name: asked.key}, indent=1) + "\n", encoding="utf-8")
+    return asked
+
+
+def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
+    """Put together the kit of a member whose key is in `requested`, if its certificate is of this root."""
+    with tempfile.TemporaryDirectory() as drafts:
+        _flare(
+            requested,
+            "package",
+            signed,
+            "--request-dir",
+            requested,
+            "-w",
+            Path(drafts),
+            "--fingerprint",
+            root,
+        )
+        (made,) = [path.parent for path in Path(drafts).glob("*/*/*/startup")]
+        shutil.copytree(made, kit)
+    finished = Kit.load(kit)
+    finished.harden()
+    return finished
+
+
+def all_kits(
+    folder: Path, federation: str, parties: Sequence[str], *, host: str, port: int
+) -> tuple[Invitation, dict[str, Kit]]:
+    """Every kit of a federation on one machine: server, admin and parties. All keys are made here."""
+    invitation = Invitation(federation, host, port, "")
+    members: list[dict[str, Any]] = [
+        {"name": host, "type": "server", "org": "organiser", "fed_learn_port": port, "admin_port": port},
+        *({"name": party, "type": "client", "org": party} for party in parties),
+        {"name": ADMIN, "type": "admin", "org": "organiser", "role": "lead"},
+    ]
+    project = {"api_version": 3, "name": federation, "participants": members, "builders": list(_BUILDERS)}
+    with tempfile.TemporaryDirectory() as drafts:
+        written = Path(drafts) / "project.yml"
+        written.write_text(json.dumps(project))
+        _flare(folder, "provision", "-p", written, "-w", Path(drafts) / "made")
+        made = Path(drafts) / "made" / federation
+        for name, source in (("server", host), ("admin", ADMIN), *((party, party) for party in parties)):
+            shutil.copytree(made / "prod_00" / source, folder / name)
+        (folder / "root").mkdir()
+        state = json.loads((made / "state" / "cert.json").read_text())
+        (folder / "root" / "rootCA.pem").write_text(state["root_cert"])
+    kits = {name: Kit.load(folder / name) for name in ("server", "admin", *parties)}
+    for kit in kits.values():
+        kit.harden()
+    invitation = Invitation(federation, host, port, _fingerprint(folder / "root" / "rootCA.pem"))
+    invitation.save(folder / INVITATION)
+    return invitation, kits
+
+
+def _documents(folder: Path, invitation: Invitation) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    server = {
+        "host": invitation.host,
+        "fed_learn_port": invitation.port,
+        "admin_port": invitation.port,
+    }
+    profile = {
+        "name": invitation.federation,
+        "scheme": invitation.scheme,
+        "connection_security": "mtls",
+        "server": server,
+    }
+    _profile(folder).write_text(json.dumps(profile, indent=1) + "\n", encoding="utf-8")
+
+
+def _profile(folder: Path) -> Path:
+    return folder / "profile.yml"
+
+
+def _fingerprint(root: Path) -> str:
+    from cryptography import x509
+
+    from colonnade.runtime.identity import fingerprint
+
+    return fingerprint(x509.load_pem_x509_certificate(root.read_bytes()))
+
+
+def _flare(folder: Path, *arguments: object) -> None:
+    # FLARE writes an audit trail to the home of whoever runs it; it belongs to the federation.
+    audit = folder / "audit"
+    audit.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "colonnade.sites.provision", *map(str, arguments)],
+        env={**os.environ, "HOME": str(audit)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        raise KitError(f"FLARE refused `nvflare {arguments[0]}`: {' '.join(said[-6:])}")
+
+
+REQUESTED = "renewal"
+BEFORE = "startup.before"
+
+
+def ask_to_renew(kit: Kit) -> Path:
+    """Make a new key for a party's kit, in the kit, and the request for its certificate, which is what travels."""
+    if kit.kind != "party":
+        raise KitError(
+            f"{kit.path} is the {kit.kind}'s kit, which whoever made the federation renews: name its folder."
+        )
+    folder = kit.path / REQUESTED
+    if folder.exists():
+        raise KitError(
+            f"{folder} exists already: a renewal was asked for. Remove it to ask again with a new key."
+        )
+    name = kit.identity().name
+    host, port = kit.address
+    invitation = Invitation(str(kit.startup["servers"][0]["name"]), host, port, "")
+    return ask_for_kit(folder, invitation, {"name": name, "type": "client", "org": name})
+
+
+def renew(kit: Kit, signed: Path, requested: Path) -> Kit:
+    """Exchange a kit's certificate and key for those of a signed answer; the former key is destroyed."""
+    if running := kit_processes(kit):
+        raise KitError(
+            f"{kit.path} runs (process {', '.join(str(process.pid) for process in running)}). End it, renew, start it."
+        )
+    root, name = kit.trust().root, kit.identity().name
+    with tempfile.TemporaryDirectory(dir=kit.path) as drafts:
+        made = make_kit(signed, requested, Path(drafts) / "kit", root=fingerprint(root))
+        if made.identity().name != name or made.kind != kit.kind:
+            raise KitError(
+                f"{signed} is for {made.identity().name!r}, and this kit is {name!r}'s. Ask for its own."
+            )
+        destroy_keys(kit.path / BEFORE)
+        (kit.path / "startup").rename(kit.path / BEFORE)
+        (made.path / "startup").rename(kit.path / "startup")
+    destroy_keys(kit.path / BEFORE)
+    shutil.rmtree(requested, ignore_errors=True)
+    return Kit.load(kit.path)
+
+
+def destroy_keys(folder: Path) -> None:
+    """Remove a folder whose certificate was renewed; its key, which is good until that ends, is written over first."""
+    for path in folder.glob("*.key"):
+        with path.open("r+b") as file:
+            file.write(bytes(path.stat().st_size))
+            file.flush()
+            os.fsync(file.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def renew_own(folder: Path) -> tuple[Kit, ...]:
+    """Renew the server's and the administrator's kit in a federation's folder, as the holder of its root."""
+    invitation = Invitation.load(folder / INVITATION)
+    renewed = []
+    for place, described in (
+        (
+            "server",
+            {
+                "name": invitation.host,
+                "type": "server",
+                "fed_learn_port": invitation.port,
+                "admin_port": invitation.port,
+            },
+        ),
+        ("admin", {"name": ADMIN, "type": "admin", "role": "lead"}),
+    ):
+        kit = Kit.load(folder / place)
+        with tempfile.TemporaryDirectory(dir=folder) as drafts:
+            request = ask_for_kit(Path(drafts), invitation, described | {"org": "organiser"})
+            signed = Path(drafts) / f"{place}.signed.zip"
+            approve(folder, request, signed)
+            renewed.append(renew(kit, signed, request.parent))
+    return tuple(renewed)
+
+
+def exclude(folder: Path, name: str, *, lost_key: bool = False) -> Exclusions:
+    """Put a member on the federation's list, as the holder of its root, and into the server's kit if it lies here.
+
+    An administrator is named as in its certificate (`administrator_name`). With `lost_key` only the key that was
+    approved for a party is excluded, and it may join again with another one.
+    """
+    pem, key = folder / "root" / "rootCA.pem", folder / "root" / "rootCA.key"
+    if not key.exists():
+        raise KitError(f"{folder} has no root/rootCA.key: only whoever made the federation can exclude.")
+    root = Identity.load(pem, key)
+    kept = folder / "root" / "approved.json"
+    approved = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    if lost_key and name not in approved:
+        raise KitError(f"{kept} has no key of {name!r}. Leave out --lost-key to exclude the name itself.")
+    path = folder / EXCLUDED
+    exclusions = Exclusions.load(path, root.certificate).with_one_more(
+        name, approved[name] if lost_key else ""
+    )
+    exclusions.save(path, root)
+    if lost_key:
+        del approved[name]
+        kept.write_text(json.dumps(approved, indent=1) + "\n", encoding="utf-8")
+    for place in ("server", "admin"):
+        if (folder / place / "local").is_dir():
+            install(folder / place, path, root.certificate)
+    return exclusions

@@ -1,0 +1,337 @@
+"""What one member of a job between machines brings: its ledger, table and scores, and what it asks before it pays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.encoder import Encoder
+from colonnade.data.table import Table
+from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, PlanError
+from colonnade.evaluation.evaluate import refuse_uninformative
+from colonnade.evaluation.held_out import check_readers, refuse_before_training
+from colonnade.evaluation.predict import SPLIT, Stored, read_scores, scores_csv
+from colonnade.evaluation.scores import linear_bound, linear_terms
+from colonnade.federation.federation import Site, ledger_state, release_before, remembering
+from colonnade.federation.files import check_format, make_folder, write_whole
+from colonnade.federation.holdout import own_file, part_asked
+from colonnade.federation.job import Job, ScoreJob
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.train import protocol_of
+from colonnade.ledger import Ledger
+from colonnade.ledger.admission import admit
+from colonnade.methods.network.design import Design
+from colonnade.methods.network.network import NetworkFile
+from colonnade.models.files.document import MODEL, PARTIES
+from colonnade.models.files.linear_file import ModelFile
+from colonnade.models.files.membership import IdRules, Lists, TrainingMembership, remembered
+from colonnade.protocols.agreement import PartSpec
+from colonnade.protocols.joint_scores import Scored, ScoresSpec, Terms, Weights, scores_session
+from colonnade.runtime.journal import ResumedLedger
+from colonnade.runtime.party import Accountant, Party
+from colonnade.sites.approval import Asking, not_signed, note_submission
+from colonnade.sites.kit import Kit
+from colonnade.sites.policy import PolicedLedger, Policy
+
+PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
+"""Which of a kit's files names the people of a job."""
+
+
+@dataclass(frozen=True, eq=False)
+class SiteInputs:
+    """What this member brings: its accountant, and, if it owns columns, its table and what it asks of a plan first.
+
+    `evaluates` says the same of an evaluation of what was trained, once that is done.
+    """
+
+    accountant: Accountant
+    table: Table | None = None
+    dataset: str = ""
+    shown_ids: int | None = None
+    most_ids: int | None = None
+    trusts_server: bool = False
+    public: bool = False
+    asks: Callable[[Any, bool], None] | None = None
+    ledger: Ledger | None = None
+    part: PartSpec | None = None
+    approves: Asking | None = None
+    evaluates: Callable[[], tuple[PartSpec, Callable[[Any, bool], None] | None]] | None = None
+
+    def lists(self) -> tuple[TrainingMembership, ...]:
+        """Whom this party's data has been trained on, under the names by which people are to be scored."""
+        if self.ledger is None or self.table is None:
+            return ()
+        return remembered(self.ledger.path, self.dataset, IdRules.of(self.table.schema))
+
+    def remembers(self, job: Job | ScoreJob) -> Callable[[Any, str], None] | None:
+        """What notes whom a job trains on, before it is paid for."""
+        if self.ledger is None or isinstance(job, ScoreJob):
+            return None
+        return remembering(self.ledger, self.dataset)
+
+    def site(self, member: str) -> Site:
+        if self.ledger is None:
+            return Site({}, {})
+        return Site({member: self.ledger}, {member: self.dataset})
+
+
+def inputs_of(
+    kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str, proposal: str = ""
+) -> SiteInputs:
+    """What this member brings to a job; what its policy refuses is refused here, before anybody is met.
+
+    `proposal` is what two administrators signed, if they did.
+    """
+    resumed = bool(resumes)
+    if isinstance(job, Job):
+        check_readers(job)
+    # A short run has a record only until it is charged, so it cannot have been.
+    may_be_charged = resumed and isinstance(job, Job) and protocol_of(job).resumable
+    if member not in job.parties:
+        path = kit.path / f"{member}.ledger"
+        own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
+        share = job.held_out if isinstance(job, Job) else None
+        accountant = ResumedLedger(own) if may_be_charged else own
+        if share is None:
+            return SiteInputs(accountant)
+        held_out = PartSpec(share, "held-out")
+        return SiteInputs(accountant, part=PartSpec(share, "training"), evaluates=lambda: (held_out, None))
+    site, people = kit.site(), PEOPLE_FILES[type(job)]
+    if "party" not in site or "policy" not in site:
+        raise JobError(
+            f"{kit.path} was not told which party file and policy to use. Start it with `party start`."
+        )
+    if people not in site:
+        raise JobError(
+            f"{kit.path} was not told whom to score. Start it with `party start --score FILE`, a party file that names "
+            "the people to score."
+        )
+    file, policy = PartyFile.load(site[people]), Policy.load(site["policy"])
+    if file.party != member:
+        raise JobError(f"{file.path}, party: found {file.party!r}, but this kit is {member!r}'s.")
+    policy.check_job(job, member)
+    ledger = file.open_ledger()
+    if proposal:
+        note_submission(
+            proposal,
+            kit=kit,
+            ledger=ledger,
+            job=resumes or job_id,
+            what=f"{job.name!r} by {job.method} of {', '.join(job.parties)}",
+            text=job.text,
+            party=member,
+            resumed=resumed,
+        )
+    elif policy.four_eyes:
+        raise not_signed(member)
+
+    table, part = file.table(), None
+    if isinstance(job, Job) and job.held_out is not None:
+        part = part_asked(job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema)
+        part.check(member)
+    policed = PolicedLedger(ledger, policy)
+    approves = None
+    if policy.people is not None:
+        first = resumes or job_id
+        approves = Asking(
+            kit,
+            policy,
+            ledger,
+            file.dataset,
+            first,
+            job.name,
+            job.method,
+            member,
+            job.timeout,
+            part,
+            resumed,
+            job.text,
+        )
+    if not resumed:
+        policy.check_comparisons(ledger.comparisons(), file.dataset)
+
+    def asks(part: PartSpec | None, worth: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]:
+        def ask(plan: Any, counts: bool) -> None:
+            worth(plan, counts)
+            release = release_before(plan, member, part)
+            policy.check_plan(plan, counts=counts)
+            policy.check_release(release)
+            if approves is not None:
+                approves.check(release)
+            if not may_be_charged:
+                # A run that goes on may have been charged before, which its ledger will find.
+                admit(ledger_state(ledger), release, file.dataset)
+
+        return ask
+
+    def evaluates() -> tuple[PartSpec, Callable[[Any, bool], None]]:
+        share = job.held_out if isinstance(job, Job) else None
+        held_out = part_asked(
+            share or 0.0, "held-out", ledger=ledger, dataset=file.dataset, schema=table.schema
+        )
+        return held_out, asks(held_out, refuse_uninformative)
+
+    worth = refuse_before_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
+    return SiteInputs(
+        ResumedLedger(policed) if may_be_charged else policed,
+        table,
+        file.dataset,
+        file.shown_ids,
+        policy.most_ids,
+        "server" in policy.alignment,
+        file.public,
+        asks(part, worth),
+        ledger,
+        part,
+        approves,
+        evaluates if part is not None else None,
+    )
+
+
+Array = NDArray[np.float64]
+FACTS, SCORES = "facts.json", "scores.csv"
+
+
+@dataclass(frozen=True)
+class ModelScoresSpec(ScoresSpec):
+    """A request for scores by the model of one run, whose name the parties compare too."""
+
+    model: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """What one member has of a model to score with: its own term, whom it was trained on, and how sums are read.
+
+    `encoder` is how it reads its own columns; a server has none, and nobody else but the receiver reads sums.
+    """
+
+    job: ScoreJob
+    request: ModelScoresSpec
+    terms: Terms | None = None
+    encoder: Encoder | None = None
+    people: tuple[TrainingMembership, ...] = ()
+    saved: ModelFile | NetworkFile | None = None
+
+    async def session(self, party: Party, table: Table | None, request: ScoresSpec) -> Scored:
+        """What this member runs; an exact score of people it cannot tell from those trained on is refused."""
+        if table is not None:
+            self._check(party.name, table)
+        return await scores_session(party, table, request, self.terms, Lists(self.people))
+
+    def _check(self, name: str, table: Table) -> None:
+        if not self.job.epsilon:
+            self._check_people(name, table)
+        declared = set(table.schema.columns)
+        missing = (
+            [column.name for column in self.encoder.columns if column not in declared] if self.encoder else []
+        )
+        if missing:
+            raise ColumnMissing(
+                f"{name}: the model reads {', '.join(missing)}, which the people to score do not have, or which are "
+                "declared otherwise than in training. Declare them alike."
+            )
+
+    def _check_people(self, name: str, table: Table) -> None:
+        if not any(self.request.model in people.runs for people in self.people):
+            raise PlanError(
+                f"{name}: which people the model was trained on is not known here, and exact scores of them would "
+                "show more than was promised. Give an ε (epsilon) in the job for noisy scores that are charged."
+            )
+        for people in self.people:
+            people.check_rules(name, table.schema)
+
+    def keep(self, folder: Path, member: str, result: Scored) -> dict[str, Any]:
+        """The receiver's scores in a file of its own; what everybody may note of them."""
+        note = {"scores": self.job.model, "statement": result.plan.statement}
+        if result.sums is None or result.aligned is None or self.saved is None:
+            return note
+        ids = tuple(str(person) for person in result.aligned.table.ids())
+        scores = read_scores(self.saved, result.sums, ids, result.plan)
+        make_folder(folder / PARTIES)
+        write_whole(own_file(folder, member, SCORES), scores_csv(scores), own=True)
+        return note
+
+
+def scoring_of(
+    job: ScoreJob, folder: Path, member: str, remembered: tuple[TrainingMembership, ...] = ()
+) -> Scoring:
+    """What a member has, in the folder of the run that trained it, to score with.
+
+    `remembered` are the lists of its data set: people whom any run of it trained on.
+    """
+    if not (folder / FACTS).is_file():
+        raise JobError(
+            f"{job.path}, scores: {folder} holds no finished run. Name the job that trained the model; "
+            "`colonnade runs --kit KIT` lists those that this member took part in."
+        )
+    here = (folder / MODEL).is_file() or any((folder / PARTIES).glob(f"*.{MODEL}"))
+    stored = Stored.load(folder) if here else Stored(None, {}, {})
+    people = (*((stored.people[member],) if member in stored.people else ()), *remembered)
+    if isinstance(stored.whole, ModelFile):
+        whole = stored.whole
+        encoder = dict(whole.frame.encoders).get(member)
+        _refuse_absent(job, [party for party, _ in whole.frame.encoders])
+        request = _request(
+            job, len(whole.weights), linear_bound(whole.frame, whole.weights), "released", whole.run
+        )
+        terms = linear_terms(whole.frame, whole.weights).get(member)
+        return Scoring(job, request, terms, encoder, people, whole)
+    part = stored.parts.get(member)
+    design, run = _design(folder, part)
+    if job.receiver != design.receiver:
+        raise PlanError(
+            f"{job.path}, receiver: found {job.receiver!r}, but {design.receiver!r} has the last layer of this network "
+            "and is the only one that can read sums of embeddings."
+        )
+    private = design.regime == "private-local"
+    request = _request(job, design.embedding, float(design.bound), "private" if private else "public", run)
+    if not isinstance(part, NetworkFile):
+        return Scoring(job, request, people=people)
+    network, encoder = part.network(), dict(part.frame.encoders).get(member)
+    return Scoring(job, request, network.terms().get(member), encoder, people, part)
+
+
+def _request(job: ScoreJob, width: int, bound: float, weights: Weights, run: str) -> ModelScoresSpec:
+    return ModelScoresSpec(
+        receiver=job.receiver,
+        width=width,
+        bound=bound,
+        weights=weights,
+        epsilon=job.epsilon or None,
+        delta=job.delta,
+        accepted_delta=job.accepted_delta,
+        alignment=job.alignment,
+        model=run,
+    )
+
+
+def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design, str]:
+    """The shape of a network and its run, from this member's part, or from the facts where it has none."""
+    if isinstance(part, NetworkFile):
+        return part.design, part.run
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        model_facts, run = facts["learnt"], str(facts["run"])
+        check_format(facts, folder / FACTS)
+        if model_facts and "network" in model_facts:
+            return Design.from_data(model_facts["network"]), run
+    except (ValueError, KeyError, TypeError):
+        raise ModelDamaged(f"{folder / FACTS} was changed or cut off since the run wrote it.") from None
+    if not model_facts:
+        raise ModelError(f"{folder} holds no model: nothing was learnt in that run.")
+    raise PlanError(SPLIT.format(method=facts.get("asked", {}).get("method", "")))
+
+
+def _refuse_absent(job: ScoreJob, owners: list[str]) -> None:
+    absent = [owner for owner in owners if owner not in job.parties]
+    if absent:
+        raise JobError(
+            f"{job.path}, parties: the model reads columns of {', '.join(absent)}, which takes no part in this job."
+        )
