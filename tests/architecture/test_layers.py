@@ -20,6 +20,7 @@ LEVELS = (
     ("learn",),
     ("report",),
     ("runs",),
+    ("sites",),
     ("lab", "testing", "board"),
     ("cli",),
 )
@@ -29,27 +30,10 @@ MODULES = sorted(ROOT.rglob("*.py"))
 ENTRIES = dict.fromkeys(("sites/remote.py", "sites/job_process.py"), "cli")
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
 # parties with the protocols, the rest with the learners.
-BETWEEN_PARTIES = {
-    *(
-        "plan",
-        "options",
-        "losses",
-        "penalties",
-        "views",
-        "terms",
-        "noise",
-        "interfaces",
-        "session",
-        "protocol",
-        "steps",
-        "exchange",
-    ),
-    *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid", "curve", "waves", "turning"),
-    "conditional",
-}
-# Rooms of one level that know each other: a federation trains models, a model is fitted by a federation, a forecast
+BETWEEN_PARTIES = {"plan", "losses", "rows", "protocol", "blocks", "curve"}
+# Rooms of one level that know each other: a federation trains models, a model is fitted by a federation, a plan
 # runs methods, and methods say what a pilot of theirs is. No module of them may be in a circle.
-WITH_LEARN = {"models", "federation", "evaluation", "forecast"}
+WITH_LEARN = {"models", "federation", "evaluation", "planning"}
 METHOD_FOLDERS = sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
 SHARED_BY_METHODS = {"glm"}
 

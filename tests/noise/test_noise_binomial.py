@@ -15,8 +15,7 @@ from typed import untyped
 
 from colonnade.errors import DataError, PlanError, PrivacyError
 from colonnade.noise import PoissonBinomialNoise
-from colonnade.noise import poisson_binomial as binomial
-from colonnade.noise.poisson_binomial import ONE, count_below, popcount
+from colonnade.noise.poisson_binomial import ONE, binomial, count_below, popcount
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
