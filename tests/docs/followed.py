@@ -14,11 +14,12 @@ from fences import ROOT
 
 FOLLOWED = Path(__file__).with_name("followed.json")
 _VERBS = (
-    "src/colonnade/cli/federation",
+    "src/colonnade/cli/federation.py",
+    "src/colonnade/cli/party.py",
+    "src/colonnade/cli/job.py",
     "src/colonnade/cli/doctor.py",
-    "src/colonnade/cli/ledger",
+    "src/colonnade/cli/ledger.py",
     "src/colonnade/sites/policy.py",
-    "src/colonnade/sites/provision.py",
     "src/colonnade/sites/provision.py",
 )
 #: By the slow test that follows it: a page, and the files and folders whose words or numbers it shows.
@@ -26,12 +27,11 @@ SHOWN = {
     "test_two_organisations_page.py": (
         "docs/two-organisations.md",
         *_VERBS,
-        "src/colonnade/cli/runs",
+        "src/colonnade/cli/runs.py",
         "src/colonnade/runs",
         "src/colonnade/methods/moments",
         "src/colonnade/privacy/observers.py",
         "src/colonnade/protocols/shared_plan.py",
-        "src/colonnade/report/text.py",
         "src/colonnade/report/text.py",
         "examples/messy/make_tables.py",
     ),

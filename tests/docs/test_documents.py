@@ -168,7 +168,7 @@ def test_no_command_hides_in_a_fence_that_is_not_run(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_fence_says_what_it_is(page: Path) -> None:
-    kinds = {"python", "sh", "console", "text", "toml", "csv", "json", "sql", "yaml"}
+    kinds = {"python", "sh", "console", "text", "toml", "csv", "json", "sql", "yaml", "diff"}
     assert [fence.line for fence in fences(page) if fence.kind not in kinds] == []
     for fence in fences(page):
         if fence.kind == "toml":

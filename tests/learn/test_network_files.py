@@ -19,9 +19,9 @@ from typed import untyped
 
 from colonnade.errors import DataMissing, InputError, ModelDamaged, ModelError, ModelNewer
 from colonnade.evaluation.predict import Stored
-from colonnade.methods.network.design import Design
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.network import Network, NetworkFile, weights_path
+from colonnade.methods.network.network import Network
+from colonnade.methods.network.network_file import Design, NetworkFile, weights_path
 from colonnade.models.files.document import read_document, write_document
 from colonnade.models.files.membership import TrainingMembership
 

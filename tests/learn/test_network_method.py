@@ -22,7 +22,7 @@ from colonnade.lab.comparison import compare, field_of
 from colonnade.methods.method import LinearModel
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.method import METHOD
-from colonnade.methods.network.network import NetworkModel
+from colonnade.methods.network.network_file import NetworkModel
 from colonnade.methods.network.plan import NetworkOptions
 from colonnade.methods.table import METHODS, method_named, train_with
 from colonnade.protocols.plans import NoOptions, Task, TrainingSpec

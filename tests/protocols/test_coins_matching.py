@@ -33,7 +33,7 @@ PLACES: dict[Alignment, Places] = {
             1,
             {(step, owner) for step in ("pseudonym key", "pseudonyms") for owner in IDS},
         ),
-        "protocols/intersection.py:ask": (1, {("pseudonyms", "a"), ("pseudonyms", "b")}),
+        "protocols/intersection.py:ask_through_server": (1, {("pseudonyms", "a"), ("pseudonyms", "b")}),
         SPOILT: (1, set()),
     },
     "curve": {

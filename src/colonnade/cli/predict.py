@@ -350,7 +350,7 @@ def _check_model(stored: Stored, model: Path, threshold: str | None) -> None:
     """Refuse a model that is not evaluated on private people, or a threshold that it cannot have."""
     from colonnade.evaluation.estimates import check_rule
     from colonnade.evaluation.evaluate import check_model
-    from colonnade.methods.network.network import NetworkFile
+    from colonnade.methods.network.network_file import NetworkFile
 
     if stored.whole is not None:
         label = check_model(stored.whole).frame.label

@@ -34,7 +34,7 @@ from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
 from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
 from colonnade.evaluation.scores import linear_terms
 from colonnade.federation.federation import Federation, Run
-from colonnade.methods.network.network import NetworkFile
+from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.inputs import InputSpec

@@ -29,7 +29,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.train import Trained, model_for, protocol_of, result_at, worth_its_charge
 from colonnade.methods.method import TrainingResult
-from colonnade.methods.network.network import NetworkModel, network_parts
+from colonnade.methods.network.network_file import NetworkModel, network_parts
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.models.class_weights import rule_of
 from colonnade.models.files.linear_file import model_file

@@ -28,8 +28,8 @@ from colonnade.evaluation.scores import (
     score_jointly,
 )
 from colonnade.federation.federation import Federation
-from colonnade.methods.network.network import KINDS as NETWORKS
-from colonnade.methods.network.network import WHOLE, NetworkFile
+from colonnade.methods.network.network_file import KINDS as NETWORKS
+from colonnade.methods.network.network_file import WHOLE, NetworkFile
 from colonnade.models.discriminant import class_codes
 from colonnade.models.files.document import MODEL, MORE_MODELS, PARTIES, PEOPLE, Privacy, read_document
 from colonnade.models.files.linear_file import ModelFile

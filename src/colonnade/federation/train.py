@@ -22,7 +22,7 @@ from colonnade.federation.job import Job
 from colonnade.methods.glm.losses import DEFAULT_LOSS
 from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, TrainingResult, frame_of
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.network import NetworkModel, network_parts
+from colonnade.methods.network.network_file import NetworkModel, network_parts
 from colonnade.methods.table import protocol_named, train_with
 from colonnade.models.class_weights import check_classes, of_job, weights_text
 from colonnade.models.files.document import MODEL

@@ -102,7 +102,10 @@ def value_success(
     guesses, values = guesses.ravel(), values.ravel()
     near = tolerance * float(np.std(values) or 1.0)
     hits = int(np.sum(np.abs(guesses - values) <= near))
-    shifted = [np.abs(guesses - np.roll(values, turn)) <= near for turn in range(1, min(len(values), 50))]
+    shifted = [
+        np.abs(guesses - np.concatenate((values[-turn:], values[:-turn]))) <= near
+        for turn in range(1, min(len(values), 50))
+    ]
     return Success(hits, len(values), float(np.mean(shifted)) if shifted else 0.0)
 
 

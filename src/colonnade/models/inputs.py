@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +49,8 @@ def feature_names(encoders: Encoders) -> tuple[str, ...]:
     for party, encoder in encoders:
         of = [column for column, span in encoder.spans.items() for _ in encoder.feature_names[span]]
         # Features of a map belong to no column by name.
-        for name, column in itertools.zip_longest(encoder.feature_names, of):
+        mapped = [""] * (len(encoder.feature_names) - len(of))
+        for name, column in zip(encoder.feature_names, [*of, *mapped], strict=True):
             plain = columns[column] <= 1 and features[name] == 1
             named.append(name if plain else f"{party}.{name}")
     return tuple(named)

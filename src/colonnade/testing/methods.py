@@ -16,7 +16,7 @@ import numpy as np
 from colonnade.errors import BudgetExceeded
 from colonnade.federation.federation import Federation, Run
 from colonnade.methods.method import Kernel, LinearModel, Method, TrainedModel, TrainingResult
-from colonnade.methods.network.network import NetworkModel
+from colonnade.methods.network.network_file import NetworkModel
 from colonnade.methods.table import checked_options
 from colonnade.models.release import MomentRelease
 from colonnade.protocols.plans import Task, TrainingSpec

@@ -70,14 +70,16 @@ def ideal_messages(
         options.model_dump()
         | {
             "loss": loss.name,
-            "learning_rate": options.learning_rate or _RATES[loss.name],
+            "learning_rate": options.learning_rate or _RATES.get(loss.name, 1.0),
             "radius": _FAR,
             "stretch": 1.0,
         }
     )
-    spec = replace(asked, options=messages, public=federation.group.owners, alignment=federation.alignment)
-    spec = spec.with_options(calibration="none")
-    run = federation.run(intermediate_session, spec)
+    noiseless = replace(
+        asked, options=messages, public=federation.group.owners, alignment=federation.alignment
+    )
+    noiseless = noiseless.with_options(calibration="none")
+    run = federation.run(intermediate_session, noiseless)
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
     notes = (NO_NOISE, SPLIT)

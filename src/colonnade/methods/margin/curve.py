@@ -84,7 +84,7 @@ def circle() -> tuple[Integers, Integers]:
         ]
     rising = np.array([*first, 0], dtype=np.int64)
     cosines = np.concatenate([rising[:-1], -rising[:0:-1], -rising[:-1], rising[:0:-1]])
-    return cosines, np.roll(cosines, quarter)
+    return cosines, np.concatenate((cosines[-quarter:], cosines[:-quarter]))
 
 
 @dataclass(frozen=True)

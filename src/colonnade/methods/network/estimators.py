@@ -13,8 +13,14 @@ from colonnade.errors import InputError, ModelError, PlanError
 from colonnade.evaluation.scores import JointScores, trained_people
 from colonnade.federation.holdout import keep_parts, keep_people
 from colonnade.methods.method import TrainedModel
-from colonnade.methods.network.extra import need_networks
-from colonnade.methods.network.network import KINDS, NetworkFile, NetworkModel, network_file, network_parts
+from colonnade.methods.network.network_file import (
+    KINDS,
+    NetworkFile,
+    NetworkModel,
+    need_networks,
+    network_file,
+    network_parts,
+)
 from colonnade.methods.network.plan import Mechanism, NetworkOptions, Regime
 from colonnade.models.discriminant import probabilities
 from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, refuse_labels, refuse_rows

@@ -17,7 +17,6 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
-from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.modules import (
     FusionModel,
     ImageShape,
@@ -28,7 +27,8 @@ from colonnade.methods.network.modules import (
     solve_on_sums,
     targets_of,
 )
-from colonnade.methods.network.network import Network, NetworkModel
+from colonnade.methods.network.network import Network
+from colonnade.methods.network.network_file import OWN, Design, NetworkModel
 from colonnade.methods.network.plan import BOUND, EmbeddingsPlan, Kind, NetworkOptions
 from colonnade.methods.network.protocol import (
     ModelFactory,

@@ -1,0 +1,294 @@
+"""A trained network as plain values: its shape, its two files, and what every method asks of a model.
+
+PyTorch is not needed to read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError, NotInstalled
+from colonnade.methods.method import Array, TrainedModel
+from colonnade.methods.network.plan import BOUND, EmbeddingsPlan, Kind, Regime
+from colonnade.methods.network.protocol import formula_bytes
+from colonnade.models.discriminant import Reading
+from colonnade.models.files.document import (
+    IMPOSSIBLE,
+    UNCOVERED,
+    Privacy,
+    described,
+    frame_in,
+    privacy_in,
+    read_document,
+    write_contents,
+    write_document,
+)
+from colonnade.models.inputs import InputSpec
+from colonnade.protocols.plans import Task
+from colonnade.runtime.run import Outcome
+
+if TYPE_CHECKING:
+    from colonnade.methods.network.modules import Epoch
+    from colonnade.methods.network.network import Network, Tensors
+
+
+def need_networks() -> None:
+    """Raise an `InputError` that names the extra, unless PyTorch and safetensors are installed."""
+    try:
+        import safetensors  # noqa: F401
+        import torch  # noqa: F401
+    except ImportError as missing:
+        raise NotInstalled(
+            f"neural networks need PyTorch and safetensors, and {missing.name!r} is not installed. Install the extra: "
+            "pip install 'colonnade[networks]'."
+        ) from None
+
+
+OWN = "own"
+"""A module that a user wrote: its class is not in any file, so whoever loads its weights has to bring it."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """The shape of a network in parts, who holds the last part, and in which regime it was trained.
+
+    `networks` is a kind of `colonnade.methods.network.modules` or "own", `fusion` is "linear" or "own". Sums of
+    embeddings, each coordinate of each party within ±`bound`, are divided by `scale` before the fusion model.
+    """
+
+    task: Task
+    regime: Regime
+    receiver: str
+    networks: str = "dense"
+    fusion: str = "linear"
+    image: tuple[int, int, int] | None = None
+    embedding: int = 16
+    bound: int = BOUND
+    classes: int = 0
+    scale: float = 1.0
+
+    @property
+    def outputs(self) -> int:
+        return self.classes if self.classes > 2 else 1
+
+    def to_data(self) -> dict[str, Any]:
+        return asdict(self) | {"image": None if self.image is None else list(self.image)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Design:
+        """The design that plain values describe; what is none raises `KeyError`, `TypeError` or `ValueError`."""
+        image = data["image"]
+        made = cls(**{**data, "image": None if image is None else tuple(image)})
+        known = (*get_args(Kind), OWN)
+        if made.networks not in known or made.fusion not in ("linear", OWN):
+            raise ValueError(f"networks of kind {made.networks!r} with a fusion of kind {made.fusion!r}")
+        if made.regime not in get_args(Regime) or made.task not in ("classification", "regression"):
+            raise ValueError(f"a network of regime {made.regime!r} for {made.task!r}")
+        return made
+
+
+KINDS = {
+    "NeuralClassifier": Reading("a network for classes", "probabilities"),
+    "NeuralRegressor": Reading("a network for a number", "prediction"),
+}
+METHOD_NAME = "network"
+WHOLE = (
+    "All parts of this network lie in one file. The fusion model was made with exact labels: what follows is about the "
+    "messages of the training run and does not cover showing it."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFile:
+    """What the files of a network hold. `party` is whose part alone it is, None for a whole network."""
+
+    kind: str
+    design: Design
+    frame: InputSpec
+    tensors: Tensors
+    privacy: Privacy
+    regime: str
+    run: str
+    party: str | None = None
+    method: str = METHOD_NAME
+
+    @property
+    def reading(self) -> Reading:
+        return KINDS[self.kind]
+
+    def save(self, path: Path) -> None:
+        """Write the weights, then the document that names their digest."""
+        need_networks()
+        from safetensors.numpy import save
+
+        weights = save({name: np.ascontiguousarray(array) for name, array in self.tensors.items()})
+        beside = weights_path(path)
+        if beside == path:
+            raise ModelError(
+                f"{path}: the weights are written beside it under that name. Let it end in .json."
+            )
+        # No guarantee covers showing a network's weights, whole or in parts.
+        write_contents(beside, weights, own=True)
+        data = described(
+            self.frame,
+            self.privacy,
+            kind=self.kind,
+            method=self.method,
+            run=self.run,
+            party=self.party,
+            statement="\n".join([WHOLE if self.party is None else UNCOVERED, self.regime, str(self.privacy)]),
+        )
+        data["design"] = self.design.to_data()
+        data["regime"] = self.regime
+        data["tensors"] = {"file": beside.name, "sha256": hashlib.sha256(weights).hexdigest()}
+        write_document(path, data, own=True)
+
+    @classmethod
+    def load(cls, path: Path) -> NetworkFile:
+        """The network in a pair of files; a pair that is cut off, altered or newer is refused by name."""
+        return cls.of(read_document(path), path)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], path: Path) -> NetworkFile:
+        """The network that a document describes, with the weights beside it."""
+        need_networks()
+        if data.get("kind") not in KINDS:
+            raise ModelError(f"{path} holds a {data.get('kind')}, which is no network.")
+        try:
+            design, frame = Design.from_data(data["design"]), frame_in(data)
+            if KINDS[data["kind"]].classifies != (design.task == "classification"):
+                raise ValueError(f"a {data['kind']} for {design.task}")
+            return cls(
+                kind=data["kind"],
+                design=design,
+                frame=frame,
+                tensors=_weights(path.with_name(str(data["tensors"]["file"])), data["tensors"]["sha256"]),
+                privacy=privacy_in(data),
+                regime=str(data["regime"]),
+                run=str(data["run"]),
+                party=data["party"],
+                method=str(data["method"]),
+            )
+        except DataError:
+            raise
+        except IMPOSSIBLE as error:
+            raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
+
+    def network(self, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Network:
+        """The network itself; `networks` and `fusion` are a user's own modules, which no file holds."""
+        need_networks()
+        from colonnade.methods.network.network import Network
+
+        return Network.built(self.design, self.frame, self.tensors, networks=networks, fusion=fusion)
+
+
+def network_file(
+    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str, party: str | None = None
+) -> NetworkFile:
+    """A network, or one party's part of it, ready to be saved."""
+    return NetworkFile(
+        kind=kind,
+        design=network.design,
+        frame=network.frame,
+        tensors=network.tensors(),
+        privacy=privacy,
+        regime=regime,
+        run=run,
+        party=party,
+    )
+
+
+def network_parts(
+    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str
+) -> dict[str, NetworkFile]:
+    """One file for each party whose part is here, with that alone; the label holder's with the fusion model."""
+    holder = () if network.fusion is None else (network.design.receiver,)
+    return {
+        party: network_file(kind, network.part(party), privacy, regime=regime, run=run, party=party)
+        for party in dict.fromkeys((*network.locals, *holder))
+    }
+
+
+def weights_path(path: Path) -> Path:
+    """Where the weights of a model file lie: beside it, under the same name."""
+    return path.with_suffix(".safetensors")
+
+
+def _weights(path: Path, digest: str) -> Tensors:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        contents = path.read_bytes()
+    except FileNotFoundError:
+        raise DataMissing(f"{path}: the weights of the model are not there. Copy both files of it.") from None
+    except OSError as error:
+        raise DataUnreadable(f"{path} cannot be read ({error.strerror}).") from None
+    if hashlib.sha256(contents).hexdigest() != digest:
+        raise ModelDamaged(
+            f"{path} is cut off or was altered: its digest is not the one in the model's file. Copy both again from "
+            "where they were saved."
+        )
+    try:
+        tensors: Tensors = load(contents)
+    except SafetensorError:
+        raise ModelDamaged(f"{path} is not a file of weights.") from None
+    if not all(np.isfinite(array).all() for array in tensors.values()):
+        raise ModelDamaged(f"{path} holds weights that are not finite.")
+    return tensors
+
+
+@dataclass(frozen=True)
+class Communication:
+    """What a run sent, as measured on the channels, beside PBM-VFL's formula T·B·M·P(log₂(bM) + F)."""
+
+    sums: int
+    gradients: int
+    everything: int
+    formula: float
+
+    @property
+    def over_formula(self) -> float:
+        """Sums and gradients over the formula: what framing and whole bits cost."""
+        return (self.sums + self.gradients) / self.formula
+
+    @classmethod
+    def of(cls, outcome: Outcome, plan: EmbeddingsPlan, epochs: int) -> Communication:
+        """The ledger of a finished run, which may have stopped early."""
+        sent = outcome.bytes_by_step
+        return cls(
+            sums=sent.get("sum", 0),
+            gradients=sent.get("back", 0),
+            everything=outcome.bytes_sent,
+            formula=formula_bytes(plan) * epochs / plan.passes,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkModel(TrainedModel):
+    """A network in parts that stay with their parties, its learning curve and how many epochs it took.
+
+    `network` has the parts of those who are here. `history` is what the label holder saw, and nobody else: it is made
+    with exact labels.
+    """
+
+    network: Network
+    statement: str
+    history: tuple[Epoch, ...]
+    epochs: int
+
+    @property
+    def communication(self) -> Communication | None:
+        """What the run sent, where all of it was seen."""
+        if self.run is None:
+            return None
+        return Communication.of(self.run.outcome, self.run.plan, self.epochs)
+
+    def scores(self, features: Array) -> Array:
+        return self.network.scores(features)
