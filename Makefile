@@ -57,7 +57,7 @@ ifneq ($(DATA),)
 	@for name in $(STUDIES); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --data "$(DATA)" --json || exit 1; done
 endif
 
-# The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then a
+# The papers' tables and figures, run again on the public data sets in DATA=folder, into reproduction/results; then a
 # notebook for each paper, the slow tests, of which some read those sets too, and KILLS kills of `colonnade train`.
 # Studies and kills go on where they stopped. SCALE=small runs every study in small, on made-up rows, and keeps nothing;
 # SCALE=full takes what the papers take also where that is hours.

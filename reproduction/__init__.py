@@ -1,5 +1,5 @@
-"""The papers' tables and figures, run again: one module a paper, one page of results (docs/reproduction.md);
-and studies of our own, with a page each.
+"""The papers' tables and figures, run again: one module a paper, one page of results (docs/reproduction.md, which the
+site completes); and studies of our own, with a page each.
 
     python -m reproduction --data FOLDER            all studies, then the page
     python -m reproduction --only skellam           some of them

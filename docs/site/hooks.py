@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import reference
+from generated import whole
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -62,6 +63,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in FRONT}
     for file in list(files.documentation_pages()):
         _origin[file.src_uri] = f"docs/{file.src_uri}"
+        file.content_string = whole(file.src_uri, file.content_string)
         texts[f"docs/{file.src_uri}"] = file.content_string
     for path, uri in FRONT.items():
         _origin[uri] = path

@@ -71,15 +71,11 @@ secret, share or row. `colonnade explain E311` says more about a number; no numb
 
 from __future__ import annotations
 
-import re
+import tomllib
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar
-
-PAGE = Path(__file__).with_suffix(".md")
-_SECTION = re.compile(r"^## (E\d{3})\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_TITLE = re.compile(r"\A\*\*(.+?)\*\*")
 
 
 class ColonnadeError(Exception):
@@ -390,7 +386,7 @@ class RowsNotProved(RemoteProtocolError, number="E723"):
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the page of errors says about one number."""
+    """What `errors.toml` says about one number; `text` is Markdown."""
 
     number: str
     title: str
@@ -398,12 +394,26 @@ class Explanation:
 
 
 def explanations() -> dict[str, Explanation]:
-    """What is behind each number of an error, from docs/errors.md, which the package holds too."""
+    """What is behind each number of an error: meaning, usual causes, an example and what to do."""
+    kinds = {kind.number: kind for kind in _tree(ColonnadeError)}
+    texts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     found = {}
-    for number, text in _SECTION.findall(PAGE.read_text(encoding="utf-8")):
-        title = _TITLE.match(text.strip())
-        found[number] = Explanation(number, title[1] if title else "", text.strip())
+    for number, said in texts.items():
+        kind = kinds.get(number)
+        name, code = (kind.__name__, kind.exit_code) if kind else (said["class"], said["exit_code"])
+        parts = (
+            f"**{said['title']}** Class `{name}`, exit code {code}.",
+            said["meaning"],
+            f"Usual causes: {said['causes']}",
+            f"```text\nerror {number}: {said['example']}\n```",
+            f"What to do: {said['remedy']}",
+        )
+        found[number] = Explanation(number, said["title"], "\n\n".join(parts))
     return found
+
+
+def _tree(kind: type[ColonnadeError]) -> list[type[ColonnadeError]]:
+    return [kind, *(each for below in kind.__subclasses__() for each in _tree(below))]
 
 
 def path_of(given: object) -> Path:

@@ -14,7 +14,7 @@ from cli_project import Project, one_object, train
 import colonnade.errors
 from colonnade.cli import explain
 from colonnade.cli.app import run
-from colonnade.errors import PAGE, ColonnadeError, explanations
+from colonnade.errors import ColonnadeError, explanations
 
 ROOT = Path(colonnade.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
@@ -85,9 +85,9 @@ def test_every_section_says_what_it_means_what_causes_it_how_it_looks_and_what_t
         assert len(rest) == 2, number
 
 
-def test_numbers_stand_in_order_and_the_page_in_the_documents_is_the_one_in_the_package() -> None:
+def test_numbers_stand_in_order_and_the_page_that_explanations_name_is_there() -> None:
     assert list(SECTIONS) == sorted(SECTIONS)
-    assert (REPOSITORY / explain.ADDRESS).read_text() == PAGE.read_text()
+    assert (REPOSITORY / explain.ADDRESS).is_file()
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:

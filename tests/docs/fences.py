@@ -34,6 +34,10 @@ from pathlib import Path
 
 from colonnade.cli.app import run
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "site"))
+
+from generated import whole
+
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(?P<kind>\w*) ?(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 WRITTEN = ("toml", "csv", "json")
@@ -63,9 +67,16 @@ class Fence:
         return [line for line in lines if line]
 
 
+def text_of(page: Path) -> str:
+    """A page with what the site appends to it."""
+    text = page.read_text(encoding="utf-8")
+    docs = ROOT / "docs"
+    return whole(page.relative_to(docs).as_posix(), text) if page.is_relative_to(docs) else text
+
+
 def fences(page: Path) -> list[Fence]:
     """The fences of a page in order."""
-    text = page.read_text(encoding="utf-8")
+    text = text_of(page)
     return [
         Fence(found["kind"], found["rest"].strip(), found["text"], text[: found.start()].count("\n") + 2)
         for found in FENCE.finditer(text)
@@ -74,7 +85,7 @@ def fences(page: Path) -> list[Fence]:
 
 def prose(page: Path) -> str:
     """A page without its fences."""
-    return FENCE.sub("", page.read_text(encoding="utf-8"))
+    return FENCE.sub("", text_of(page))
 
 
 def says(printed: str, shown: str) -> bool:

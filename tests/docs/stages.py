@@ -7,6 +7,41 @@ from pathlib import Path
 import numpy as np
 from fences import ROOT, fences, perform
 
+BANK_SCHEMA = """
+id = "customer"
+
+[columns.income]
+kind = "numeric"
+low = 0
+high = 100000
+transform = "log1p"
+
+[columns.employment]
+kind = "categorical"
+categories = ["employed", "self-employed", "none of these"]
+other = "none of these"
+
+[label]
+column = "repaid"
+kind = "classes"
+classes = ["no", "yes"]
+"""
+BANK = """
+party = "bank"
+data = "bank.csv"
+schema = "bank.schema.toml"
+dataset = "customers 2026"
+ledger = "bank.ledger"
+
+[[budget]]
+epsilon = 4.0
+delta = 1e-6
+
+[[budget]]
+observer = "party:insurer"
+epsilon = 2.0
+delta = 1e-6
+"""
 INSURER_SCHEMA = """
 id = "person"
 columns.claims = {kind = "numeric", low = 0, high = 5}
@@ -39,15 +74,22 @@ def tables(folder: Path, *, people: int = 400, first: int = 0) -> None:
 
 def readme() -> None:
     """The folder that the README's list of commands is about, with another for those that want public data."""
-    shown = {fence.file: fence.text for fence in fences(ROOT / "README.md") if fence.file}
+    (job,) = (fence.text for fence in fences(ROOT / "README.md") if fence.file == "job.toml")
+    files = {
+        "job.toml": job,
+        "bank.toml": BANK,
+        "bank.schema.toml": BANK_SCHEMA,
+        "insurer.toml": INSURER,
+        "insurer.schema.toml": INSURER_SCHEMA,
+    }
     for folder in (Path(), Path("public"), Path("new")):
         folder.mkdir(exist_ok=True)
         tables(folder, first=0 if folder.name != "new" else 1000)
         public = "public = true\n" if folder.name else ""
-        for name, text in {**shown, "insurer.toml": INSURER, "insurer.schema.toml": INSURER_SCHEMA}.items():
+        for name, text in files.items():
             own = name in ("bank.toml", "insurer.toml")
             (folder / name).write_text((public if own else "") + text, encoding="utf-8")
-    Path("visits.toml").write_text(shown["job.toml"], encoding="utf-8")
+    Path("visits.toml").write_text(job, encoding="utf-8")
 
 
 def trained() -> None:

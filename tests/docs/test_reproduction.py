@@ -52,15 +52,17 @@ def test_a_quick_study_gives_sections_that_survive_being_kept(tmp_path: Path) ->
 
 
 def test_the_page_names_every_paper_and_says_what_was_not_run() -> None:
-    from reproduction.page import page
+    from reproduction.page import page, sections
     from reproduction.sections import Section
     from reproduction.studies import STUDIES
 
-    made = page({STUDIES[0].name: [Section("Table 0", "Words.", seconds=3.0, command="run me")]})
+    made = sections({STUDIES[0].name: [Section("Table 0", "Words.", seconds=3.0, command="run me")]})
     papers = [study for study in STUDIES if study.page == "reproduction.md"]
     assert all(f"## {study.title}" in made for study in papers)
     assert "### Table 0\n\nWords.\n\n`run me`, 3 s" in made
     assert made.count("Not run yet") == len(papers) - 1
+    front = page({}, "reproduction.md")
+    assert all(f"| {study.title} | `{study.name}` |" in front for study in papers)
 
 
 def test_the_pages_in_the_documents_are_those_that_the_kept_results_make(tmp_path: Path) -> None:

@@ -11,10 +11,15 @@ from fences import ROOT
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 
 import check
+import generated
 import hooks
 import reading
 import reference
 import sources
+
+from colonnade.errors import explanations
+from reproduction.sections import load
+from reproduction.studies import STUDIES
 
 
 def test_links_of_the_repository_become_links_of_the_site() -> None:
@@ -60,6 +65,17 @@ def test_the_reference_has_every_room_and_every_exported_name() -> None:
     assert set(reference.rooms()) == folders
     front = reference.pages()[reference.front_page()]
     assert [name for name in reference.exported() if f"::: colonnade.{name}\n" not in front] == []
+
+
+def test_the_site_has_a_section_for_every_error_and_every_kept_result() -> None:
+    errors = generated.whole("errors.md", "# Errors\n")
+    assert errors.startswith("# Errors\n\n## E100\n**") and errors.count("\n## E") == len(explanations())
+    papers = generated.whole("reproduction.md", "# Papers\n")
+    kept = [
+        section for study in STUDIES if study.page == "reproduction.md" for section in load(study.name) or []
+    ]
+    assert len(kept) > 30 and all(section.markdown() in papers for section in kept)
+    assert generated.whole("schema.md", "text") == "text"
 
 
 def test_every_page_has_its_place_in_the_navigation() -> None:
