@@ -93,13 +93,13 @@ def accuracy_on_adult(people: PublicSet, *, repetitions: int, quick: bool) -> Se
 
     field = ComparisonEntries(
         (
-            Contender(METHODS["non-private"], NoOptions(), label="non-private"),
+            Contender(METHODS["non-private"], METHODS["non-private"].options(), label="non-private"),
             Contender(METHODS["dp-sgd-laplace"], METHODS["dp-sgd-laplace"].options(), label="DPSGD, Laplace"),
             functional("FM, paper mode", FunctionalOptions(calibration="paper"), paper=True),
             functional("FM, box, Laplace", FunctionalOptions(domain="box", noise="laplace")),
             functional("FM, box, Skellam", FunctionalOptions(domain="box", noise="skellam")),
             functional("FM, ball", FunctionalOptions()),
-            Contender(METHODS["moments"], NoOptions(), label="moments"),
+            Contender(METHODS["moments"], METHODS["moments"].options(), label="moments"),
         ),
         (),
     )
