@@ -65,7 +65,8 @@ _BENDS = {
     "columns": "The moment matrix of d columns has d(d + 1)/2 entries. With few columns the fixed cost is most of the "
     "time, then what is dealt, which grows with d, then the products and the noise, which grow with d². Bytes bend "
     "later, because with this many people the rows are most of what is sent. `margin` opens that matrix once and then "
-    "as many numbers as there are columns in every step: its steps cost about the same until the matrix overtakes them.",
+    "as many numbers as there are columns in every step: its steps cost about the same until the matrix overtakes "
+    "them.",
     "parties": "All have the same columns in all, so what `moments` deals grows with the keepers and not with the "
     "owners: three keepers with two, three and four owners, five with five, seven with seven, nine with ten. `margin` "
     "multiplies one more factor for every owner in each step, and deals each product anew from every keeper to every "
