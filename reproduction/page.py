@@ -33,25 +33,18 @@ not in the list; what the papers claim of privacy, [soundness](soundness.md) goe
 """
 HEADS = {
     "reproduction.md": HEAD,
-    "what-to-expect.md": """# What to expect
-
-How much accuracy does privacy cost a table like yours? It depends on how many people you have in common, on ε, on how
-many columns your tables have once encoded, and a little on how many parties there are. Every number here comes from
-`python -m reproduction --only what_to_expect`; `colonnade plan` takes its estimate from the same law.
-""",
     "scale.md": """# Scale
 
-What a run costs as people, columns and parties grow, for the two methods that most jobs take: time, bytes and memory,
-how steeply each grows, and where it bends. Every number here comes from `python -m reproduction --only scale`.
+What a run costs as people, columns and parties grow, for the two methods that most jobs take. Every number here comes
+from `python -m reproduction --only scale`; [`colonnade plan`](plan.md) says it for your own job.
 
-Each member is a process of its own on one machine, with a Parquet file of made-up numbers, the same people in the same
-order in each, and talks to the others through sockets. A first run on a few people, which compiles what is compiled,
-is not counted. Time is that of the processor in all members together, from reading files to the opened result, because
-others use the machine too: members with a machine each wait for less. Bytes are what all members send. Memory is the
-peak of the member with most, above what it had before. A slope is the power of a law fitted to the logarithms of the
-larger half of what was run. Where ids have to be matched, that comes on top:
-[about 110 bytes and 3 microseconds an id](plan.md#people-whom-only-some-parties-hold). What is marked as a forecast was
-not run: it is the law of the last two runs, carried on. [`colonnade plan`](plan.md) says it for your own job.
+Each member is a process on one machine, with a Parquet file of made-up numbers, the same people in the same order in
+each, and talks to the others through sockets. A first run on a few people, which compiles, is not counted. Time is that
+of the processor in all members together, from reading files to the opened result: members with a machine each wait for
+less. Bytes are what all members send. Memory is the peak of the member with most, above what it had before. A slope is
+the power of a law fitted to the logarithms of the larger half of what was run. A forecast was not run: it is the law of
+the last two runs, carried on. Where ids have to be matched, that comes on top:
+[about 110 bytes and 3 microseconds an id](plan.md#people-whom-only-some-parties-hold).
 """,
 }
 

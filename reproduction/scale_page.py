@@ -49,32 +49,30 @@ With {others}, ε = 1 and the default checks.
 
 {_BENDS[what]}
 
-Memory is above the {base / 1e6:,.0f} MB that a process has with the library in it. While these were run the load of
-the machine was {min(loads):.0f} to {max(loads):.0f}.
+Memory is above the {base / 1e6:,.0f} MB that a process has with the library in it. The load of the machine was
+{min(loads):.0f} to {max(loads):.0f}.
 """
-    tables = tuple(_table(what, measure, found) for measure in MEASURES)
+    tables = (_table(what, found),)
     pictures = tuple(_picture(what, measure, found) for measure in MEASURES) if drawn else ()
     return Section(title_of(what), text, tables, pictures, seconds, facts={"of": what, "runs": facts})
 
 
 _BENDS = {
     "rows": "A run has a fixed cost, of meeting, planning, calibrating and drawing noise. Where people begin to cost "
-    "more than that, time bends, and from there on it is proportional to them. Bytes are from the start: the shares of "
-    "every person are sent once by `moments`, and again in every step by `margin`, some ten times as much. `moments` "
-    "holds one block of people at a time, so that its memory hardly grows; `margin` keeps the integers of its own "
-    "people at home for all steps.",
+    "more than that, time bends and is proportional to them from there on. Bytes are from the start: `moments` sends "
+    "the shares of every person once, `margin` again in every step, some ten times as much. `moments` holds one block "
+    "of people at a time; `margin` keeps the integers of its own people at home for all steps.",
     "columns": "The moment matrix of d columns has d(d + 1)/2 entries. With few columns the fixed cost is most of the "
-    "time, then what is dealt, which grows with d, then the products and the noise on every entry, which grow with d². "
-    "Bytes bend later, because with this many people the rows are most of what is sent; with fewer people sooner. "
-    "`margin` opens that matrix once, at its start, and then as many numbers as there are columns in every step: its "
-    "steps cost about the same whatever the columns are, until the matrix overtakes them.",
+    "time, then what is dealt, which grows with d, then the products and the noise, which grow with d². Bytes bend "
+    "later, because with this many people the rows are most of what is sent. `margin` opens that matrix once and then "
+    "as many numbers as there are columns in every step: its steps cost about the same until the matrix overtakes "
+    "them.",
     "parties": "All have the same columns in all, so what `moments` deals grows with the keepers and not with the "
-    "owners: three keepers with two, three and four owners, five with five, seven with seven, nine with ten. That is "
-    "where bytes and time bend, and what one member does stays about the same. `margin` multiplies one more factor for "
-    "every owner in each step, and deals each product anew from every keeper to every keeper: with K owners and N "
-    "keepers bytes grow with (K − 1)·N², a cube where all owners are keepers, and more from four owners to five. With "
-    "ten it has no plan and says so, because rounding ten factors would cost more than half of the noise; a job that "
-    "names no method then takes `moments`.",
+    "owners: three keepers with two, three and four owners, five with five, seven with seven, nine with ten. `margin` "
+    "multiplies one more factor for every owner in each step, and deals each product anew from every keeper to every "
+    "keeper: with K owners and N keepers bytes grow with (K − 1)·N², a cube where all owners are keepers. With ten it "
+    "has no plan and says so, because rounding ten factors would cost more than half of the noise; a job that names no "
+    "method then takes `moments`.",
 }
 
 
@@ -122,30 +120,32 @@ def _slopes(what: str, method: str, runs: Runs) -> str:
     bends = [f"{float(f'{place:.2g}'):,.0f}" for place in bend(values, figures)[1]]
     place = f"; time bends at about {' and '.join(bends)} {WORDS[what]}" if bends else ""
     return (
-        f"- `{method}`: over the larger half of what was run time grows with the power {powers['seconds']}, bytes "
-        f"with {powers['bytes']} and memory with {powers['memory']}{place}."
+        f"- `{method}`: time grows with the power {powers['seconds']}, bytes with {powers['bytes']} and memory with "
+        f"{powers['memory']}{place}."
     )
 
 
 def _shown(measure: str, run: Mapping[str, float]) -> str:
     key = MEASURES[measure][0]
     if key not in run:
-        return "not foretold"
-    figure = f"{run[key]:,.2f} s" if measure == "seconds" else f"{run[key] / 1e6:,.1f} MB"
-    return f"{figure}, forecast" if "forecast" in run else figure
+        return "–"
+    figure = f"{run[key]:,.2f}" if measure == "seconds" else f"{run[key] / 1e6:,.1f}"
+    return f"{figure} f" if "forecast" in run else figure
 
 
-def _table(what: str, measure: str, found: Mapping[str, Runs]) -> Table:
+def _table(what: str, found: Mapping[str, Runs]) -> Table:
     values = sorted({value for runs in found.values() for value in runs})
+    cells = [(measure, runs) for measure in MEASURES for runs in found.values()]
     rows = tuple(
         (
             f"{value:,}",
-            *(_shown(measure, runs[value]) if value in runs else "no plan" for runs in found.values()),
+            *(_shown(measure, runs[value]) if value in runs else "no plan" for measure, runs in cells),
         )
         for value in values
     )
-    words = MEASURES[measure][1]
-    return Table(words[0].upper() + words[1:], (WORDS[what], *(f"`{method}`" for method in found)), rows)
+    caption = "Processor seconds and MB sent of all members, MB of memory of the member with most; f: forecast, –: none"
+    heads = (f"{head}, `{method}`" for head in ("s", "sent", "memory") for method in found)
+    return Table(caption, (WORDS[what], *heads), rows)
 
 
 def _picture(what: str, measure: str, found: Mapping[str, Runs]) -> Picture:

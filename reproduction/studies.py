@@ -47,6 +47,6 @@ STUDIES = (
     Study("left_out", "What was left out"),
     Study("all_methods", "Every method on several data sets"),
     Study("adult", "Every logistic method on Adult, as the README shows it"),
-    Study("what_to_expect", "What to expect", "what-to-expect.md"),
+    Study("what_to_expect", "What to expect", "plan.md"),
     Study("scale", "Scale", "scale.md"),
 )

@@ -253,6 +253,21 @@ def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
         assert astuple(again) == pytest.approx(astuple(law), rel=0.02)
 
 
+def test_the_page_about_plans_has_the_law_and_the_tables_that_the_study_found() -> None:
+    from reproduction.page import DOCS
+    from reproduction.sections import load
+
+    page = (DOCS / "plan.md").read_text(encoding="utf-8")
+    law, *_, squares = load("what_to_expect") or []
+    assert all(table.markdown() in page for table in law.tables[:2]) and "In 4 of 40" in page
+    assert "In 4 of 40 cells" in " ".join(law.text.split())
+    assert all(f"figures/reproduction/{picture.name}" in page for picture in law.pictures)
+    assert all(line in page for line in law.text.splitlines() if line.startswith("- "))
+    words = " ".join(page.split())
+    for said in ("between 0.95 and 1.31", "1.16 in the middle", "100% lie within the theorem's factor"):
+        assert said in words and said in " ".join(squares.text.split())
+
+
 def test_the_page_of_scale_is_what_its_runs_say() -> None:
     from reproduction.scale_page import METHODS_TRIED, TRIED, bend, section_of, slope
     from reproduction.sections import load

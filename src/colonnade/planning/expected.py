@@ -1,4 +1,4 @@
-"""How much accuracy the noise of a plan will cost, by a law fitted to public sets: docs/what-to-expect.md."""
+"""How much accuracy the noise of a plan will cost, by a law fitted to public sets: docs/plan.md."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def coding_warnings(plan: MomentsPlan) -> tuple[str, ...]:
 
 
 def coding_advice(plan: Plan) -> str:
-    """When to declare numbers in ordered bins, for a release of this noise: the rule of docs/tables-study.md."""
+    """When to declare numbers in ordered bins, for a release of this noise: the rule of docs/tables.md."""
     if not isinstance(plan, MomentsPlan) or plan.spec.task != "classification":
         return ""
     poor = columns_without_levels(plan)
