@@ -395,7 +395,7 @@ def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
     else:
         said = f"About {lost} points of accuracy are lost to noise, {low} to {high} on four tables in five."
     people = f"{float(format(expected['people_for_a_point'], '.2g')):,.0f}"
-    said += f" With {people} people most tables lose less than a point (docs/what-to-expect.md)."
+    said += f" With {people} people most tables lose less than a point (docs/plan.md)."
     return ["", "What to expect", *wrapped([said], columns)]
 
 

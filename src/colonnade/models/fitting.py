@@ -186,7 +186,7 @@ MULTICLASS = ("discriminant", "one-vs-rest")
 PAYS_FROM = 150.0
 """How many times stronger than its noise the difference of two classes must be.
 
-Chosen on six sets of which no other figure here is (docs/tables-study.md): at 147 times and more the matched rule was
+Chosen on six sets of which no other figure here is (docs/tables.md): at 147 times and more the matched rule was
 more accurate on each of them, at 87 and less on some and not on others. Credit default, at 137, lost a little.
 """
 
