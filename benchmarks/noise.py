@@ -28,9 +28,8 @@ from colonnade.noise import (
     SkellamNoise,
 )
 from colonnade.noise import (
-    poisson_binomial as binomial,
 )
-from colonnade.noise.poisson_binomial import ONE
+from colonnade.noise.poisson_binomial import ONE, binomial
 from colonnade.randomness import SystemRandomness
 
 Work = Callable[[], object]
