@@ -27,8 +27,6 @@ from colonnade.noise import (
     DiscreteLaplaceNoise,
     SkellamNoise,
 )
-from colonnade.noise import (
-)
 from colonnade.noise.poisson_binomial import ONE, binomial
 from colonnade.randomness import SystemRandomness
 
