@@ -1,4 +1,4 @@
-"""What it costs that two keepers check every owner's rows, and whether those who cheat are caught.
+"""What it costs that two computing parties check every owner's rows, and whether those who cheat are caught.
 
 Prints one JSON object on its last line. Seconds are processor time of all roles in one process on one thread, the least
 of interleaved repetitions; Adult's shape is 45,222 × 41 integers of 16 bits:
@@ -170,8 +170,8 @@ def descents(repetitions: int) -> dict[str, float]:
     schemas = tuple(table.public() for table in tables.values())
 
     def program(verify: Verify) -> Program:
-        asked = TrainingSpec("classification", 1.0, delta=1e-6, options=MarginOptions(), verify=verify)
-        plan = asked.planned(group, schemas, ADULT_ROWS)
+        requested = TrainingSpec("classification", 1.0, delta=1e-6, options=MarginOptions(), verify=verify)
+        plan = requested.planned(group, schemas, ADULT_ROWS)
         _ = plan.views, plan.scheme, plan.waves.plain, plan.waves.labelled
 
         async def run(party: Party, table: Table | None) -> object:

@@ -100,7 +100,7 @@ class OnePlace:
     ) -> Any:
         """The plan that the parties would agree on."""
         chosen = protocol_named(method)
-        asked = TrainingSpec(
+        requested = TrainingSpec(
             task,
             epsilon,
             delta=self.delta,
@@ -109,7 +109,7 @@ class OnePlace:
         )
         group = self._federation.group
         schemas = tuple(table.schema.public(table.party) for table in self.tables)
-        return asked.planned(group, schemas, self.tables[0].rows)
+        return requested.planned(group, schemas, self.tables[0].rows)
 
     def moments(
         self,

@@ -67,10 +67,14 @@ _BENDS = {
     "later, because with this many people the rows are most of what is sent. `margin` opens that matrix once and then "
     "as many numbers as there are columns in every step: its steps cost about the same until the matrix overtakes "
     "them.",
-    "parties": "All have the same columns in all, so what `moments` deals grows with the keepers and not with the "
-    "owners: three keepers with two, three and four owners, five with five, seven with seven, nine with ten. `margin` "
-    "multiplies one more factor for every owner in each step, and deals each product anew from every keeper to every "
-    "keeper: with K owners and N keepers bytes grow with (K − 1)·N², a cube where all owners are keepers. With ten it "
+    "parties": "All have the same columns in all, so what `moments` deals grows with the computing parties and "
+    "not with the "
+    "owners: three computing parties with two, three and four owners, five with five, seven with seven, nine "
+    "with ten. `margin` "
+    "multiplies one more factor for every owner in each step, and deals each product anew from every computing "
+    "party to every "
+    "computing party: with K owners and N computing parties bytes grow with (K − 1)·N², a cube where all owners "
+    "are computing parties. With ten it "
     "has no plan and says so, because rounding ten factors would cost more than half of the noise; a job that names no "
     "method then takes `moments`.",
 }

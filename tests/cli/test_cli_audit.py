@@ -121,10 +121,10 @@ def test_ctrl_c_leaves_nothing(
     ],
 )
 def test_what_cannot_be_audited_is_told(
-    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str
+    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, announced: str
 ) -> None:
     assert audit(*arguments) == code
-    assert told in capsys.readouterr().err
+    assert announced in capsys.readouterr().err
 
 
 def test_a_method_without_observers_is_told(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,8 +72,8 @@ def test_a_dealer_that_knew_the_coins_would_hide_a_row_from_them(few_projections
     """Why challenges are drawn after the dealing: with them known, every cheat passes."""
 
     def hidden(key: bytes) -> bool:
-        coins = Projections.from_key(derived(key, "projections"), rows=16, count=2)
-        return not (coins.subsets[0] >> 3 & 1).any()
+        draws = Projections.from_key(derived(key, "projections"), rows=16, count=2)
+        return not (draws.subsets[0] >> 3 & 1).any()
 
     keys = [SOURCE.bytes(32) for _ in range(100)]
     known = [key for key in keys if hidden(key)][:5]
@@ -150,18 +150,18 @@ def test_an_answer_to_another_challenge_is_an_equation_in_the_rows() -> None:
     answered = unpacked(
         row_check.answer(claims, shares[0], seed=seeds[0], challenge=first, second=tau_told, third=third)
     )
-    weights, told = (row_claims.BitWeights.from_key(key, claims) for key in (tau, tau_told))
+    weights, announced = (row_claims.BitWeights.from_key(key, claims) for key in (tau, tau_told))
     given = words[:, :, 65 : 65 + claims.bits]
-    own = row_check._bit_sum(claims, shares[1], first, bits, given, told, first=False)
-    coins = Projections.from_key(derived(first, "projections"), rows=1, count=row_claims.PROJECTIONS)
+    own = row_check._bit_sum(claims, shares[1], first, bits, given, announced, first=False)
+    draws = Projections.from_key(derived(first, "projections"), rows=1, count=row_claims.PROJECTIONS)
 
     def explains(guess: np.ndarray) -> bool:
-        values = coins.of_integers(guess, pads).reshape(-1) + claims.offsets.astype(np.int64)
+        values = draws.of_integers(guess, pads).reshape(-1) + claims.offsets.astype(np.int64)
         whole = (values[None, :] >> np.arange(claims.bits)[:, None]) & 1
         both = ((whole.astype(np.uint8) ^ bits) * bits).astype(np.float64)
         for q, field in enumerate(quartics()):
             said = own[q] + answered[q, :, -1]
-            apart = reduced(weights.whole[q] - told.whole[q], field.prime)
+            apart = reduced(weights.whole[q] - announced.whole[q], field.prime)
             weighted = reduced(2.0 ** np.arange(1, claims.bits + 1) @ both, field.prime)
             if reduced(said - product(apart, weighted, field.prime), field.prime).any():
                 return False

@@ -1,4 +1,6 @@
-"""Two keepers check the norms of rows that they hold only shares of: what is true passes, what is not does not."""
+"""Two computing parties check the norms of rows that they hold only shares of: what is true passes, what is not
+does not.
+"""
 
 from __future__ import annotations
 
@@ -241,13 +243,13 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
 
 def test_projections_are_the_sums_they_say() -> None:
     rows = np.random.default_rng(1).integers(-99, 99, size=(100, 3))
-    coins = Projections.from_key(bytes(32), rows=100, count=4)
+    draws = Projections.from_key(bytes(32), rows=100, count=4)
     expected = np.zeros((4, 3), dtype=np.int64)
     for i in range(100):
         for k in range(4):
-            if coins.subsets[i // 8, k] >> (i % 8) & 1:
-                expected[k] += (1 - 2 * int(coins.signs[i] & 1)) * rows[i]
-    found = coins.of_integers(rows[:, :2].copy(), rows[:, 2:].copy())
+            if draws.subsets[i // 8, k] >> (i % 8) & 1:
+                expected[k] += (1 - 2 * int(draws.signs[i] & 1)) * rows[i]
+    found = draws.of_integers(rows[:, :2].copy(), rows[:, 2:].copy())
     assert np.array_equal(found, expected)
 
 
@@ -255,10 +257,10 @@ def test_projections_are_the_sums_they_say() -> None:
 def test_weighted_projections_of_shares_are_those_of_the_integers(count: int) -> None:
     """Σ_k ρ_k·projection k, computed from shares without a projection by itself, and from the projections."""
     rows = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, size=(count, 12))
-    coins, rho = Projections.from_key(bytes(32), rows=count, count=40), uniform(40, SeededRandomness(3))
+    draws, rho = Projections.from_key(bytes(32), rows=count, count=40), uniform(40, SeededRandomness(3))
     parts = rows[:, :9].copy(), rows[:, 9:].copy()
-    found = coins.of_shares(FIELD63.encode(parts[0]), FIELD63.encode(parts[1]), rho)
-    projected = coins.of_integers(*parts).astype(object)
+    found = draws.of_shares(FIELD63.encode(parts[0]), FIELD63.encode(parts[1]), rho)
+    projected = draws.of_integers(*parts).astype(object)
     for q, prime in enumerate(PRIMES):
         assert np.array_equal(found[q], (rho[q].astype(np.int64).astype(object) @ projected) % prime)
 

@@ -216,9 +216,12 @@ def slow_histogram(image: np.ndarray, cells: int, orientations: int) -> np.ndarr
     histogram = np.zeros((cells, cells, orientations))
     for row in range(rows):
         for col in range(cols):
-            across = image[row, min(col + 1, cols - 1)] - image[row, max(col - 1, 0)]
+            horizontal = image[row, min(col + 1, cols - 1)] - image[row, max(col - 1, 0)]
             down = image[min(row + 1, rows - 1), col] - image[max(row - 1, 0), col]
-            length, turn = math.hypot(across, down), math.atan2(down, across) / (2 * math.pi) * orientations
+            length, turn = (
+                math.hypot(horizontal, down),
+                math.atan2(down, horizontal) / (2 * math.pi) * orientations,
+            )
             for cell_row in range(cells):
                 for cell_col in range(cells):
                     tall = max(0.0, 1 - abs((row + 0.5) * cells / rows - 0.5 - cell_row))

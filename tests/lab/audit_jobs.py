@@ -36,5 +36,5 @@ def wanted(
     bank = Schema.parse(BANK + LABELS[task]).public("bank")
     shops = tuple(Schema.parse(SHOP).public(name) for name in ("shop", "store")[: parties - 1])
     group = Group.of(("bank", *(shop.party for shop in shops)), active="bank" if LABELS[task] else None)
-    asked = TrainingSpec(task, epsilon, delta=delta, options=checked_options(METHODS[method], options))
-    return Wanted(method, asked, group, (bank, *shops))
+    requested = TrainingSpec(task, epsilon, delta=delta, options=checked_options(METHODS[method], options))
+    return Wanted(method, requested, group, (bank, *shops))

@@ -49,17 +49,17 @@ def test_a_method_of_ours_keeps_the_contract(name: str) -> None:
     check_method(PROTOCOLS[name], source, options=OPTIONS.get(name))
 
 
-def elsewhere(asked: Any, results: Any) -> Any:
+def elsewhere(requested: Any, results: Any) -> Any:
     """A model that differs where only one member is."""
-    found = PROTOCOLS["local"].model(asked, results)
+    found = PROTOCOLS["local"].model(requested, results)
     if len(results) == 1 and isinstance(found, LinearModel):
         return replace(found, coefficients=found.coefficients + 1e-12)
     return found
 
 
-def everything(asked: Any, results: Any) -> Any:
+def everything(requested: Any, results: Any) -> Any:
     """A part that is larger than its party's own."""
-    found = PROTOCOLS["intermediate"].model(asked, results)
+    found = PROTOCOLS["intermediate"].model(requested, results)
     if len(results) == 1 and isinstance(found, LinearModel):
         return replace(found, coefficients=np.concatenate([found.coefficients, found.coefficients], axis=1))
     return found

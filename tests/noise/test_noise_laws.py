@@ -127,9 +127,9 @@ def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal() -> 
     ],
 )
 def test_this_chi_square_would_notice_a_five_percent_error_in_variance(
-    draws: Callable[..., Any], wrong: Callable[..., Any], reach: int
+    draws: Callable[..., Any], wrong: Callable[..., Any], extent: int
 ) -> None:
-    assert chi_square(draws(), wrong, reach) < FALSE_ALARM
+    assert chi_square(draws(), wrong, extent) < FALSE_ALARM
 
 
 def test_the_chi_square_of_quantiles_would_notice_it_too() -> None:

@@ -44,7 +44,7 @@ def _columns(table: Table) -> Iterator[str]:
 
 
 def _partition(table: Table) -> Iterator[str]:
-    reach = 1 << table.law.exponent
+    extent = 1 << table.law.exponent
     spans = []
     for index, cell in enumerate(table.cells):
         base, shift = (int(entry) for entry in table.rows[index, 2:4])
@@ -56,14 +56,14 @@ def _partition(table: Table) -> Iterator[str]:
             spans.append((base, base + (1 << (OFFSET_BITS - shift))))
     spans.sort()
     edges = [start for start, _ in spans]
-    if [stop for _, stop in spans] != [*edges[1:], reach] or edges[0] != (
-        -reach if table.law.two_sided else 0
+    if [stop for _, stop in spans] != [*edges[1:], extent] or edges[0] != (
+        -extent if table.law.two_sided else 0
     ):
         yield "C: the cells do not cut the support into disjoint pieces"
     if 0 not in edges:
         yield "C: 0 lies inside a cell, where masses turn"
     tails = table.law.tails()
-    expected = [] if tails is None else [(1, reach, tails[0]), (-1, -reach - 1, tails[1])]
+    expected = [] if tails is None else [(1, extent, tails[0]), (-1, -extent - 1, tails[1])]
     if [(cell.tail, cell.base, cell.left) for cell in table.cells if cell.tail] != expected:
         yield "C: the tails do not continue the support"
 
@@ -79,11 +79,11 @@ def _acceptance(table: Table, points: int) -> Iterator[str]:
         unit = weight << table.scale_bits
         for offset in _offsets(cell, points=1 << cell.log_length if everywhere else points):
             held = cell.left if cell.tail else mass(abs(cell.base + offset))
-            reach = table.scale * held << (cell.log_length + UNIFORM_BITS)
+            extent = table.scale * held << (cell.log_length + UNIFORM_BITS)
             chord, band = chord_at(table, index, offset)
-            if not (chord - band) * unit <= reach <= (chord + band) * unit:
+            if not (chord - band) * unit <= extent <= (chord + band) * unit:
                 yield f"B: the band of cell {index} misses the acceptance probability at offset {offset}"
-            if reach > unit << UNIFORM_BITS:
+            if extent > unit << UNIFORM_BITS:
                 yield f"D: the acceptance probability of cell {index} at offset {offset} exceeds 1"
             if cell.tail and (chord - band > 0 or chord + band < 1 << UNIFORM_BITS):
                 yield f"B: the kernel could decide a tail, cell {index}, which stands for no single value"

@@ -152,7 +152,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
 
 def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
     tables = tables_of(("bank", "insurer"), 50)
-    group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
+    group = Group.of(("bank", "insurer"), active="bank", computing_parties=("one", "two", "three"))
     weights = run_plan(plan_for(tables, group), tables).results["server"][0]
     assert weights.shape == (plan_for(tables, group).size,)
 
@@ -164,13 +164,13 @@ def shape_of(outcome: Any, member: str) -> Any:
     return [(seen.sender, seen.step, len(seen.frame)) for seen in outcome.seen[member]]
 
 
-@pytest.mark.parametrize("keepers", [None, ("one", "two", "three")])
+@pytest.mark.parametrize("computing_parties", [None, ("one", "two", "three")])
 def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(
-    keepers: tuple[str, str, str] | None,
+    computing_parties: tuple[str, str, str] | None,
 ) -> None:
     """Two runs on other people with other batches: every frame that comes in has the same step and length."""
     shapes, sizes = [], []
-    group = Group.of(("bank", "insurer"), active="bank", keepers=keepers)
+    group = Group.of(("bank", "insurer"), active="bank", computing_parties=computing_parties)
     for seed in (1, 2):
         tables = tables_of(("bank", "insurer"), 120, seed=seed)
         plan = plan_for(tables, group, epochs=1.5, rate=0.25)
@@ -269,18 +269,18 @@ def test_a_refused_run_leaves_no_batch_on_the_wire() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     plan = plan_for(tables)
     ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
-    noted = []
+    recorded = []
     original = noisy_gradient.__globals__["share_batch_key"]
 
     async def noting(party: Party) -> Any:
-        noted.append(party.name)
+        recorded.append(party.name)
         return await original(party)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocol, "share_batch_key", noting)
         with pytest.raises(BudgetExceeded, match="bank"):
             run_plan(plan, tables, ledgers=ledgers)
-    assert noted == []
+    assert recorded == []
     assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
 
 

@@ -25,7 +25,7 @@ EPSILON, DELTA = 1.0, 1e-5
 
 def plan_of(calibration: Any) -> Any:
     made = tables(4, widths=(1, 1))
-    asked = request(
+    requested = request(
         epsilon=EPSILON,
         delta=DELTA,
         calibration=calibration,
@@ -36,7 +36,7 @@ def plan_of(calibration: Any) -> Any:
         penalty=Penalty(),
     )
     group = Group.of(("clinic", "bank"), active="clinic")
-    return asked.plan(group, tuple(table.public() for table in made), ROWS)
+    return requested.plan(group, tuple(table.public() for table in made), ROWS)
 
 
 def shifts(plan: Any, *, cap: Any, runs: Any, seed: int) -> Any:

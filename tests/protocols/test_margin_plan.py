@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gradient_tables import NAMES
 from margin_runs import margin_plan, tables_of
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, TooMuchMemory
 from colonnade.methods.margin import plan as planning
@@ -110,14 +110,14 @@ def test_too_many_owners_for_the_grids_are_told_to_use_moments() -> None:
 
 def test_owners_without_keepers_are_refused() -> None:
     tables = tables_of(PAIR, 50)
-    with pytest.raises(GroupMismatch, match="no keepers"):
+    with pytest.raises(GroupMismatch, match="no computing parties"):
         margin_plan(tables, Group.pair("bank", "insurer", active="bank"))
 
 
 def test_a_delta_that_would_publish_a_row_is_refused() -> None:
     tables = tables_of(PAIR, 50)
     with pytest.raises(DeltaTooLarge):
-        asked(MarginOptions, epsilon=1.0, delta=0.1).plan(
+        requested(MarginOptions, epsilon=1.0, delta=0.1).plan(
             Group.of(PAIR, active="bank"), tuple(table.public() for table in tables), 50
         )
 

@@ -330,25 +330,25 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
             f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
         )
     with readable(run):
-        asked, plan = run.facts["asked"], run.facts["plan"]
-        method = METHODS[asked["method"]]
+        requested, plan = run.facts["asked"], run.facts["plan"]
+        method = METHODS[requested["method"]]
         group = Group(
-            tuple(asked["parties"]),
-            server=asked["server"],
-            keepers=tuple(asked["keepers"]),
-            threshold=asked["threshold"],
-            active=asked["active"],
-            disclosed_noise=asked.get("disclosed_noise"),
+            tuple(requested["parties"]),
+            server=requested["server"],
+            computing_parties=tuple(requested["computing_parties"]),
+            threshold=requested["threshold"],
+            active=requested["active"],
+            disclosed_noise=requested.get("disclosed_noise"),
         )
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
-        options = checked_options(method, asked["options"])
+        options = checked_options(method, requested["options"])
         request = TrainingSpec(
-            asked["task"],
-            asked["epsilon"],
+            requested["task"],
+            requested["epsilon"],
             delta=delta,
             accepted_delta=delta,
-            gamma=asked["gamma"],
+            gamma=requested["gamma"],
             options=options,
         )
     return Wanted(method.name, request, group, schemas)

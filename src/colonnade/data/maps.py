@@ -259,9 +259,9 @@ class GradientHistogram(Rule):
     def apply(self, inputs: Array, columns: int) -> Array:
         people = inputs.shape[1]
         image = inputs.reshape(self.rows, self.cols, people)
-        across, down = _slope(image, axis=1), _slope(image, axis=0)
-        length = np.hypot(across, down)
-        turn = np.arctan2(down, across) * (self.orientations / (2.0 * math.pi))
+        horizontal, down = _slope(image, axis=1), _slope(image, axis=0)
+        length = np.hypot(horizontal, down)
+        turn = np.arctan2(down, horizontal) * (self.orientations / (2.0 * math.pi))
         turn %= self.orientations
         tall, wide = _closeness(self.rows, self.cells), _closeness(self.cols, self.cells)
         histogram = np.empty((self.cells, self.cells, self.orientations, people))

@@ -327,11 +327,11 @@ def expected_messages(
             sent.append(scores)
         else:
             for passive in plan.passive:
-                told = received[passive][step]
+                observed = received[passive][step]
                 if plan.options.calibration == "sound":
                     limit = plan.radius * plan.cap(passive)
-                    told = np.clip(plan.weight(passive) * told, -limit, limit)
-                scores = scores + told
+                    observed = np.clip(plan.weight(passive) * observed, -limit, limit)
+                scores = scores + observed
             residuals = plan.loss.residual(scores, targets[rows])
             sent.append(residuals)
         step_weights(party, plan, state, batch=batch, residuals=residuals)
@@ -361,7 +361,7 @@ def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People
     worlds = [rest, together([rest, record])]
     whole = two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
     shorter = _rescaled(request, (plan.rows - 1) / plan.rows)
-    experiments = [replace(whole, request=lambda coins: request if coins[0] else shorter)]
+    experiments = [replace(whole, request=lambda bits: request if bits[0] else shorter)]
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
             records = two_parts(plan.schemas, others_of(plan.group, stated.observer.party))
@@ -440,10 +440,10 @@ def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Exp
 def _placed(
     plan: EmbeddingsPlan, records: tuple[People, People], trained_on: Indices
 ) -> Callable[[Bits], People]:
-    def people(coins: Bits) -> People:
+    def people(bits: Bits) -> People:
         # People who are held out are shown as well, and are the same on both sides.
         placed = np.zeros(plan.rows, dtype=np.bool_)
-        placed[trained_on] = coins
+        placed[trained_on] = bits
         return chosen(*records, placed)
 
     return people

@@ -87,8 +87,8 @@ def _sum_experiment(
     known = row_of(plan, base)
     single = len(canaries) == 1
 
-    def people(coins: Bits) -> People:
-        return together([base, *(canary for canary, coin in zip(canaries, coins, strict=True) if coin)])
+    def people(bits: Bits) -> People:
+        return together([base, *(canary for canary, coin in zip(canaries, bits, strict=True) if coin)])
 
     def statistic(session: Session, claim: Claim) -> Array:
         # A reader sees what is published, which any owner also has.
@@ -102,7 +102,7 @@ def _sum_experiment(
         len(canaries),
         people,
         statistic,
-        lambda _coins: request,
+        lambda _bits: request,
         f"what was opened, along {'the' if single else 'each'} record's own products",
     )
 

@@ -141,7 +141,7 @@ def one_run_bound(
 
 
 def canary_bound(
-    statistics: Array, coins: Bits, *, delta: float = 0.0, confidence: float = CONFIDENCE
+    statistics: Array, bits: Bits, *, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> Bound:
     """The bound of all canaries of all runs together, a row of `statistics` a run and a column a canary.
 
@@ -152,9 +152,9 @@ def canary_bound(
     half = len(statistics) // 2
     centre, spread = statistics[:half].mean(axis=0), statistics[:half].std(axis=0)
     scaled = (statistics - centre) / np.where(spread > 0, spread, 1.0)
-    parts = [(scaled[some].ravel(), coins[some].ravel()) for some in (slice(0, half), slice(half, None))]
+    parts = [(scaled[some].ravel(), bits[some].ravel()) for some in (slice(0, half), slice(half, None))]
 
-    def judged(part: tuple[Array, Bits], share: float, sure: float) -> tuple[float, int, int]:
+    def evaluated(part: tuple[Array, Bits], share: float, sure: float) -> tuple[float, int, int]:
         values, truth = part
         # No canary is guessed both ways: one of two such guesses would be right for sure.
         each = max(1, min(round(share * len(values) / 2), len(values) // 2))
@@ -164,8 +164,8 @@ def canary_bound(
         return bound, right, 2 * each
 
     strict = 1 - (1 - confidence) / len(_SHARES)
-    share = max(_SHARES, key=lambda share: judged(parts[0], share, strict)[0])
-    epsilon, right, guesses = judged(parts[1], share, confidence)
+    share = max(_SHARES, key=lambda share: evaluated(parts[0], share, strict)[0])
+    epsilon, right, guesses = evaluated(parts[1], share, confidence)
     count = len(parts[1][0])
     most = one_run_bound(guesses, guesses, canaries=count, delta=delta, confidence=confidence)
     return Bound(epsilon, confidence, right, guesses - right, count, most)
@@ -361,7 +361,7 @@ class Experiment:
     what: str
     independent: bool = False
 
-    def coins(self, runs: int, randomness: Randomness) -> Iterable[Bits]:
+    def bits(self, runs: int, randomness: Randomness) -> Iterable[Bits]:
         """The coins of every session: for two data sets as many of either in either half, for canaries fair ones."""
         for number in range(runs):
             if self.kind == "neighbours" and self.canaries == 1:
@@ -369,12 +369,12 @@ class Experiment:
             else:
                 yield (randomness.words(self.canaries) & np.uint64(1)).astype(np.bool_)
 
-    def bound(self, values: Array, coins: Bits, claim: Claim, *, confidence: float) -> Bound:
+    def bound(self, values: Array, bits: Bits, claim: Claim, *, confidence: float) -> Bound:
         """What a table of statistics shows, a row a session and a column a coin."""
         if self.kind == "neighbours" or self.independent:
-            flat, truth = values.ravel(), coins.ravel()
+            flat, truth = values.ravel(), bits.ravel()
             return threshold_bound(flat[~truth], flat[truth], delta=claim.delta, confidence=confidence)
-        return canary_bound(values, coins, delta=claim.delta, confidence=confidence)
+        return canary_bound(values, bits, delta=claim.delta, confidence=confidence)
 
 
 def two_worlds(
@@ -385,9 +385,9 @@ def two_worlds(
         "neighbours",
         tuple(claims),
         1,
-        lambda coins: worlds[int(coins[0])],
+        lambda bits: worlds[int(bits[0])],
         statistic,
-        lambda _coins: request,
+        lambda _bits: request,
         what,
     )
 
@@ -407,9 +407,9 @@ def many_records(
         "canaries",
         tuple(claims),
         count,
-        lambda coins: chosen(*records, coins),
+        lambda bits: chosen(*records, bits),
         statistic,
-        lambda _coins: request,
+        lambda _bits: request,
         what,
         independent,
     )
@@ -544,15 +544,15 @@ def carry_out(
     sure = {key: 1 - (1 - CONFIDENCE) / count for key, count in ways.items()}
     shown: dict[tuple[str, str], list[Shown]] = {key: [] for key in ways}
     for number, experiment in enumerate(experiments):
-        coins, values = [], []
-        for done, flipped in enumerate(experiment.coins(runs, sessions.randomness("auditor")), start=1):
+        bits, values = [], []
+        for done, flipped in enumerate(experiment.bits(runs, sessions.randomness("auditor")), start=1):
             session = sessions.run(experiment.request(flipped), experiment.people(flipped))
-            coins.append(flipped)
+            bits.append(flipped)
             values.append([experiment.statistic(session, claim) for claim in experiment.claims])
             progress("sessions", number * runs + done, runs * len(experiments))
         for place, claim in enumerate(experiment.claims):
             table = np.array([row[place] for row in values])
-            bound = experiment.bound(table, np.array(coins), claim, confidence=sure[claim.key])
+            bound = experiment.bound(table, np.array(bits), claim, confidence=sure[claim.key])
             shown[claim.key].append(Shown(experiment.kind, experiment.what, runs, bound))
     for number, each in enumerate(drawn):
         key = each.claim.key

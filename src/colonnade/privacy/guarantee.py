@@ -137,22 +137,22 @@ def rounded_normals(items: Items) -> Iterator[Items]:
     One for each rounding, the one that leaves more noise first; none unless all noise is normal or discrete Gaussian
     on a known number of entries, with more variance than the rounding takes.
     """
-    for bits, taken in ROUNDING_VARIANCES.items():
-        rounded = _rounded(items, taken, Fraction(1, 2 ** (bits + _SPARE_BITS)))
+    for bits, used in ROUNDING_VARIANCES.items():
+        rounded = _rounded(items, used, Fraction(1, 2 ** (bits + _SPARE_BITS)))
         if rounded is not None:
             yield rounded
 
 
-def _rounded(items: Items, taken: int, distance: Fraction) -> Items | None:
+def _rounded(items: Items, used: int, distance: Fraction) -> Items | None:
     leaves: dict[Leaf, int] = {}
     entries = 0
     for leaf, times in items.leaves:
         inner = leaf.event if isinstance(leaf, PoissonSampled) else leaf
         if isinstance(inner, DiscreteGaussian) and inner.coordinates is not None:
-            if inner.sigma_squared <= taken:
+            if inner.sigma_squared <= used:
                 return None
             entries += times * inner.coordinates
-            inner = Gaussian(inner.sensitivity, root_below(Fraction(inner.sigma_squared) - taken))
+            inner = Gaussian(inner.sensitivity, root_below(Fraction(inner.sigma_squared) - used))
         elif not isinstance(inner, Gaussian):
             return None
         # A mixture over secret samples is rounded as each of its parts is.

@@ -193,8 +193,8 @@ def _sample(plan: Schedule, randomness: Randomness) -> NDArray[np.int64]:
     bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
     if bound == 1 << _RATE_BITS:
         return np.arange(plan.rows)
-    coins = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
-    return np.flatnonzero(coins < np.uint32(bound))
+    draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
+    return np.flatnonzero(draws < np.uint32(bound))
 
 
 """The largest entry of one record's gradient, in units of the grid."""

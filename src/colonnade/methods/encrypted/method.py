@@ -29,7 +29,7 @@ NOTES: dict[Defence, str] = {
 }
 
 
-def model(_asked: TrainingSpec, results: Mapping[str, Descended]) -> TrainedModel:
+def model(_requested: TrainingSpec, results: Mapping[str, Descended]) -> TrainedModel:
     """A classifier of two classes: the weights of those owners who are here, each of whom has its own and no others."""
     first = next(iter(results.values()))
     plan, defence = first.plan, first.plan.options.defence
@@ -103,7 +103,7 @@ METHOD = Method(
     title="gradient descent under Paillier encryption",
     tasks=("classification",),
     options=EncryptedOptions,
-    session=lambda _asked: encrypted_session,
+    session=lambda _requested: encrypted_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -200,7 +200,7 @@ class BlockNoise:
     def dealers(self, group: Group) -> tuple[str, ...]:
         return group.owners if self.is_laplace else group.dealers
 
-    def reach(self, group: Group) -> int:
+    def extent(self, group: Group) -> int:
         """What all parts together do not pass."""
         part = self.part(group)
         each = (

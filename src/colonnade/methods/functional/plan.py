@@ -49,7 +49,7 @@ from colonnade.protocols.plans import (
     TrainingPlan,
     TrainingSpec,
     agreed,
-    check_keepers,
+    check_computing_parties,
     check_memory,
     gamma_advice,
     guarantees_of,
@@ -124,7 +124,7 @@ class FunctionalOptions(Options):
         ε needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and
         δ is then what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
         """
-        check_keepers(group)
+        check_computing_parties(group)
         task, epsilon, gamma, domain = spec.task, spec.epsilon, spec.gamma, self.domain
         if task not in ("classification", "regression"):
             raise PlanError(
@@ -154,7 +154,7 @@ class FunctionalOptions(Options):
             plan = _calibrated(blank, laws)
         except PlanError as error:
             advice = gamma_advice(
-                lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
+                lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, requested=gamma
             )
             raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
         try:
@@ -266,7 +266,7 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
             FIELD63,
             rows=self.rows,
             per_row=self.row.largest**2,
-            noise=max(noise.reach(self.group) for noise in self.noises),
+            noise=max(noise.extent(self.group) for noise in self.noises),
             what=f"a quadratic objective at gamma = {self.gamma}",
         )
         return FIELD63

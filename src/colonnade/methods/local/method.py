@@ -19,14 +19,12 @@ from colonnade.planning.pilots import Pilot, in_blocks, kept
 from colonnade.protocols.plans import TrainingSpec
 
 
-def model(
-    asked: TrainingSpec, results: Mapping[str, PerturbedMoments]
-) -> MomentRelease | TrainedModel | None:
+def model(spec: TrainingSpec, results: Mapping[str, PerturbedMoments]) -> MomentRelease | TrainedModel | None:
     """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
     perturbed = next((perturbed for perturbed in results.values() if perturbed.matrix.size), None)
     if perturbed is None:
         return None
-    return perturbed_release(perturbed) if asked.task == "pca" else perturbed_model(perturbed)
+    return perturbed_release(perturbed) if spec.task == "pca" else perturbed_model(perturbed)
 
 
 def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
@@ -96,7 +94,7 @@ METHOD = Method(
     title="local perturbation",
     tasks=("classification", "regression", "pca"),
     options=LocalOptions,
-    session=lambda _asked: local_session,
+    session=lambda _requested: local_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -23,7 +23,7 @@ from colonnade.randomness import Randomness
 Array = NDArray[np.float64]
 
 
-def model(_asked: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:
+def model(_requested: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
@@ -91,7 +91,7 @@ METHOD = Method(
     title="noisy margin descent",
     tasks=("classification",),
     options=MarginOptions,
-    session=lambda _asked: margin_session,
+    session=lambda _requested: margin_session,
     model=model,
     views=plan_views,
     checks=("rows", "products"),

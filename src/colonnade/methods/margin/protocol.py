@@ -23,7 +23,7 @@ from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import RowSource, SessionResult, own_rows, prepare, publish
 from colonnade.protocols.sharing import MomentSum, Shared, open_to, share, share_noise
-from colonnade.protocols.verified_products import reshare_products, taken, turned
+from colonnade.protocols.verified_products import reshare_products, rotated, used
 from colonnade.protocols.verified_rows import share_rows, share_verified
 from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
@@ -111,8 +111,8 @@ def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
     slopes = []
     for label, sign in ((False, -1), (True, 1)):
         labelled = waves.deal_labelled(at_zero, np.array([label]))[0].tolist()
-        turned = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
-        slopes.append(turned + sign * waves.constant * plan.wave_grid**others)
+        rotated = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
+        slopes.append(rotated + sign * waves.constant * plan.wave_grid**others)
     return slopes[0], slopes[1]
 
 
@@ -191,7 +191,7 @@ def part_of(plan: MarginPlan, owner: str) -> slice:
 
 async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan, label: str) -> Shared:
     """Shares of the slopes without their constant, one for every head, at degree t."""
-    others = await turned(
+    others = await rotated(
         party,
         [waves[owner] for owner in plan.others],
         scheme=plan.scheme,
@@ -209,7 +209,7 @@ async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan
 
 def held(value: Shared) -> FieldArray:
     if value.share is None:
-        raise LocalProtocolError("a keeper lacks a share of what was dealt")
+        raise LocalProtocolError("a computing party lacks a share of what was dealt")
     return value.share
 
 
@@ -250,7 +250,7 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """One keeper's shares of one block between steps: rows, and ỹ·a₀ at the scale of a slope."""
+    """One computing party's shares of one block between steps: rows, and ỹ·a₀ at the scale of a slope."""
 
     rows: FieldArray
     constants: FieldArray
@@ -266,11 +266,11 @@ async def _moments(
         mine = None if rows is None else rows.dealt(block, plan)
         columns = await share_rows(party, mine, count, plan, step=f"columns {number}")
         dealt, own = columns[plan.label_holder], plan.widths[plan.label_holder]
-        columns[plan.label_holder] = taken(dealt, 0, own)
+        columns[plan.label_holder] = used(dealt, 0, own)
         moments.add([columns[owner] for owner in party.group.owners])
         if party.keeps_shares:
             first, *rest = (held(columns[owner]) for owner in party.group.owners)
-            constants = held(taken(dealt, own, own + plan.heads))
+            constants = held(used(dealt, own, own + plan.heads))
             others = plan.wave_grid ** len(plan.others)
             kept.append(Kept(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)

@@ -20,7 +20,7 @@ SPLIT = (
 PAPER = "HDP-VFL's own noise, without clipping: paper formula, not a guarantee. Public data only."
 
 
-def model(_asked: TrainingSpec, results: Mapping[str, TrainedPart]) -> TrainedModel:
+def model(_requested: TrainingSpec, results: Mapping[str, TrainedPart]) -> TrainedModel:
     """The weights of those owners who are here; beside each other only a simulation in one process sees them."""
     first = next(iter(results.values()))
     plan = first.plan
@@ -65,7 +65,7 @@ METHOD = Method(
     title="noisy scores and residuals, step by step",
     tasks=("classification", "regression"),
     options=IntermediateOptions,
-    session=lambda _asked: intermediate_session,
+    session=lambda _requested: intermediate_session,
     model=model,
     views=plan_views,
     checks=(),

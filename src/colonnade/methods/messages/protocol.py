@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 # Noise drawn at a time.
 _DRAWN = 1 << 16
 # Messages that nobody clips still fit 64 bits with their noise.
-_REACH = 2.0**40
+_EXTENT = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +170,8 @@ class NoiseStream:
             size = max(count - len(self._drawn), min(_DRAWN, self._left))
             self._left -= size
             self._drawn = np.concatenate((self._drawn, self._noise.draw(size, self._randomness)))
-        taken, self._drawn = self._drawn[:count].copy(), self._drawn[count:]
-        return taken
+        used, self._drawn = self._drawn[:count].copy(), self._drawn[count:]
+        return used
 
 
 def _noisy(
@@ -183,9 +183,9 @@ def _noisy(
     if not np.isfinite(values).all():
         raise _not_finite(party, plan, "messages")
     # In a sound plan they are within the limit but for rounding; clipping moves no two values apart.
-    reach = _REACH if limit is None else limit
+    extent = _EXTENT if limit is None else limit
     noisy = noise.take(len(values))
-    noisy += np.rint(np.clip(values, -reach, reach) * (1 << GRID_BITS)).astype(np.int64)
+    noisy += np.rint(np.clip(values, -extent, extent) * (1 << GRID_BITS)).astype(np.int64)
     return Message(arrays={"values": noisy})
 
 

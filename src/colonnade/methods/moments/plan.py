@@ -41,7 +41,7 @@ from colonnade.protocols.plans import (
     TrainingPlan,
     TrainingSpec,
     agreed,
-    check_keepers,
+    check_computing_parties,
     check_memory,
     check_one_label,
     gamma_advice,
@@ -140,7 +140,7 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
             label_norm_squared=self.labels.norm_squared(self.gamma),
             one_hot=self.labels.one_hot,
         )
-        whole = features.beside(label)
+        whole = features.alongside(label)
         if self.verify == "none" or self.conditional:
             # By class features and indicators are proved apart, and indicators to be one-hot.
             return whole
@@ -152,7 +152,7 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         rest = [self.shape_of(owner) for owner in self.group.owners if owner != party]
         shape = rest[0]
         for part in rest[1:]:
-            shape = shape.beside(part)
+            shape = shape.alongside(part)
         return shape
 
     @property
@@ -228,12 +228,12 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        reach = self.noise.part(self.group.whole).support
+        extent = self.noise.part(self.group.whole).support
         check_fits(
             FIELD63,
             rows=self.rows,
             per_row=self.shape_of_all_but(None).bound,
-            noise=len(self.group.dealers) * reach,
+            noise=len(self.group.dealers) * extent,
             what=f"a moment matrix at gamma = {self.gamma}",
         )
         return FIELD63
@@ -299,7 +299,7 @@ def plan_moments(
     rounding: Rounding = "nearest",
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
-    check_keepers(group)
+    check_computing_parties(group)
     terms = agreed(spec, group, schemas, rows)
     blank = _with_checks(
         MomentsPlan(
@@ -330,7 +330,7 @@ def plan_moments(
     try:
         plan = calibrated(gamma)
     except PlanError as error:
-        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], asked=gamma)
+        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], requested=gamma)
         raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
     plan.check_stated()
     return plan

@@ -97,17 +97,17 @@ def _about_all(
 ) -> Iterator[View]:
     hidden = [party for party in plan.contributors if party not in known]
     subjects = hidden + ([] if plan.receiver in known or plan.receiver in hidden else [plan.receiver])
-    told = "" if plan.options.mechanism == "poisson-binomial" else "; embeddings are sent one by one"
+    announced = "" if plan.options.mechanism == "poisson-binomial" else "; embeddings are sent one by one"
     for party in subjects:
         if event := _event(plan, known, (party,)):
-            yield View(observer, PartOf(party), event, assumption + told)
+            yield View(observer, PartOf(party), event, assumption + announced)
     # Also where one party is all the others: accounts of whole records must not miss this run.
     if subjects and (event := _event(plan, known, tuple(subjects))):
-        yield View(observer, OthersPart(), event, assumption + told)
+        yield View(observer, OthersPart(), event, assumption + announced)
     for party in hidden:
         # The label is a column too, and no statement covers all labels.
         if party != plan.receiver and (event := _event(plan, known, (party,), rows=plan.rows)):
-            yield View(observer, ColumnsOf(party), event, assumption + told)
+            yield View(observer, ColumnsOf(party), event, assumption + announced)
 
 
 def _event(
@@ -134,9 +134,9 @@ def embedding_event(
     """The embeddings of one record, or of all, over all passes: P coordinates of each."""
     times = plan.passes * rows
     if plan.options.mechanism == "local-gaussian":
-        reach = root_up(4 * EMBEDDING_GRID**2 * plan.options.embedding)
+        extent = root_up(4 * EMBEDDING_GRID**2 * plan.options.embedding)
         # Each changed party sends a vector of its own.
-        steps = PerStep((reach,) * (plan.passes * changed), plan.local_variance)
+        steps = PerStep((extent,) * (plan.passes * changed), plan.local_variance)
         draws = plan.rows * plan.passes * plan.options.embedding * len(plan.contributors)
         return Approximated(steps if rows == 1 else Repeated(steps, rows), draws=draws)
     hiding = len([party for party in plan.contributors if party not in known])
@@ -146,11 +146,11 @@ def embedding_event(
 
 def update_event(plan: EmbeddingsPlan, *, rows: int = 1) -> Event:
     """The steps of one local network: a record is in one batch of each pass, and moves its clipped sum by 2c."""
-    reach, steps = 2 * GRADIENT_GRID, plan.passes
+    extent, steps = 2 * GRADIENT_GRID, plan.passes
     if rows > 1:
-        reach, steps = reach * plan.batch, plan.steps
+        extent, steps = extent * plan.batch, plan.steps
     return Approximated(
-        PerStep((reach,) * steps, plan.update_variance), draws=max(1, plan.options.parameters * plan.steps)
+        PerStep((extent,) * steps, plan.update_variance), draws=max(1, plan.options.parameters * plan.steps)
     )
 
 

@@ -34,8 +34,8 @@ from colonnade.protocols.plans import (
     TrainingPlan,
     TrainingSpec,
     agreed,
+    check_computing_parties,
     check_job_gamma,
-    check_keepers,
     check_two_classes,
     gamma_advice,
     options_of,
@@ -83,18 +83,18 @@ class Descent:
         self.weights = np.zeros(size)
         self._optimiser, self._cap = optimiser, cap
         self._first, self._second = np.zeros(size), np.zeros(size)
-        self._taken = 0
+        self._used = 0
         self._from = steps - max(1, math.ceil(optimiser.average * steps))
         self._sum = np.zeros(size)
 
     def step(self, gradient: Array) -> None:
         """One move against the gradient, then back into the ball."""
-        self._taken += 1
+        self._used += 1
         self.weights = self.weights - self._optimiser.learning_rate * self._direction(gradient)
         norm = float(np.linalg.norm(self.weights))
         if norm > self._cap:
             self.weights *= self._cap / norm
-        if self._taken > self._from:
+        if self._used > self._from:
             self._sum += self.weights
 
     def _direction(self, gradient: Array) -> Array:
@@ -106,13 +106,13 @@ class Descent:
             return (1 - _MOMENTUM) * self._first
         self._first = _MOMENTUM * self._first + (1 - _MOMENTUM) * gradient
         self._second = _SECOND * self._second + (1 - _SECOND) * gradient**2
-        mean = self._first / (1 - _MOMENTUM**self._taken)
-        square = self._second / (1 - _SECOND**self._taken)
+        mean = self._first / (1 - _MOMENTUM**self._used)
+        square = self._second / (1 - _SECOND**self._used)
         return np.asarray(mean / (np.sqrt(square) + _TINY))
 
     @property
     def model(self) -> Array:
-        return self._sum / max(1, self._taken - self._from)
+        return self._sum / max(1, self._used - self._from)
 
     def on_grid(self, gamma: int, norm_squared: int) -> NDArray[np.int64]:
         """The weights as integers, rounded toward zero: ‖w̃‖² ≤ norm_squared, decided on integers."""
@@ -228,7 +228,7 @@ class SlrOptions(Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> GradientPlan:
         """The plan with the least noise that keeps ε for the server and for readers over all steps."""
-        check_keepers(group)
+        check_computing_parties(group)
         terms = agreed(spec, group, schemas, rows, task="classification")
         plan = GradientPlan(
             self.gamma,
@@ -253,7 +253,7 @@ class SlrOptions(Options):
             advice = gamma_advice(
                 lambda finer: _calibrated(replace(plan, gamma=finer)),
                 least=LEAST_GAMMA[self.rounding],
-                asked=self.gamma,
+                requested=self.gamma,
             )
             raise PlanError(f"{str(error).rstrip('.')}. {advice}") from None
         try:
@@ -360,16 +360,16 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        reach = self.noise.part(self.group.whole).support
+        extent = self.noise.part(self.group.whole).support
         return smallest_field(
             rows=self.capacity,
             per_row=math.ceil(fused_zero_out(self.shape).l2),
-            noise=len(self.group.dealers) * reach,
+            noise=len(self.group.dealers) * extent,
             what=f"a gradient at gamma = {self.gamma}",
         )
 
     @property
-    def besides(self) -> str:
+    def further(self) -> str:
         """Batches are secret; whoever draws them decides who is in them, which checks of what is dealt do not see."""
         return f", and {_SECRET if self.verify == 'none' else _DRAWN}"
 

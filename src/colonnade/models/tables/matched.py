@@ -92,10 +92,10 @@ def _stretched(
     weights = least.weights
     scores = features[:, :-1].astype(np.float64) @ weights[:-1]
     inverse = np.linalg.inv(least.curvature)
-    told = float(weights[:-1] @ target[:-1]) - noise**2 * float(np.trace(inverse[:-1, :-1]))
+    explained = float(weights[:-1] @ target[:-1]) - noise**2 * float(np.trace(inverse[:-1, :-1]))
     ones, share = np.ones((len(scores), 1)), target[-1:]
     rows, free = np.column_stack([scores, ones]), np.zeros(2)
-    slope, offset = _minimum(rows, np.array([1.0, weights[-1]]), np.append(told, share), free).weights
+    slope, offset = _minimum(rows, np.array([1.0, weights[-1]]), np.append(explained, share), free).weights
     if not 1.0 <= slope <= MOST_STRETCH:
         # Of a convex function of two numbers the least within bounds of one is on the bound that is passed.
         slope = min(max(slope, 1.0), MOST_STRETCH)

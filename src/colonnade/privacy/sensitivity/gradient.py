@@ -147,7 +147,7 @@ def rounded_slopes(
 
 
 @dataclass(frozen=True)
-class Longest:
+class RowNorms:
     """The longest row of a table of waves: its squared norm, and the square of every harmonic at its largest."""
 
     norm_squared: int
@@ -155,21 +155,21 @@ class Longest:
 
 
 @dataclass(frozen=True)
-class Reach:
+class TableBounds:
     """The tables of the owners without the label, of its holder, and how many owners are without."""
 
-    plain: Longest
-    labelled: Longest
+    plain: RowNorms
+    labelled: RowNorms
     others: int
 
 
-def verified_slopes(reach: Reach, constant: int) -> Slopes:
+def verified_slopes(extent: TableBounds, constant: int) -> Slopes:
     """What r̃ never leaves if one owner may deal any rows that are no longer than those of its table.
 
     Guarantee: |Σ_j Re(P̃_j ∏ Ẽ_j)| ≤ ‖row‖·√(Σ_j of the product of the others' squares), by Cauchy and Schwarz, for
     whoever deviates; `constant` bounds what is added. Either sign is possible, whatever the label is.
     """
-    plain, labelled, others = reach.plain, reach.labelled, reach.others
+    plain, labelled, others = extent.plain, extent.labelled, extent.others
     by_holder = sum(square**others for square in plain.squares)
     by_other = sum(
         mine * theirs ** (others - 1) for mine, theirs in zip(labelled.squares, plain.squares, strict=True)
@@ -253,14 +253,14 @@ class Phases:
         return int((self.grid + 1) ** (len(self.turns) - 1))
 
     @property
-    def _reach(self) -> tuple[int, ...]:
+    def _extent(self) -> tuple[int, ...]:
         """|ã_f·∏ b̃_f| at most."""
         return tuple((amplitude + 1) * self._most for amplitude in self.amplitudes)
 
     @property
     def largest(self) -> int:
         """No coefficient of one record is larger in modulus."""
-        return max(self.count * self._others, *self._reach)
+        return max(self.count * self._others, *self._extent)
 
     def zeroed(self) -> PhaseChange:
         """A record that is there, or whose row is zero: √(heads·((a₀b₀)² + Σ ((A_f + 1)(γ + 1)^(K − 1))²))."""
@@ -289,7 +289,7 @@ class Phases:
     def _any(self, turn: float) -> PhaseChange:
         """Another class, or within one class by at most A_f·b₀·2|sin(fΔ/2)| + 2((A_f + 1)(γ + 1)^(K − 1) − A_f·b₀)."""
         sizes = np.array(self.amplitudes, dtype=np.float64) * float(self._others)
-        rounding = 2.0 * (np.array(self._reach, dtype=np.float64) - sizes)
+        rounding = 2.0 * (np.array(self._extent, dtype=np.float64) - sizes)
         chords = sizes * self._chords(turn)
         if self.kind == "shares":
             # What is not rounded moves furthest between records that are wholly at one end.
@@ -314,7 +314,7 @@ class Phases:
 
     @property
     def _own_class(self) -> int:
-        return (self.count * self._others) ** 2 + sum(reach**2 for reach in self._reach)
+        return (self.count * self._others) ** 2 + sum(extent**2 for extent in self._extent)
 
     def _chords(self, turn: float) -> NDArray[np.float64]:
         return _chords(min(turn, math.pi), np.array(self.frequencies, dtype=np.float64))
