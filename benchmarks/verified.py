@@ -35,7 +35,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colonnade.crypto.row_proofs import Claim, RowClaims
+from colonnade.crypto.row_proofs import RowClaim, RowClaims
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
@@ -196,7 +196,7 @@ def attacked(times: int) -> dict[str, int]:
     from test_row_pitfalls import wrapping
 
     def changed(kind: str) -> Session:
-        session = Session.of(short_rows(80, 2, 1 << 20), Claim(2, 1 << 20))
+        session = Session.of(short_rows(80, 2, 1 << 20), RowClaim(2, 1 << 20))
         place = int.from_bytes(os.urandom(2), "little")
 
         def long_row(s: Session) -> None:
@@ -255,7 +255,7 @@ def main() -> None:
         objective, functional_mechanism, arguments.repetitions
     )
     figures |= descents(arguments.repetitions)
-    claims = RowClaims(32_768, (Claim(21, 3 * GAMMA**2 // 4),), (0, -1))
+    claims = RowClaims(32_768, (RowClaim(21, 3 * GAMMA**2 // 4),), (0, -1))
     figures |= {"soundness_bits": claims.algebraic_bits, "wraparound_bits": claims.wraparound_bits}
     figures |= attacked(20)
     memory = []

@@ -20,8 +20,8 @@ from colonnade.lab.comparison import (
     TEST_SHARE,
     Comparison,
     ComparisonEntries,
+    ComparisonRow,
     Contender,
-    Row,
     compare,
     comparison_facts,
 )
@@ -191,7 +191,7 @@ def _accuracy_table(found: Comparison, linear: list[float]) -> Table:
 
 
 def _promises(found: Comparison) -> Table:
-    def line(row: Row) -> tuple[str, ...]:
+    def line(row: ComparisonRow) -> tuple[str, ...]:
         said = [f"{item.observer.name} {item.epsilon:.3g}" for item in row.guarantees]
         deltas = sorted({item.delta for item in row.guarantees})
         words = ", ".join(said) if said else PAPER if row.paper else "nothing is promised"

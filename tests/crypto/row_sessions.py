@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof, accepts, answer
+from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof, accepts, answer
 from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.randomness import SystemRandomness
 
@@ -48,7 +48,7 @@ class Session:
 
     @classmethod
     def of(
-        cls, rows: np.ndarray, *claims: Claim, points: tuple[int, int] = (0, -1), **changes: Change
+        cls, rows: np.ndarray, *claims: RowClaim, points: tuple[int, int] = (0, -1), **changes: Change
     ) -> Session:
         return cls(RowClaims(len(rows), claims, points), rows, changes=changes)
 

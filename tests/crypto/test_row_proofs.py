@@ -17,7 +17,7 @@ from plain_kernels import plain_numpy
 from row_sessions import Session, one_more, short_rows
 
 from colonnade.crypto.product_proof import derived, point_of
-from colonnade.crypto.row_proofs import PROJECTIONS, Claim, RowClaims
+from colonnade.crypto.row_proofs import PROJECTIONS, RowClaim, RowClaims
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.quartic import (
@@ -40,19 +40,19 @@ POINTS = [(0, -1), (0, 1), (1, -1), (1, 0)]
 @pytest.mark.parametrize("points", POINTS)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (63, 2), (64, 3), (65, 1), (500, 4)])
 def test_rows_within_their_bound_pass(rows: int, columns: int, points: tuple[int, int]) -> None:
-    assert Session.of(short_rows(rows, columns, BOUND), Claim(columns, BOUND), points=points).run()
+    assert Session.of(short_rows(rows, columns, BOUND), RowClaim(columns, BOUND), points=points).run()
 
 
 def test_several_claims_about_one_block_pass_together_and_a_row_at_its_bound_passes() -> None:
     rows = np.concatenate([short_rows(90, 2, BOUND), np.full((90, 1), 7), short_rows(90, 3, 10)], axis=1)
-    assert Session.of(rows, Claim(2, BOUND), Claim(1, 49), Claim(3, 10)).run()
+    assert Session.of(rows, RowClaim(2, BOUND), RowClaim(1, 49), RowClaim(3, 10)).run()
 
 
 def test_the_plain_loops_prove_and_check_the_same() -> None:
     with plain_numpy():
-        assert Session.of(short_rows(70, 2, BOUND), Claim(2, BOUND)).run()
+        assert Session.of(short_rows(70, 2, BOUND), RowClaim(2, BOUND)).run()
         assert not Session.of(
-            short_rows(70, 2, BOUND), Claim(2, BOUND), dealt=lambda s: _lengthen(s, 1 << 33)
+            short_rows(70, 2, BOUND), RowClaim(2, BOUND), dealt=lambda s: _lengthen(s, 1 << 33)
         ).run()
 
 
@@ -68,7 +68,7 @@ def _lengthen(session: Session, value: int) -> None:
 
 def test_an_honest_dealer_is_told_that_its_own_rows_are_too_long() -> None:
     with pytest.raises(ValueError, match="1 of 5 rows are longer than the bound"):
-        Session.of(np.array([[1], [2], [3], [4], [9]]), Claim(1, 80)).run()
+        Session.of(np.array([[1], [2], [3], [4], [9]]), RowClaim(1, 80)).run()
 
 
 # --- what is altered is not accepted
@@ -87,7 +87,7 @@ def _every_message(session: Session, which: str, place: int) -> None:
 @pytest.mark.parametrize("place", [0, 1, 5, 17, 63, 64, 65, 66, 90, 121, 255, 1001, 4242])
 def test_an_altered_bit_proof_or_answer_is_not_accepted(which: str, place: int) -> None:
     step = {"bits": "bits", "proof": "proved", "answer": "answered"}[which]
-    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session = Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND))
     session.changes[step] = lambda s: _every_message(s, which, place)
     assert not session.run()
 
@@ -99,11 +99,11 @@ def test_shares_that_are_not_of_what_was_proved_are_not_accepted(verifier: int, 
         shares = session.held["shares"]
         shares[verifier][part] = one_more(shares[verifier][part], 7)
 
-    assert not Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND), dealt=change).run()
+    assert not Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND), dealt=change).run()
 
 
 def test_a_bit_where_none_belongs_is_not_accepted() -> None:
-    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session = Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND))
     places = np.argwhere(session.claims.used == 0)
     assert len(places)
     session.changes["bits"] = lambda s: s.held["bits"].__setitem__(tuple(places[0]), 1)
@@ -112,7 +112,7 @@ def test_a_bit_where_none_belongs_is_not_accepted() -> None:
 
 @pytest.mark.parametrize("which", ["other first", "other second"])
 def test_a_proof_for_other_challenges_is_not_accepted(which: str) -> None:
-    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session = Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND))
     session.changes["answered"] = lambda s: s.held.__setitem__(which, bytes(32))
     assert not session.run()
 
@@ -131,7 +131,7 @@ def _altered(times: int) -> int:
     rng, accepted = np.random.default_rng(5), 0
     for at in range(times):
         if at % 100 == 0:
-            session = Session.of(short_rows(8, 1, BOUND, seed=at), Claim(1, BOUND))
+            session = Session.of(short_rows(8, 1, BOUND, seed=at), RowClaim(1, BOUND))
             assert session.run()
             kept = dict(session.held)
         session.held = {
@@ -179,7 +179,7 @@ def test_polynomials_are_what_they_are_at_their_nodes() -> None:
 
 
 def test_a_point_of_a_check_is_in_no_prime_field() -> None:
-    claims = RowClaims(8, (Claim(1, 9),), (0, 1))
+    claims = RowClaims(8, (RowClaim(1, 9),), (0, 1))
     for seed in range(50):
         powers = point_of(bytes([seed]) * 32, claims.degree)
         assert powers[:, 1:, 1].any(axis=1).all()
@@ -281,7 +281,7 @@ def test_the_search_finds_what_the_table_misses() -> None:
 
 
 def test_soundness_is_counted_in_integers_and_rounded_down() -> None:
-    claims = RowClaims(16384, (Claim(21, 3 << 28),), (0, -1))
+    claims = RowClaims(16384, (RowClaim(21, 3 << 28),), (0, -1))
     wrong = 2 * 64 + 2 * claims.bits + 3
     assert wrong << claims.algebraic_bits <= ORDER - max(PRIMES) < wrong << (claims.algebraic_bits + 1)
     assert claims.algebraic_bits >= 76 and claims.wraparound_bits == PROJECTIONS == 40
@@ -289,7 +289,7 @@ def test_soundness_is_counted_in_integers_and_rounded_down() -> None:
 
 def test_claims_that_could_wrap_around_are_refused() -> None:
     with pytest.raises(FieldTooSmall, match="smaller gamma, or verify = 'none'"):
-        RowClaims(16384, (Claim(21, 1 << 35),), (0, 1))
+        RowClaims(16384, (RowClaim(21, 1 << 35),), (0, 1))
 
 
 def test_what_passes_the_projections_cannot_wrap_around() -> None:
@@ -297,7 +297,7 @@ def test_what_passes_the_projections_cannot_wrap_around() -> None:
     for columns in (1, 21, 300):
         for bits in range(2, 34):
             try:
-                claims = RowClaims(4096, (Claim(columns, 1 << bits),), (0, 1))
+                claims = RowClaims(4096, (RowClaim(columns, 1 << bits),), (0, 1))
             except FieldTooSmall:
                 continue
             t = 1 << claims.window_bits[0]

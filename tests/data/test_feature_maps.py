@@ -29,9 +29,9 @@ from colonnade.data.maps import (
     Ball,
     FeatureMap,
     GradientHistogram,
+    MapRule,
     RandomFourier,
     RandomRelu,
-    Rule,
     public_normals,
 )
 from colonnade.data.schema import PublicSchema, Schema
@@ -43,7 +43,7 @@ BALL = tuple(NumericColumn(f"e{place}", -3, 3) for place in range(4))
 AGE, SEX = NumericColumn("age", 17, 90), BinaryColumn("sex", ("F", "M"))
 JOB = CategoricalColumn("job", tuple("abcde"))
 TABLE: tuple[Column, ...] = (AGE, SEX, JOB)
-RULES: dict[str, tuple[Rule, tuple[Column, ...]]] = {
+RULES: dict[str, tuple[MapRule, tuple[Column, ...]]] = {
     "relu": (RandomRelu(features=24, seed=7), TABLE),
     "fourier": (RandomFourier(features=24, seed=7, scale=0.5), TABLE),
     "low relu": (RandomRelu(features=24, seed=7, origin="low"), TABLE),

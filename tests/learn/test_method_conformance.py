@@ -11,7 +11,7 @@ import pytest
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import LinearModel, Method, Noise
+from colonnade.methods.method import LinearModel, Method, NoiseSummary
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.table import METHODS
 from colonnade.protocols.plans import TrainingSpec
@@ -91,7 +91,7 @@ DRAWN: list[MomentsPlan] = []
         ("intermediate", {"model": everything}, "a site has its part"),
         ("moments", {"views": lambda plan: ()}, "every observer's view is priced"),
         ("moments", {"pilots": lambda plan: ()}, "pilot runs add up"),
-        ("moments", {"noise": lambda plan: Noise(0.0, "nothing")}, "noise is said in numbers"),
+        ("moments", {"noise": lambda plan: NoiseSummary(0.0, "nothing")}, "noise is said in numbers"),
         ("moments", {"tasks": ("clustering",)}, "it has a name, tasks"),
         ("moments", {"options": Forgetful}, "a plan is the same wherever it is made"),
         ("moments", {"options": Wavering}, "a plan is the same wherever it is made"),

@@ -24,7 +24,7 @@ from colonnade.noise.sampler import (
     CAPACITY,
     COLUMNS,
     UNIFORM_BITS,
-    Table,
+    StripTable,
     accepts,
     alias_columns,
     draw_from,
@@ -82,7 +82,7 @@ def test_tables_of_arbitrary_fractions_pass_the_audit(base: Fraction, decades: i
     assert findings(table_of(DiscreteGaussianLaw(base * 10**decades)), points=2) == ()
 
 
-def with_row(table: Table, row: int, field: int, change: Callable[..., Any] | type[int]) -> Table:
+def with_row(table: StripTable, row: int, field: int, change: Callable[..., Any] | type[int]) -> StripTable:
     rows = table.rows.copy()
     rows[row, field] = change(int(rows[row, field]))
     return dataclasses.replace(table, rows=rows)
@@ -99,7 +99,7 @@ class Inflated:
         return self._law.mass(k) * 1001 // 1000
 
 
-def widest(table: Table) -> int:
+def widest(table: StripTable) -> int:
     return max(range(len(table.cells)), key=lambda j: int(table.rows[j, 6]))
 
 
@@ -110,7 +110,7 @@ def moved_weight(table: Any) -> Any:
     return dataclasses.replace(table, weights=tuple(weights))
 
 
-def narrowed(table: Table) -> Table:
+def narrowed(table: StripTable) -> StripTable:
     rows = table.rows.copy()
     rows[:, 6] = rows[:, 6] * 6 // 10
     return dataclasses.replace(table, rows=rows)
@@ -208,7 +208,7 @@ def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bi
 
 
 def by_kernel(
-    kernel: CPUDispatcher | Callable[..., Any], table: Table, words: NDArray[np.uint64]
+    kernel: CPUDispatcher | Callable[..., Any], table: StripTable, words: NDArray[np.uint64]
 ) -> list[int | Candidate]:
     out = np.zeros(len(words), dtype=np.int64)
     doubts = np.zeros((len(words), 4), dtype=np.int64)

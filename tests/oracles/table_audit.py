@@ -17,17 +17,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from colonnade.noise.sampler import CAPACITY, COLUMNS, OFFSET_BITS, UNIFORM_BITS, Cell, Table
+from colonnade.noise.sampler import CAPACITY, COLUMNS, OFFSET_BITS, UNIFORM_BITS, Cell, StripTable
 
 EVERY_VALUE = 1 << 12  # supports up to this size are checked value by value
 
 
-def findings(table: Table, *, points: int = 4) -> tuple[str, ...]:
+def findings(table: StripTable, *, points: int = 4) -> tuple[str, ...]:
     """What does not hold, in words; empty for a table that may be used."""
     return (*_columns(table), *_partition(table), *_acceptance(table, points))
 
 
-def _columns(table: Table) -> Iterator[str]:
+def _columns(table: StripTable) -> Iterator[str]:
     if len(table.weights) != len(table.cells) or sum(table.weights) != 1 << 64:
         yield "A: the weights of the cells do not sum to 2^64"
     received = [0] * COLUMNS
@@ -43,7 +43,7 @@ def _columns(table: Table) -> Iterator[str]:
             yield f"A: cell {cell} is picked {has} times in 2^64, its weight is {should}"
 
 
-def _partition(table: Table) -> Iterator[str]:
+def _partition(table: StripTable) -> Iterator[str]:
     extent = 1 << table.law.exponent
     spans = []
     for index, cell in enumerate(table.cells):
@@ -68,7 +68,7 @@ def _partition(table: Table) -> Iterator[str]:
         yield "C: the tails do not continue the support"
 
 
-def _acceptance(table: Table, points: int) -> Iterator[str]:
+def _acceptance(table: StripTable, points: int) -> Iterator[str]:
     everywhere = 2 << table.law.exponent <= EVERY_VALUE
     mass = lru_cache(maxsize=None)(lambda k: table.law.mass(k))  # a cell and its mirror share most values
     for index, (cell, weight) in enumerate(zip(table.cells, table.weights, strict=False)):
@@ -97,7 +97,7 @@ def _offsets(cell: Cell, *, points: int) -> list[int]:
     return sorted({0, 1, length // 2, length - 1} | inner)
 
 
-def chord_at(table: Table, cell: int, offset: int) -> tuple[int, int]:
+def chord_at(table: StripTable, cell: int, offset: int) -> tuple[int, int]:
     """The chord's height at an offset, in units of 2^-24, and the half-width of its band."""
     shift, start, rise, band = (int(entry) for entry in table.rows[cell, 3:7])
     return start + (rise * ((offset << shift) >> 8) >> 32), band

@@ -30,19 +30,19 @@ from colonnade.privacy.events import (
     Skellam,
     itemise,
 )
-from colonnade.privacy.loss import Curve, curves_of, loss_distribution
+from colonnade.privacy.loss import HockeyStickCurve, curves_of, loss_distribution
 from colonnade.privacy.renyi import gaussian_delta, least_epsilon
 
 EPSILONS = (-3.0, -0.6, -0.1, 0.0, 0.05, 0.3, 1.0, 2.5)
 
 
-def curve_of(leaf: Mechanism | PoissonSampled) -> Curve:
+def curve_of(leaf: Mechanism | PoissonSampled) -> HockeyStickCurve:
     [(curve, count)] = curves_of(leaf) or ()
     assert count == 1
     return curve
 
 
-def at(curve: Curve, epsilon: float) -> float:
+def at(curve: HockeyStickCurve, epsilon: float) -> float:
     return float(curve.forward(np.array([epsilon]))[0])
 
 

@@ -17,7 +17,7 @@ from typed import there, untyped
 
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.methods.slr import protocol
-from colonnade.methods.slr.plan import Descent, GradientPlan, Optimiser, OptimiserName
+from colonnade.methods.slr.plan import GradientPlan, Optimiser, OptimiserName, SlrDescent
 from colonnade.methods.slr.protocol import Batches, batch_rows, integer_rows, noisy_gradient
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Group, Party
@@ -36,7 +36,7 @@ class Silence:
         return np.zeros(shape, dtype=np.int64)
 
 
-class Watched(Descent):
+class Watched(SlrDescent):
     """A server that remembers where it stood and what it was shown."""
 
     def __init__(self, size: int, optimiser: Optimiser, *, cap: float, steps: int) -> None:
@@ -260,7 +260,7 @@ def test_weights_longer_than_the_plan_allows_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     plan = plan_for(tables)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Descent, "on_grid", lambda self, gamma, bound: np.full(plan.size, 10 * gamma))
+        patch.setattr(SlrDescent, "on_grid", lambda self, gamma, bound: np.full(plan.size, 10 * gamma))
         with pytest.raises(RemoteProtocolError, match="longer than the plan allows"):
             run_plan(plan, tables)
 
@@ -309,14 +309,14 @@ def test_rows_that_were_not_aligned_are_refused() -> None:
 def test_every_optimiser_finds_the_minimum_of_a_bowl(name: OptimiserName) -> None:
     target = np.array([0.6, -0.3, 0.1])
     rate = 0.05 if name == "adam" else 0.5
-    descent = Descent(3, Optimiser(name, learning_rate=rate), cap=2.0, steps=400)
+    descent = SlrDescent(3, Optimiser(name, learning_rate=rate), cap=2.0, steps=400)
     for _ in range(400):
         descent.step(descent.weights - target)
     np.testing.assert_allclose(descent.model, target, atol=0.02)
 
 
 def test_weights_stay_in_their_ball_and_on_the_grid_inside_it() -> None:
-    descent = Descent(2, Optimiser("sgd", learning_rate=10.0, average=0.0), cap=1.0, steps=1)
+    descent = SlrDescent(2, Optimiser("sgd", learning_rate=10.0, average=0.0), cap=1.0, steps=1)
     descent.step(np.array([-3.0, 4.0]))
     np.testing.assert_allclose(descent.model, [0.6, -0.8])
     assert (descent.on_grid(1000, 10**6) ** 2).sum() <= 10**6
@@ -325,7 +325,9 @@ def test_weights_stay_in_their_ball_and_on_the_grid_inside_it() -> None:
 
 def test_the_average_takes_noise_out() -> None:
     rng = np.random.default_rng(5)
-    last, mean = (Descent(1, Optimiser("sgd", 0.2, average), cap=10.0, steps=2000) for average in (0.0, 0.5))
+    last, mean = (
+        SlrDescent(1, Optimiser("sgd", 0.2, average), cap=10.0, steps=2000) for average in (0.0, 0.5)
+    )
     for noise in rng.normal(size=2000):
         for descent in (last, mean):
             descent.step(descent.weights - 1.0 + noise)

@@ -14,7 +14,7 @@ from training_specs import requested
 
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, TooMuchMemory
 from colonnade.methods.margin import plan as planning
-from colonnade.methods.margin.plan import MarginOptions, Schedule
+from colonnade.methods.margin.plan import MarginOptions, MarginSchedule
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.privacy.guarantee import account
 from colonnade.runtime.party import Group
@@ -136,5 +136,5 @@ def test_a_label_that_is_a_number_is_refused() -> None:
 
 
 def test_schedules_say_what_they_are() -> None:
-    assert Schedule().to_data()["coefficients"][0] == 164082
-    assert math.isclose(float(Schedule().moments_share), 0.1)
+    assert MarginSchedule().to_data()["coefficients"][0] == 164082
+    assert math.isclose(float(MarginSchedule().moments_share), 0.1)

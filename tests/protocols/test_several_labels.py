@@ -23,7 +23,7 @@ from colonnade.federation.federation import Federation, released
 from colonnade.lab.audited_sums import direction, opened_draws, row_of
 from colonnade.lab.experiments import audit
 from colonnade.lab.people import corner
-from colonnade.lab.targets import Wanted, target_of
+from colonnade.lab.targets import AuditTarget, target_of
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import moments_session
@@ -186,12 +186,12 @@ def test_a_party_that_deals_its_labels_at_full_weight_is_found(monkeypatch: pyte
         opened(tables_of())
 
 
-def wanted(method: str = "moments", **options: Any) -> Wanted:
+def wanted(method: str = "moments", **options: Any) -> AuditTarget:
     schemas = (Schema.parse(BANK + LABELS).public("bank"), Schema.parse(SHOP).public("shop"))
     requested = TrainingSpec(
         METHODS[method].tasks[0], 1.0, delta=1e-5, options=checked_options(METHODS[method], options)
     )
-    return Wanted(method, requested, Group.of(("bank", "shop"), active="bank"), schemas)
+    return AuditTarget(method, requested, Group.of(("bank", "shop"), active="bank"), schemas)
 
 
 def plan_of(epsilon: float) -> MomentsPlan:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
     from colonnade.lab.people import People
-    from colonnade.lab.targets import Wanted
+    from colonnade.lab.targets import AuditTarget
 
 
 ATTACKS = Path("attacks")
@@ -306,19 +306,19 @@ def _audit_job(
     return facts
 
 
-def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> Wanted:
+def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> AuditTarget:
     from colonnade.data.schema import Schema
-    from colonnade.lab.targets import Wanted
+    from colonnade.lab.targets import AuditTarget
 
     schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
     holders = [schema.party for schema in schemas if schema.label is not None]
     group = replace(job, active=holders[0] if holders else None).group()
-    return Wanted(job.method, job.spec, group, schemas, rest)
+    return AuditTarget(job.method, job.spec, group, schemas, rest)
 
 
-def _wanted_of_run(run: RunFolder) -> Wanted:
+def _wanted_of_run(run: RunFolder) -> AuditTarget:
     from colonnade.data.schema import PublicSchema
-    from colonnade.lab.targets import Wanted
+    from colonnade.lab.targets import AuditTarget
     from colonnade.methods.table import METHODS, checked_options
     from colonnade.protocols.plans import TrainingSpec
     from colonnade.runtime.party import Group
@@ -351,11 +351,11 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
             gamma=requested["gamma"],
             options=options,
         )
-    return Wanted(method.name, request, group, schemas)
+    return AuditTarget(method.name, request, group, schemas)
 
 
 def _facts(
-    wanted: Wanted, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
+    wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
 ) -> dict[str, Any]:
     from colonnade.lab.experiments import audit as carry_out
     from colonnade.lab.targets import target_of

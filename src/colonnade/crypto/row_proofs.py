@@ -52,7 +52,7 @@ TAIL_BITS = 75
 
 
 @dataclass(frozen=True)
-class Claim:
+class RowClaim:
     """Columns dealt beside each other whose squared norm is at most `norm_squared` in every row."""
 
     columns: int
@@ -68,7 +68,7 @@ class RowClaims:
     """The claims of one dealer about a block of rows, checked by computing parties who stand at two points."""
 
     rows: int
-    claims: tuple[Claim, ...]
+    claims: tuple[RowClaim, ...]
     points: tuple[int, int]
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.federation.holdout import Saves, keep_parts
 from colonnade.federation.job import Job
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, TrainingResult, frame_of
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, TrainingResult, frame_of
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.network_file import NetworkModel, network_parts
 from colonnade.methods.table import protocol_named, train_with
@@ -65,7 +65,7 @@ def protocol_of(job: Job) -> Method:
     return protocol_named(job.method, place=f"{job.path}, method")
 
 
-def check_people(plan: Plan, noise: Noise | None) -> None:
+def check_people(plan: Plan, noise: NoiseSummary | None) -> None:
     """Refuse a plan for so few people that its noise hides all of them, before it is charged."""
     if noise is None or plan.rows >= noise.people:
         return

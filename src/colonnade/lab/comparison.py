@@ -163,7 +163,7 @@ Tell = Callable[[str, ColonnadeError], None]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
 
     `further` are figures beside the score, by name, for each of these seeds: AUC, or R² and RMSE.
@@ -209,7 +209,7 @@ class Comparison:
     trained_on: int
     held_out: int
     constants: Mapping[str, float]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     left_out: tuple[tuple[str, str], ...]
 
     def _repr_html_(self) -> str:
@@ -492,12 +492,12 @@ def _run(
     )
 
 
-def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
+def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> ComparisonRow:
     sent = [run.bytes_sent for run in runs if run.bytes_sent is not None]
     seconds = [run.seconds for run in runs if run.seconds is not None]
     scored = [run.figures for run in runs if run.figures]
     main, *others = scored[0] if scored else [""]
-    return Row(
+    return ComparisonRow(
         method=entry.name,
         title=entry.title,
         paper=entry.paper,
@@ -535,7 +535,7 @@ def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
     }
 
 
-def _row_facts(row: Row) -> Facts:
+def _row_facts(row: ComparisonRow) -> Facts:
     return {
         "method": row.method,
         "title": row.title,

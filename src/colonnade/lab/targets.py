@@ -32,7 +32,7 @@ from colonnade.lab.audited_sums import (
     opened_draws,
     opened_experiments,
 )
-from colonnade.lab.experiments import Claim, Drawn, Experiment, Target
+from colonnade.lab.experiments import AuditClaim, Drawn, Experiment, Target
 from colonnade.lab.people import People, corner, several
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.table import protocol_named
@@ -54,7 +54,7 @@ OWN_ROWS = "The plan is the job's on so few people, with noise of its own for th
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AuditTarget:
     """What a job asks for, and who is in the data set beside the canaries: people declared public, or nobody."""
 
     method: str
@@ -72,7 +72,7 @@ class Wanted:
         return 1 + self.others(count - 1)[self.group.owners[0]].rows
 
 
-def target_of(wanted: Wanted) -> Target:
+def target_of(wanted: AuditTarget) -> Target:
     """What there is to audit of a method; a method that promises nothing and claims nothing is a `PlanError`."""
     method, spec = wanted.method, wanted.spec
     if method not in _BUILDERS:
@@ -86,12 +86,12 @@ def target_of(wanted: Wanted) -> Target:
     return _BUILDERS[method](replace(wanted, spec=replace(spec, delta=delta, accepted_delta=delta)))
 
 
-def _aligned(wanted: Wanted) -> TrainingSpec:
+def _aligned(wanted: AuditTarget) -> TrainingSpec:
     return replace(wanted.spec, alignment=ALIGNED)
 
 
 def _target(
-    wanted: Wanted,
+    wanted: AuditTarget,
     experiments: Iterable[Experiment],
     runs: int,
     *notes: str,
@@ -103,7 +103,7 @@ def _target(
     return Target(wanted.method, wanted.group, wanted.schemas, own, tried, runs, notes, tuple(drawn))
 
 
-def _opened(wanted: Wanted) -> Target:
+def _opened(wanted: AuditTarget) -> Target:
     # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
     request = replace(_aligned(wanted), verify="none")
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
@@ -111,19 +111,19 @@ def _opened(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 400, SAME_NOISE, drawn=opened_draws(plan))
 
 
-def _local(wanted: Wanted) -> Target:
+def _local(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, 1)
     return _target(wanted, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
-def _one_shot(wanted: Wanted) -> Target:
+def _one_shot(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, MANY)
     return _target(wanted, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
-def _messages(wanted: Wanted) -> Target:
+def _messages(wanted: AuditTarget) -> Target:
     paper = getattr(wanted.spec.options, "calibration", "sound") == "paper"
     rows = wanted.rows(MESSAGE_ROWS)
     spec, sized = _within(wanted.spec, rows, calibration="sound")
@@ -139,21 +139,21 @@ def _messages(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 400, OWN_ROWS, *sized)
 
 
-def _gradient(wanted: Wanted) -> Target:
+def _gradient(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
     experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
     return _target(wanted, experiments, 24, OWN_ROWS)
 
 
-def _margin(wanted: Wanted) -> Target:
+def _margin(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
     experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
     return _target(wanted, experiments, 24, SAME_NOISE, drawn=margin_draws(plan))
 
 
-def _encrypted(wanted: Wanted) -> Target:
+def _encrypted(wanted: AuditTarget) -> Target:
     defence = getattr(wanted.spec.options, "defence", "sound")
     if defence == "none":
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
@@ -170,7 +170,7 @@ def _encrypted(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 24, OWN_ROWS, *sized)
 
 
-def _network(wanted: Wanted) -> Target:
+def _network(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     experiments = network_experiments(request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED), request)
     return _target(wanted, experiments, 60, WORST, ALONE, HOLDER_ONLY, program=worst_session)
@@ -185,19 +185,19 @@ def _within(spec: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec
     return replace(spec, options=options), (f"Batches of {batch} are audited as one batch of all people.",)
 
 
-def _claims(plan: Plan, spec: TrainingSpec, paper: bool) -> list[Claim]:
+def _claims(plan: Plan, spec: TrainingSpec, paper: bool) -> list[AuditClaim]:
     """What is proved, or what a paper's formula was given as its target."""
     if not paper:
-        return [Claim.of(stated) for stated in plan.guarantees]
+        return [AuditClaim.of(stated) for stated in plan.guarantees]
     claims = []
     for owner in plan.group.owners:
         observer, unit = PartyView(owner), OthersPart(owner)
         about = f"{observer.sentence}, about {unit.sentence}"
-        claims.append(Claim.of_paper(observer, unit.name, about, epsilon=spec.epsilon, delta=plan.delta))
+        claims.append(AuditClaim.of_paper(observer, unit.name, about, epsilon=spec.epsilon, delta=plan.delta))
     return claims
 
 
-_BUILDERS: dict[str, Callable[[Wanted], Target]] = {
+_BUILDERS: dict[str, Callable[[AuditTarget], Target]] = {
     "moments": _opened,
     "spca": _opened,
     "functional": _opened,

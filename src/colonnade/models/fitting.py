@@ -192,7 +192,7 @@ more accurate on each of them, at 87 and less on some and not on others. Credit 
 
 
 @dataclass(frozen=True)
-class Choice:
+class RuleChoice:
     """A rule by name, and the sentence that says why it was taken."""
 
     name: Name
@@ -203,7 +203,7 @@ class Choice:
 class Solved:
     """Which rule was taken of a release, and the scores that it gives."""
 
-    rule: Choice
+    rule: RuleChoice
     scores: Discriminant
 
 
@@ -239,7 +239,7 @@ def solve(
     return Solved(rule, scores)
 
 
-def choose_rule(release: MomentRelease, requested: str = "auto", *, plain: bool = True) -> Choice:
+def choose_rule(release: MomentRelease, requested: str = "auto", *, plain: bool = True) -> RuleChoice:
     """The rule that is asked for, or the one that is expected to be better.
 
     `plain` says that nothing was asked for that only least squares has, such as a floor.
@@ -248,24 +248,26 @@ def choose_rule(release: MomentRelease, requested: str = "auto", *, plain: bool 
     if requested == "matched":
         if obstacle:
             raise InputError(f"rule = 'matched' cannot be had: {obstacle} Use rule = 'least-squares'.")
-        return Choice("matched", "rule = 'matched' was asked for.")
+        return RuleChoice("matched", "rule = 'matched' was asked for.")
     if requested == "least-squares":
-        return Choice("least-squares", "rule = 'least-squares' was asked for.")
+        return RuleChoice("least-squares", "rule = 'least-squares' was asked for.")
     if not plain:
-        return Choice("least-squares", "Least squares: floor, ridge or unbias was set, which are its own.")
+        return RuleChoice(
+            "least-squares", "Least squares: floor, ridge or unbias was set, which are its own."
+        )
     if obstacle:
-        return Choice("least-squares", f"Least squares: {obstacle}")
+        return RuleChoice("least-squares", f"Least squares: {obstacle}")
     try:
         strength = strength_of(release.margins())
     except ColonnadeError as error:
-        return Choice("least-squares", f"Least squares: {error}")
+        return RuleChoice("least-squares", f"Least squares: {error}")
     sentence = f"the difference between the classes is {strength:.3g} times its noise"
     if strength < PAYS_FROM:
-        return Choice(
+        return RuleChoice(
             "least-squares",
             f"Least squares: {sentence}, and moment matching is expected to pay from {PAYS_FROM:g} times on.",
         )
-    return Choice(
+    return RuleChoice(
         "matched", f"Moment-matched logistic regression: {sentence}, and it pays from {PAYS_FROM:g} times on."
     )
 

@@ -122,7 +122,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class StripTable:
     """A law made ready for drawing. `rows` is what the kernel reads; the rest is exact and decides doubts.
 
     A row holds: alias threshold, alias target, base, 40 − log_length, chord start, chord rise, band, 0.
@@ -258,7 +258,7 @@ def make_rows(
 
 
 @lru_cache(maxsize=64)
-def table_of(law: Law) -> Table:
+def table_of(law: Law) -> StripTable:
     """The table of a law, made once: 0.01 to 0.6 seconds, about a megabyte."""
     if law.exponent > LARGEST_EXPONENT:
         raise ValueError(
@@ -266,7 +266,7 @@ def table_of(law: Law) -> Table:
         )
     cells, scale_bits = make_cells(law), law.precision + SCALE_GUARD
     scale, weights = weigh(cells, scale_bits)
-    return Table(law, cells, weights, scale, make_rows(cells, weights, scale, scale_bits))
+    return StripTable(law, cells, weights, scale, make_rows(cells, weights, scale, scale_bits))
 
 
 _COLUMN_SHIFT = np.uint64(64 - COLUMN_BITS)
@@ -354,7 +354,7 @@ def side_of(shape: int | Sequence[int]) -> int:
     return extent[0]
 
 
-def draw_from(table: Table, count: int, randomness: Randomness) -> NDArray[np.int64]:
+def draw_from(table: StripTable, count: int, randomness: Randomness) -> NDArray[np.int64]:
     """`count` draws; each slot holds the first accepted of its own chain of candidates, on fresh words."""
     out = np.empty(count, dtype=np.int64)
     doubts = np.empty((min(_DOUBTS, count), 4), dtype=np.int64)
@@ -370,14 +370,14 @@ def draw_from(table: Table, count: int, randomness: Randomness) -> NDArray[np.in
     return out
 
 
-def accepts(table: Table, cell: int, offset: int, *, uniform: int) -> bool:
+def accepts(table: StripTable, cell: int, offset: int, *, uniform: int) -> bool:
     """Whether a uniform, extended by fresh bits, lies below the acceptance probability; decided in integers."""
     mass = table.mass(table.cells[cell], offset)
     extent = table.scale * mass << (table.cells[cell].log_length + UNIFORM_BITS + table.more_bits)
     return uniform * table.weights[cell] << table.scale_bits < extent
 
 
-def settle(table: Table, cell: int, offset: int, *, uniform: int, randomness: Randomness) -> int:
+def settle(table: StripTable, cell: int, offset: int, *, uniform: int, randomness: Randomness) -> int:
     """The value of a slot whose candidate the kernel left open; refused, the slot's chain goes on."""
     fresh = int.from_bytes(randomness.bytes(table.more_bits // 8), "little")
     if not accepts(table, cell, offset, uniform=(uniform << table.more_bits) | fresh):
@@ -389,7 +389,7 @@ def settle(table: Table, cell: int, offset: int, *, uniform: int, randomness: Ra
     return filled.base + filled.tail * non_negative(table, randomness)
 
 
-def non_negative(table: Table, randomness: Randomness) -> int:
+def non_negative(table: StripTable, randomness: Randomness) -> int:
     """A draw given that it is at least 0."""
     while True:
         value = int(draw_from(table, 1, randomness)[0])

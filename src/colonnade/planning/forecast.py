@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.methods.method import Kernel, Method, Noise, TrainingResult
+from colonnade.methods.method import Kernel, Method, NoiseSummary, TrainingResult
 from colonnade.planning.alignment_cost import Matching
 from colonnade.planning.cost import Cost, cost_data, weighted
 from colonnade.planning.pilot_run import PilotOutcome, PilotRuns, TrialError
@@ -67,7 +67,7 @@ class Forecast:
 
     cost: Cost
     whole: bool
-    noise: Noise | None
+    noise: NoiseSummary | None
     kernel: Kernel
     expected: Expected | None
     unknown: str = ""

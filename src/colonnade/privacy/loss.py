@@ -38,7 +38,7 @@ _TABLE_EXTENT = 10.0
 
 
 @dataclass(frozen=True)
-class Curve:
+class HockeyStickCurve:
     """δ as a function of an array of ε, in both directions, and the loss past which little is left.
 
     `width` is how many values are computed for each ε.
@@ -50,7 +50,7 @@ class Curve:
     width: int = 1
 
 
-def curves_of(leaf: Leaf) -> tuple[tuple[Curve, int], ...] | None:
+def curves_of(leaf: Leaf) -> tuple[tuple[HockeyStickCurve, int], ...] | None:
     """The dominating curves of a leaf with their counts, or None if none is proved or it is too long."""
     match leaf:
         case Gaussian():
@@ -76,15 +76,15 @@ def curves_of(leaf: Leaf) -> tuple[tuple[Curve, int], ...] | None:
             return None
 
 
-def _symmetric(curve: Curve | None) -> tuple[tuple[Curve, int], ...] | None:
+def _symmetric(curve: HockeyStickCurve | None) -> tuple[tuple[HockeyStickCurve, int], ...] | None:
     return None if curve is None else ((curve, 1),)
 
 
-def _both(extent: float, delta: Callable[[Floats], Floats], width: int = 1) -> Curve:
-    return Curve(extent, delta, delta, width)
+def _both(extent: float, delta: Callable[[Floats], Floats], width: int = 1) -> HockeyStickCurve:
+    return HockeyStickCurve(extent, delta, delta, width)
 
 
-def _gaussian(mu: float) -> Curve:
+def _gaussian(mu: float) -> HockeyStickCurve:
     if mu == 0:
         return _nothing()
     from scipy.special import log_ndtr, ndtr
@@ -96,7 +96,7 @@ def _gaussian(mu: float) -> Curve:
     return _both(mu * mu / 2 + _NORMAL_EXTENT * mu, delta)
 
 
-def _laplace(ratio: float) -> Curve:
+def _laplace(ratio: float) -> HockeyStickCurve:
     def delta(epsilons: Floats) -> Floats:
         inside = -np.expm1((np.minimum(epsilons, ratio) - ratio) / 2)
         return np.where(epsilons <= -ratio, -np.expm1(epsilons), inside)
@@ -104,11 +104,11 @@ def _laplace(ratio: float) -> Curve:
     return _both(ratio, delta)
 
 
-def _nothing() -> Curve:
+def _nothing() -> HockeyStickCurve:
     return _both(0.0, lambda epsilons: np.maximum(0.0, -np.expm1(epsilons)))
 
 
-def _discrete_laplace(shift: int, scale: float) -> Curve | None:
+def _discrete_laplace(shift: int, scale: float) -> HockeyStickCurve | None:
     """The loss is (k − 2y)/s, y the noise clipped to [0, k]."""
     if shift == 0:
         return _nothing()
@@ -120,7 +120,7 @@ def _discrete_laplace(shift: int, scale: float) -> Curve | None:
     return _table(first, first[::-1], (shift - 2 * steps) / scale, missing=0.0)
 
 
-def _discrete_gaussian(shift: int, sigma_squared: float) -> Curve | None:
+def _discrete_gaussian(shift: int, sigma_squared: float) -> HockeyStickCurve | None:
     extent = _TABLE_EXTENT * math.sqrt(sigma_squared) + 10
     if shift == 0:
         return _nothing()
@@ -136,7 +136,7 @@ def _discrete_gaussian(shift: int, sigma_squared: float) -> Curve | None:
     return _table(first, second, shift * (shift - 2 * points) / (2 * sigma_squared), missing=1e-18)
 
 
-def _skellam(shift: int, mu: float) -> Curve | None:
+def _skellam(shift: int, mu: float) -> HockeyStickCurve | None:
     extent = math.ceil(_TABLE_EXTENT * math.sqrt(2 * mu) + 60)
     if shift == 0:
         return _nothing()
@@ -148,7 +148,7 @@ def _skellam(shift: int, mu: float) -> Curve | None:
     return _table(np.exp(first), np.exp(second), first - second, missing=1e-18)
 
 
-def _table(first: Floats, second: Floats, losses: Floats, *, missing: float) -> Curve:
+def _table(first: Floats, second: Floats, losses: Floats, *, missing: float) -> HockeyStickCurve:
     """δ from the two laws listed by falling loss; `missing` is the mass the first may have outside the list."""
     first_sums, second_sums = _sums(first), _sums(second)
     rising = -losses
@@ -160,7 +160,7 @@ def _table(first: Floats, second: Floats, losses: Floats, *, missing: float) -> 
     return _both(float(losses[0]), delta)
 
 
-def _poisson_binomial(leaf: PoissonBinomial) -> tuple[tuple[Curve, int], ...]:
+def _poisson_binomial(leaf: PoissonBinomial) -> tuple[tuple[HockeyStickCurve, int], ...]:
     high, low = probabilities(leaf)
     if leaf.changed > 1:
         # Showing every changed coin costs at least as much, and exactly as much when all contributors change.
@@ -171,7 +171,7 @@ def _poisson_binomial(leaf: PoissonBinomial) -> tuple[tuple[Curve, int], ...]:
     return tuple((_largest_of_pairs(m, b, high, low), count) for m, b, count in groups(leaf))
 
 
-def _largest_of_pairs(contributors: int, trials: int, high: float, low: float) -> Curve:
+def _largest_of_pairs(contributors: int, trials: int, high: float, low: float) -> HockeyStickCurve:
     firsts, seconds = worst_pairs(contributors, trials, high, low)
     # The likelihood ratio rises with the sum, so reversing each row lists it by falling loss.
     pairs = [
@@ -190,7 +190,7 @@ def _largest_of_pairs(contributors: int, trials: int, high: float, low: float) -
     return _both(trials * math.log(high / low), delta, len(pairs))
 
 
-def _sampled(curve: Curve, rate: float) -> Curve:
+def _sampled(curve: HockeyStickCurve, rate: float) -> HockeyStickCurve:
     """The curves of ((1 − q)Q + qP, Q) and of (Q, (1 − q)Q + qP), from the curve of (P, Q) = that of (Q, P)."""
 
     def joined(epsilons: Floats) -> Floats:
@@ -205,7 +205,7 @@ def _sampled(curve: Curve, rate: float) -> Curve:
         return np.where(kept > 0, kept * curve.forward(np.minimum(ratio, 700.0)), 0.0)
 
     extent = math.log1p(rate * math.expm1(curve.extent)) if curve.extent < 700 else curve.extent
-    return Curve(extent, joined, left, curve.width)
+    return HockeyStickCurve(extent, joined, left, curve.width)
 
 
 def _sums(masses: Floats) -> Floats:
@@ -258,7 +258,7 @@ def loss_distribution(items: Items, scale: float) -> LossDistribution | None:
 
 @lru_cache(maxsize=32)
 def _distribution(items: Items, scale: float) -> LossDistribution | None:
-    curves: list[tuple[Curve, int]] = []
+    curves: list[tuple[HockeyStickCurve, int]] = []
     # Poisson binomials last: their curves take longest, and another leaf may have none.
     for leaf, times in sorted(
         items.leaves, key=lambda item: (isinstance(item[0], PoissonBinomial), repr(item))
@@ -320,7 +320,7 @@ def _least_epsilon(pmf: PLDPmf, delta: float, near: float) -> float:
     return epsilon
 
 
-def _grid(curve: Curve, interval: float, *, backward: bool) -> PLDPmf:
+def _grid(curve: HockeyStickCurve, interval: float, *, backward: bool) -> PLDPmf:
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
 
     extent = math.ceil(curve.extent / interval)

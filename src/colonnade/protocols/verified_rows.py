@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.product_proof import derived
-from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof, accepts, answer
+from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof, accepts, answer
 from colonnade.crypto.sharing import Scheme
 from colonnade.errors import FieldTooSmall, GroupMismatch, RemoteProtocolError, RowsNotProved
 from colonnade.numbers.field import FIELD63, Field, FieldArray
@@ -151,7 +151,7 @@ def heard(challenges: bytes) -> bytes:
 
 
 Integers = NDArray[np.int64]
-Claims = Mapping[str, tuple[Claim, ...]]
+Claims = Mapping[str, tuple[RowClaim, ...]]
 """What each dealer claims about its columns, in the order in which they stand beside each other."""
 
 

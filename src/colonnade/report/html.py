@@ -37,21 +37,21 @@ from colonnade.report.text import (
 
 
 @dataclass(frozen=True)
-class Style:
+class SvgStyle:
     """What stands between `<style>` and `</style>`, and how a Content-Security-Policy names it."""
 
     text: Markup
     hash: str
 
 
-def page_style(run: str = "") -> Style:
+def page_style(run: str = "") -> SvgStyle:
     """The style of a page; on paper every page of it carries the name of the run."""
     # The name stands in a string of the style: what could end it is left out.
     name = re.sub(r"[^\w.-]", "", run)
     footer = f'@page {{ @bottom-left {{ content: "run {name}"; font: 8pt monospace; }} }}\n' if name else ""
     text = _css() + footer
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-    return Style(Markup(text), f"sha256-{digest}")
+    return SvgStyle(Markup(text), f"sha256-{digest}")
 
 
 @cache

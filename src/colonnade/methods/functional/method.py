@@ -18,7 +18,14 @@ from colonnade.errors import DrownedByNoise, LabelMismatch, PlanError
 from colonnade.methods.baselines.gathering import encoded_rows, gather
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, in_label_units, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    NoiseSummary,
+    TrainedModel,
+    in_label_units,
+    plan_views,
+)
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import Spectrum, decompose, floor_of
@@ -209,8 +216,8 @@ def pilots(plan: FunctionalPlan) -> tuple[Pilot, ...]:
     return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
 
 
-def noise(plan: FunctionalPlan) -> Noise:
-    return Noise(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
+def noise(plan: FunctionalPlan) -> NoiseSummary:
+    return NoiseSummary(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
 
 
 def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:

@@ -11,7 +11,14 @@ import numpy as np
 
 from colonnade.methods.baselines.gathering import release_of
 from colonnade.methods.local.protocol import LocalOptions, LocalPlan, PerturbedMoments, local_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, in_label_units, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    NoiseSummary,
+    TrainedModel,
+    in_label_units,
+    plan_views,
+)
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
@@ -31,9 +38,9 @@ def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
     return in_blocks(plan, plan.columns.block, lambda rows: kept(plan, replace(plan, rows=rows)))
 
 
-def noise(plan: LocalPlan) -> Noise:
+def noise(plan: LocalPlan) -> NoiseSummary:
     """What every party adds to its own columns."""
-    return Noise(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
+    return NoiseSummary(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
 
 
 def perturbed_release(perturbed: PerturbedMoments) -> MomentRelease:

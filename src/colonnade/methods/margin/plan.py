@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field as Number
 
 from colonnade.crypto.product_proof import MOST_ROWS
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, MOST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
@@ -27,8 +27,8 @@ from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, MatrixChange, Repeated
 from colonnade.privacy.sensitivity.gradient import (
+    GradientChange,
     Slopes,
-    VectorChange,
     margin_others_replaced,
     margin_replace,
     margin_zero_out,
@@ -67,7 +67,7 @@ _LARGEST_GRID = 1 << 18
 
 
 @dataclass(frozen=True)
-class Schedule:
+class MarginSchedule:
     """How many gradients, of how fine a curve, and which share of the budget the moments take."""
 
     steps: int = 20
@@ -116,10 +116,10 @@ class MarginOptions(ClassOptions, Options):
     moments_share: Annotated[float, Number(gt=0, lt=1)] = 0.1
     gamma: Annotated[int, Number(ge=4)] | None = None
 
-    def schedule(self, verify: Verify | None) -> Schedule:
+    def schedule(self, verify: Verify | None) -> MarginSchedule:
         share = Fraction(self.moments_share).limit_denominator(10**6)
-        harmonics = self.harmonics or (CHECKED_HARMONICS if verify == "all" else Schedule().harmonics)
-        return Schedule(self.steps, harmonics, share)
+        harmonics = self.harmonics or (CHECKED_HARMONICS if verify == "all" else MarginSchedule().harmonics)
+        return MarginSchedule(self.steps, harmonics, share)
 
     def check(self, spec: TrainingSpec) -> None:
         check_job_gamma(
@@ -181,7 +181,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
     Made by `MarginOptions`, which choose grids and noise.
     """
 
-    schedule: Schedule
+    schedule: MarginSchedule
     gamma: int
     label_grid: int
     wave_grid: int
@@ -245,22 +245,22 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
     @property
-    def claims(self) -> dict[str, tuple[Claim, ...]]:
+    def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: the norm of its columns, and of ỹ·a₀ where it holds the label."""
         claims = {
-            owner: (Claim(width, self.shape_of(owner).norm_squared),) if width else ()
+            owner: (RowClaim(width, self.shape_of(owner).norm_squared),) if width else ()
             for owner, width in self.widths.items()
         }
-        constants = Claim(self.heads, self.heads * self.waves.constant**2)
+        constants = RowClaim(self.heads, self.heads * self.waves.constant**2)
         return claims | {self.label_holder: (*claims[self.label_holder], constants)}
 
     @property
-    def wave_claims(self) -> dict[str, tuple[Claim, ...]]:
+    def wave_claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about what it deals in a step: a norm no longer than in its table, of all heads."""
         extent = self.waves.extent
         most = dict.fromkeys(self.others, extent.plain) | {self.label_holder: extent.labelled}
         return {
-            owner: (Claim(self.wave_width, self.heads * most[owner].norm_squared),)
+            owner: (RowClaim(self.wave_width, self.heads * most[owner].norm_squared),)
             for owner in self.group.owners
         }
 
@@ -303,7 +303,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self.shape_of_all_but(None)
 
     @property
-    def gradient_zeroed(self) -> VectorChange:
+    def gradient_zeroed(self) -> GradientChange:
         return margin_zero_out(
             self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
         )
@@ -392,7 +392,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self._event(matrix, change, self._dealt, known)
 
     @property
-    def _gradient_replaced(self) -> VectorChange:
+    def _gradient_replaced(self) -> GradientChange:
         return margin_replace(
             self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
         )
@@ -400,7 +400,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
     def _event(
         self,
         matrix: MatrixChange,
-        gradient: VectorChange,
+        gradient: GradientChange,
         dealt: tuple[DealtNoise, DealtNoise],
         known: int | None,
     ) -> Event:
@@ -443,7 +443,7 @@ def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
         return ""  # whoever plans refuses it by name
     blank = MarginPlan(
-        Schedule(),
+        MarginSchedule(),
         _grid(group),
         1,
         1,

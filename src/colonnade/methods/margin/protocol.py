@@ -249,7 +249,7 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptShares:
     """One computing party's shares of one block between steps: rows, and ỹ·a₀ at the scale of a slope."""
 
     rows: FieldArray
@@ -258,7 +258,7 @@ class Kept:
 
 async def _moments(
     party: Party, rows: OwnRows | None, plan: MarginPlan, release: Release
-) -> tuple[list[Kept], Integers | None]:
+) -> tuple[list[KeptShares], Integers | None]:
     kept = []
     moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
     for number, block in enumerate(_blocks(plan)):
@@ -272,7 +272,7 @@ async def _moments(
             first, *rest = (held(columns[owner]) for owner in party.group.owners)
             constants = held(used(dealt, own, own + plan.heads))
             others = plan.wave_grid ** len(plan.others)
-            kept.append(Kept(first.stack_columns(rest), constants.times(others)))
+            kept.append(KeptShares(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)
 
     def matrix_part() -> Integers:
@@ -289,7 +289,7 @@ async def _moments(
 
 
 async def _gradient(
-    party: Party, rows: OwnRows | None, kept: list[Kept], weights: Array, plan: MarginPlan, step: int
+    party: Party, rows: OwnRows | None, kept: list[KeptShares], weights: Array, plan: MarginPlan, step: int
 ) -> Shared:
     """Shares of Σ r̃x̃ over everybody, degree 2t, with no mask left."""
     mine = None if rows is None else weights[part_of(plan, party.name)]

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.product_proof import MOST_ROWS
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
 from colonnade.data.labels import LabelBlock, LabelBlocks
@@ -162,7 +162,7 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
     @property
-    def claims(self) -> dict[str, tuple[Claim, ...]]:
+    def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: its squared norm, features and label together.
 
         By class the holder of the label proves the norm of its features in all classes, and that of the indicators: of
@@ -171,14 +171,14 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         if self.conditional:
             classes, holder = self.label.width, self.label_holder
             claims = {
-                owner: (Claim(width, self.bounds[owner]),) if width else ()
+                owner: (RowClaim(width, self.bounds[owner]),) if width else ()
                 for owner, width in self.widths.items()
             }
             own = self.widths[holder]
-            features = (Claim(classes * own, self.bounds[holder]),) if own else ()
-            return claims | {holder: (*features, Claim(classes, 1))}
+            features = (RowClaim(classes * own, self.bounds[holder]),) if own else ()
+            return claims | {holder: (*features, RowClaim(classes, 1))}
         return {
-            owner: (Claim(width, self.shape_of(owner).bound),) if width else ()
+            owner: (RowClaim(width, self.shape_of(owner).bound),) if width else ()
             for owner, width in self.dealt.items()
         }
 

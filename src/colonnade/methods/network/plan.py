@@ -23,7 +23,7 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
-from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
+from colonnade.privacy.guarantee import AccountedCost, Guarantee, View, account, check_claim
 from colonnade.privacy.observers import Coalition, ColumnsOf, Observer, OthersPart, PartOf, PartyView, Server
 from colonnade.privacy.paper import local_variance
 from colonnade.privacy.sensitivity.matrix import root_up
@@ -185,13 +185,13 @@ def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 
 @lru_cache(maxsize=256)
-def cost_of(event: Event, delta: float) -> Cost:
+def cost_of(event: Event, delta: float) -> AccountedCost:
     """ε of an event at δ; infinite where it is so large that nothing can be stated."""
     try:
         return account(event, delta)
     except PrivacyError:
         # So large that not even the samplers' distance from their laws fits into δ.
-        return Cost(math.inf, delta, "no bound at this δ")
+        return AccountedCost(math.inf, delta, "no bound at this δ")
 
 
 # A step's counts, words and gradients are held at once by every party, and a gradient travels in one frame.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.methods.glm.losses import Loss, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -110,8 +110,8 @@ def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
     return product([in_rows(plan.rows, cells)], lambda rows: kept(plan, replace(plan, rows=rows)))
 
 
-def noise(plan: NoisyColumnsPlan) -> Noise:
-    return Noise(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
+def noise(plan: NoisyColumnsPlan) -> NoiseSummary:
+    return NoiseSummary(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
 
 
 METHOD = Method(

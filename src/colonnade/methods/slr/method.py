@@ -15,8 +15,8 @@ from pydantic import Field
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
-from colonnade.methods.slr.plan import Descent, GradientPlan, Optimiser, SlrOptions
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.slr.plan import GradientPlan, Optimiser, SlrDescent, SlrOptions
 from colonnade.methods.slr.protocol import TrainedWeights, gradient_session
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
@@ -58,7 +58,7 @@ def paper_slr(
         noise,
         gamma=gamma,
         rate=rate,
-        descent=Descent(features.shape[1], optimiser, cap=weight_cap, steps=steps),
+        descent=SlrDescent(features.shape[1], optimiser, cap=weight_cap, steps=steps),
         steps=steps,
         randomness=randomness,
     )
@@ -86,7 +86,7 @@ def descend_in_three(
     *,
     gamma: int,
     rate: float,
-    descent: Descent,
+    descent: SlrDescent,
     steps: int,
     randomness: Randomness,
 ) -> Array:
@@ -172,11 +172,11 @@ def pilots(plan: GradientPlan) -> tuple[Pilot, ...]:
     return product([Axis(plan.schedule.steps, 4, 24), axis], at)
 
 
-def noise(plan: GradientPlan) -> Noise:
+def noise(plan: GradientPlan) -> NoiseSummary:
     """What every step carries."""
     expected = float(plan.rows * plan.schedule.rate)
     deviation = math.sqrt(plan.dealt_noise.total_variance(plan.group)) / (4.0 * plan.gamma**3 * expected)
-    return Noise(deviation, "an entry of each step's mean gradient")
+    return NoiseSummary(deviation, "an entry of each step's mean gradient")
 
 
 def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArray[np.float64], float]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Number
 
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, PrivacyError
@@ -26,7 +26,12 @@ from colonnade.numbers.rounding import toward_zero
 from colonnade.privacy.calibrate import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, Approximated, Event, PoissonSampled, Repeated
 from colonnade.privacy.guarantee import ROUNDING_VARIANCES
-from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
+from colonnade.privacy.sensitivity.gradient import (
+    GradientChange,
+    GradientShape,
+    fused_replace,
+    fused_zero_out,
+)
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
 from colonnade.protocols.plans import (
@@ -76,7 +81,7 @@ class Optimiser:
         return {"name": self.name, "learning_rate": self.learning_rate, "average": self.average}
 
 
-class Descent:
+class SlrDescent:
     """Weights inside a ball, moved by gradients as they come."""
 
     def __init__(self, size: int, optimiser: Optimiser, *, cap: float, steps: int) -> None:
@@ -133,7 +138,7 @@ _DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 
 @dataclass(frozen=True)
-class Schedule:
+class SlrSchedule:
     """How often, on how many, how far: public, and chosen without the data.
 
     `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
@@ -163,7 +168,7 @@ def schedule(
     weight_cap: float = 8.0,
     overflow: float | None = None,
     optimiser: Optimiser | None = None,
-) -> Schedule:
+) -> SlrSchedule:
     """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap."""
     for name, value in (("epochs", epochs), ("rate", rate), ("weight_cap", weight_cap)):
         if not (math.isfinite(value) and value > 0):
@@ -176,7 +181,7 @@ def schedule(
     steps = max(1, round(epochs / float(exact)))
     if steps > MOST_STEPS:
         raise PlanError(f"{epochs:g} epochs at rate {rate:g} are {steps} steps; {MOST_STEPS} is the most.")
-    return Schedule(
+    return SlrSchedule(
         steps,
         exact,
         Fraction(weight_cap).limit_denominator(1 << 20),
@@ -209,7 +214,7 @@ class SlrOptions(Options):
     calibration: Literal["sound", "paper"] = "sound"
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> SlrSchedule:
         return schedule(
             epochs=self.epochs,
             rate=self.rate,
@@ -275,7 +280,7 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
     """
 
     gamma: int
-    schedule: Schedule
+    schedule: SlrSchedule
     mu: Fraction
     bits: int = COARSE_BITS
     law: Law = "gaussian"
@@ -294,14 +299,14 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         return {party: width + int(party == self.label_holder) for party, width in self.widths.items()}
 
     @property
-    def claims(self) -> dict[str, tuple[Claim, ...]]:
+    def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
         claims = {}
         for owner, width in self.widths.items():
             holds = owner == self.label_holder
             bound = self.bounds[owner] + (self.constant**2 if holds else 0)
-            listed = (Claim(width, bound),) if width else ()
-            claims[owner] = (*listed, Claim(1, self.gamma**2)) if holds else listed
+            listed = (RowClaim(width, bound),) if width else ()
+            claims[owner] = (*listed, RowClaim(1, self.gamma**2)) if holds else listed
         return claims
 
     @property
@@ -415,7 +420,7 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         }
 
 
-def all_steps(schedule: Schedule, step: Approximated, limits: int) -> Event:
+def all_steps(schedule: SlrSchedule, step: Approximated, limits: int) -> Event:
     """All steps on secret batches, which limits move by so many draws from what sampling is proved for."""
     steps = Repeated(PoissonSampled(rate=schedule.rate, event=step), times=schedule.steps)
     return Approximated(steps, draws=limits, bits=step.bits)
@@ -459,10 +464,10 @@ def _least_noise(plan: GradientPlan) -> DealtNoise:
 
 @lru_cache(maxsize=256)
 def _on_fine_grid(
-    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float, bits: int
+    schedule: SlrSchedule, size: int, group: Group, limits: int, epsilon: float, delta: float, bits: int
 ) -> DealtNoise:
     # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
-    change = VectorChange(_FINE, Fraction(_FINE))
+    change = GradientChange(_FINE, Fraction(_FINE))
     return least_noise(
         lambda noise: all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
         epsilon=epsilon,

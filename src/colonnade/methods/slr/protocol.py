@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError
-from colonnade.methods.slr.plan import RATE_BITS, Descent, GradientPlan
+from colonnade.methods.slr.plan import RATE_BITS, GradientPlan, SlrDescent
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import exchange, hear, tell
@@ -87,7 +87,9 @@ async def noisy_gradient(
     rows = integer_rows(party, table, plan) if party.owns_columns else None
     batches = Batches(plan, await share_batch_key(party)) if party.owns_columns else None
     cap = float(plan.schedule.weight_cap)
-    descent = Descent(plan.size, plan.schedule.optimiser, cap=cap, steps=steps) if party.is_server else None
+    descent = (
+        SlrDescent(plan.size, plan.schedule.optimiser, cap=cap, steps=steps) if party.is_server else None
+    )
     for step in range(steps):
         weights = await _published_weights(party, descent, plan, step)
         places = None if batches is None else batches.next()
@@ -194,7 +196,7 @@ def batch_rows(rows: NDArray[np.signedinteger], places: Integers) -> Integers:
 
 
 async def _published_weights(
-    party: Party, descent: Descent | None, plan: GradientPlan, step: int
+    party: Party, descent: SlrDescent | None, plan: GradientPlan, step: int
 ) -> Integers:
     """The weights of a step, from the server, the same for all; too long ones are refused.
 

@@ -47,7 +47,7 @@ MOST_STRETCH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Matched:
+class MatchedRule:
     """Log-odds of the second class on features in units of the codes, and what was taken for λ.
 
     `stretch` is by how much the scores that λ held back were multiplied.
@@ -61,7 +61,7 @@ class Matched:
 
 
 @one_thread()
-def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
+def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> MatchedRule:
     count = float(margins.counts[1])
     if not 0.0 < count < margins.people:
         raise DrownedByNoise(
@@ -79,7 +79,7 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
     start[-1] = np.log(target[-1] / (1.0 - target[-1]))
     least = _minimum(features, start, target, weight)
     stretch, intercept = _stretched(features, least, target, margins.sum_noise / margins.people)
-    return Matched(stretch * least.weights[:-1], intercept, penalty, least.steps, stretch)
+    return MatchedRule(stretch * least.weights[:-1], intercept, penalty, least.steps, stretch)
 
 
 def _stretched(
