@@ -84,17 +84,17 @@ def looks(places: Sequence[Path]) -> list[tuple[float, float]]:
     # A folder that has just changed is listed again until its time tells it from the look.
     time.sleep(2.5)
     again = [[look(somebody) for somebody in people] for _ in range(LOOKS)]
-    return [(begun, min(taken)) for begun, taken in zip(first, zip(*again[1:], strict=True), strict=True)]
+    return [(begun, min(used)) for begun, used in zip(first, zip(*again[1:], strict=True), strict=True)]
 
 
 def look(somebody: Visit) -> float:
     """How long the first page takes, in milliseconds."""
     begun = time.perf_counter()
     page = somebody.get("/")
-    taken = 1000 * (time.perf_counter() - begun)
+    used = 1000 * (time.perf_counter() - begun)
     if page.status != 200:
         raise RuntimeError(f"the first page answered {page.status}")
-    return taken
+    return used
 
 
 def kit_with(place: Path) -> Path:

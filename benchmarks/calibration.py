@@ -61,33 +61,33 @@ SETS: dict[str, tuple[Callable[[Path], PublicSet], tuple[str, ...]]] = {
 }
 
 
-def judged(odds: Array, told: NDArray[np.bool_]) -> dict[str, float]:
+def evaluated(odds: Array, announced: NDArray[np.bool_]) -> dict[str, float]:
     """Log-loss, Brier score and calibration error of log-odds."""
     chances = expit(odds)
     order = np.argsort(chances, kind="stable")
     gaps = [
-        abs(float(chances[part].mean() - told[part].mean())) * len(part)
+        abs(float(chances[part].mean() - announced[part].mean())) * len(part)
         for part in np.array_split(order, BINS)
     ]
     return {
-        "log_loss": float(-np.mean(log_expit(np.where(told, odds, -odds)))),
-        "brier": float(np.mean((chances - told) ** 2)),
-        "calibration_error": sum(gaps) / len(told),
+        "log_loss": float(-np.mean(log_expit(np.where(announced, odds, -odds)))),
+        "brier": float(np.mean((chances - announced) ** 2)),
+        "calibration_error": sum(gaps) / len(announced),
     }
 
 
-def recalibrated(odds: Array, told: NDArray[np.bool_]) -> Array:
+def recalibrated(odds: Array, announced: NDArray[np.bool_]) -> Array:
     """The log-odds of a logistic regression of the labels on these log-odds."""
     spread = float(odds.std()) or 1.0
     rows, line = np.column_stack([odds / spread, np.ones_like(odds)]), np.array([spread, 0.0])
 
     def loss(tried: Array) -> float:
-        return float(-np.mean(log_expit(np.where(told, 1.0, -1.0) * (rows @ tried))))
+        return float(-np.mean(log_expit(np.where(announced, 1.0, -1.0) * (rows @ tried))))
 
     for _ in range(60):
         chances = expit(rows @ line)
         bend = (rows.T * (chances * (1 - chances))) @ rows + 1e-9 * np.eye(2)
-        step = np.linalg.solve(bend, rows.T @ (chances - told))
+        step = np.linalg.solve(bend, rows.T @ (chances - announced))
         while loss(line - step) > loss(line) and np.abs(step).max() > 1e-9:
             step /= 2
         line = line - step
@@ -100,7 +100,7 @@ def measured(_data: PublicSet, split: Split, epsilon: float) -> dict[str, Any]:
         task="classification", epsilon=epsilon, delta=DELTA, accepted_delta=DELTA
     )
     model = LogisticRegression().fit(release)
-    told = split.test_labels.astype(str) == str(release.label.classes[1])
+    announced = split.test_labels.astype(str) == str(release.label.classes[1])
     odds = model.decision_function(split.test_rows)
     score = binary_score(release.class_moments())
     share, explained = score.share, min(score.explained / score.gain, 0.95)
@@ -108,24 +108,26 @@ def measured(_data: PublicSet, split: Split, epsilon: float) -> dict[str, Any]:
     before = (fitted - 0.5) / (share * (1 - share) * (1 - explained))
 
     def right(cut: float) -> float:
-        return float(np.mean((fitted > cut) == told))
+        return float(np.mean((fitted > cut) == announced))
 
     ranks = rankdata(odds)
-    auc = (ranks[told].sum() - told.sum() * (told.sum() + 1) / 2) / (told.sum() * (~told).sum())
+    auc = (ranks[announced].sum() - announced.sum() * (announced.sum() + 1) / 2) / (
+        announced.sum() * (~announced).sum()
+    )
     return {
-        **judged(odds, told),
-        "recalibrated": judged(recalibrated(odds, told), told),
-        "constant": judged(np.full(len(told), math.log(share / (1 - share))), told),
-        "before": judged(before, told),
+        **evaluated(odds, announced),
+        "recalibrated": evaluated(recalibrated(odds, announced), announced),
+        "constant": evaluated(np.full(len(announced), math.log(share / (1 - share))), announced),
+        "before": evaluated(before, announced),
         "auc": float(auc),
         "share": share,
         "explained": score.explained,
         "accuracy": {
-            "rule": float(np.mean((odds > 0) == told)),
+            "rule": float(np.mean((odds > 0) == announced)),
             "half": right(0.5),
             "shares": right(float(np.quantile(fitted, 1 - share))),
             "best": max(right(float(cut)) for cut in np.quantile(fitted, np.linspace(0, 1, 401))),
-            "constant": float(max(told.mean(), 1 - told.mean())),
+            "constant": float(max(announced.mean(), 1 - announced.mean())),
         },
     }
 

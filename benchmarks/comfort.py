@@ -65,8 +65,8 @@ def colonnade(folder: Path, *words: str) -> tuple[str, float]:
 
 def least(folder: Path, *words: str, starts: int = STARTS) -> tuple[float, list[str]]:
     """The least processor time of some starts, and what each printed."""
-    told = [colonnade(folder, *words) for _ in range(starts)]
-    return round(min(seconds for _, seconds in told), 2), [text for text, _ in told]
+    announced = [colonnade(folder, *words) for _ in range(starts)]
+    return round(min(seconds for _, seconds in announced), 2), [text for text, _ in announced]
 
 
 def installed() -> int:

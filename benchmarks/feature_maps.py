@@ -19,7 +19,7 @@ from pathlib import Path
 from public_data import PublicSet, Split, adult, mnist, phishing
 
 from colonnade import Federation, LogisticRegression, Table
-from colonnade.data.maps import FeatureMap, GradientHistogram, Origin, RandomFourier, RandomRelu, Rule
+from colonnade.data.maps import FeatureMap, GradientHistogram, MapRule, Origin, RandomFourier, RandomRelu
 
 EPSILONS = (0.1, 1.0, 4.0)
 DELTA = 1e-5
@@ -27,7 +27,7 @@ SPLITS = 5
 FEATURES = 512
 
 
-def mapped(split: Split, rule: Rule | None) -> list[Table]:
+def mapped(split: Split, rule: MapRule | None) -> list[Table]:
     """The tables with every party's columns through one map, or through none."""
     feature_map = None if rule is None else FeatureMap(rule)
     found = []
@@ -48,7 +48,7 @@ def accuracy(split: Split, tables: list[Table], epsilon: float) -> float:
     return float(LogisticRegression().fit(release).score(split.test_rows, split.test_labels))
 
 
-def measure(splits: list[Split], rules: dict[str, Rule | None], name: str) -> dict[str, float]:
+def measure(splits: list[Split], rules: dict[str, MapRule | None], name: str) -> dict[str, float]:
     """Mean accuracy by map and ε."""
     found = {}
     for kind, rule in rules.items():
@@ -60,7 +60,7 @@ def measure(splits: list[Split], rules: dict[str, Rule | None], name: str) -> di
     return found
 
 
-def random_rules(parties: int, origin: Origin) -> dict[str, Rule | None]:
+def random_rules(parties: int, origin: Origin) -> dict[str, MapRule | None]:
     """No map, and each random one with so many features that all parties together have FEATURES."""
     each = FEATURES // parties
     relu, fourier = RandomRelu(each, 7, origin), RandomFourier(each, 7, 1.0, origin)

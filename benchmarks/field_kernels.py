@@ -37,17 +37,17 @@ def processor_seconds(run: Callable[[], object], repeats: int) -> float:
     return float(np.median(times))
 
 
-def shared_gram(field: Field, tables: list[np.ndarray], keepers: int) -> np.ndarray:
+def shared_gram(field: Field, tables: list[np.ndarray], computing_parties: int) -> np.ndarray:
     """Every party's work for one opening, one after the other, through the bytes they would send."""
-    scheme, source = make_scheme(keepers, field), SystemRandomness()
-    sums = [GramSum(field, sum(table.shape[1] for table in tables)) for _ in range(keepers)]
+    scheme, source = make_scheme(computing_parties, field), SystemRandomness()
+    sums = [GramSum(field, sum(table.shape[1] for table in tables)) for _ in range(computing_parties)]
     for start in range(0, len(tables[0]), BLOCK):
         blocks = [field.encode(table[start : start + BLOCK]) for table in tables]
         dealt = [scheme.deal(block, scheme.threshold, source) for block in blocks]
-        for keeper, running in enumerate(sums):
+        for computing_party, running in enumerate(sums):
             received = []
             for pieces in dealt:
-                piece = pieces[keeper]
+                piece = pieces[computing_party]
                 if not isinstance(piece, Seed):
                     piece = FieldArray.from_bytes(field, piece.shape, piece.to_bytes())
                 received.append(scheme.expand(piece))
@@ -66,15 +66,15 @@ def main() -> None:
     floats = values.astype(np.float64)
     plain = processor_seconds(lambda: [floats.T @ floats for _ in range(10)], arguments.repeats) / 10
     result: dict[str, float] = {"rows": ROWS, "columns": COLUMNS, "plain_ms": 1e3 * plain}
-    for name, field, keepers in (
+    for name, field, computing_parties in (
         ("63", FIELD63, 3),
         ("126", FIELD126, 3),
         ("61_prime", FIELD61, 3),
-        ("63_five_keepers", FIELD63, 5),
+        ("63_five_computing_parties", FIELD63, 5),
     ):
-        if not np.array_equal(shared_gram(field, tables, keepers), values.T @ values):
+        if not np.array_equal(shared_gram(field, tables, computing_parties), values.T @ values):
             raise SystemExit(f"the shared product over {name} bits is not exact")
-        seconds = processor_seconds(partial(shared_gram, field, tables, keepers), arguments.repeats)
+        seconds = processor_seconds(partial(shared_gram, field, tables, computing_parties), arguments.repeats)
         result[f"shared_{name}_ms"] = 1e3 * seconds
         result[f"ratio_{name}"] = seconds / plain
     rounded = {name: round(value, 2) for name, value in result.items()}

@@ -153,8 +153,8 @@ def trained(
             raise SystemExit(f"{name} could not begin")
     for _ in range(repeats + 1):
         before.append(all_do("prepare")[0])
-        taken, answers = all_do("train")
-        seconds.append(taken)
+        used, answers = all_do("train")
+        seconds.append(used)
         processor.append(sum(answer["processor"] for answer in answers.values()))
     for process in processes.values():
         process.communicate()
@@ -171,7 +171,7 @@ def checked(folder: Path | None, model: dict[str, Any]) -> dict[str, Any]:
     joint = np.concatenate(dealt, axis=1).astype(np.float64)
     products = joint.T @ joint
     exact = np.concatenate([products[block.left, block.right] for block in plan.dissection.blocks])
-    if np.abs(np.array(model["coefficients"]) - exact).max() > plan.noises[0].reach(GROUP) + 2.0**20:
+    if np.abs(np.array(model["coefficients"]) - exact).max() > plan.noises[0].extent(GROUP) + 2.0**20:
         raise SystemExit("the opened coefficients are not the objective plus its noise")
     scores = joint[:, plan.dissection.features] / plan.gamma @ np.array(model["weights"]) + model["intercept"]
     positive = joint[:, plan.dissection.label] > 0

@@ -1,6 +1,7 @@
 """The secure product XᵀX beside plain BLAS and beside MPyC, every party a process of its own on loopback.
 
-Adult's size, 45,222 × 41 integers of 16 bits, split among two owners (the server is the third keeper) and among four
+Adult's size, 45,222 × 41 integers of 16 bits, split among two owners (the server is the third computing party) and
+among four
 (three of them keep). From the moment when everybody is connected and holds its columns to the moment when the server
 holds XᵀX: dealing, products, zero noise dealt at full degree, opening. Every result is compared with the exact product.
 Wall clock, medians, and what is compared is interleaved:
@@ -12,7 +13,7 @@ Wall clock, medians, and what is compared is interleaved:
   processes for two owners and four for four;
 * ``bits126_over_bits63``: the same product in the larger field, two owners;
 * ``processor_seconds_k2``, ``_k4``: what all parties' processors did, together, for one product;
-* ``growth``: seconds by rows, columns and keepers.
+* ``growth``: seconds by rows, columns and computing parties.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def columns_of(case: Case, group: Group, owner: str) -> np.ndarray:
 async def product(party: Party, mine: np.ndarray | None, case: Case, number: int) -> np.ndarray | None:
     """The lines of `noisy_moments` on integers that are already there, with noise that is zero."""
     group, t = party.group, party.group.threshold
-    scheme = make_scheme(len(group.keepers), FIELD63 if case.field_bits == 63 else FIELD126)
+    scheme = make_scheme(len(group.computing_parties), FIELD63 if case.field_bits == 63 else FIELD126)
     edges = [case.columns * place // len(group.owners) for place in range(len(group.owners) + 1)]
     widths = dict(zip(group.owners, np.diff(edges).tolist(), strict=True))
     moments = MomentSum(scheme.field, case.columns, keeps_shares=party.keeps_shares)
@@ -217,21 +218,21 @@ def larger_field(federation: Federation, repeats: int) -> float:
     seconds: dict[int, list[float]] = {63: [], 126: []}
     federation.prepare(Case())
     for _ in range(repeats + 1):
-        for bits, taken in seconds.items():
-            taken.append(federation.seconds(Case(field_bits=bits)))
+        for bits, used in seconds.items():
+            used.append(federation.seconds(Case(field_bits=bits)))
     return statistics.median(seconds[126][1:]) / statistics.median(seconds[63][1:])
 
 
 def growth(two: Federation, repeats: int) -> dict[str, dict[str, float]]:
     """Seconds of the product as one size changes and the others stay."""
-    table: dict[str, dict[str, float]] = {"rows": {}, "columns": {}, "keepers": {}}
+    table: dict[str, dict[str, float]] = {"rows": {}, "columns": {}, "computing_parties": {}}
     for rows in (ROWS // 4, ROWS // 2, ROWS, 2 * ROWS):
         table["rows"][str(rows)] = two.median(Case(rows=rows), repeats)
     for columns in (COLUMNS // 2, COLUMNS, 2 * COLUMNS, 4 * COLUMNS):
         table["columns"][str(columns)] = two.median(Case(columns=columns), repeats)
     for threshold in (1, 2, 3):
         federation = Federation(2 * threshold, threshold)
-        table["keepers"][str(2 * threshold + 1)] = federation.median(Case(), repeats)
+        table["computing_parties"][str(2 * threshold + 1)] = federation.median(Case(), repeats)
         federation.close()
     return {by: {size: round(value, 4) for size, value in line.items()} for by, line in table.items()}
 

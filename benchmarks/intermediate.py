@@ -118,14 +118,14 @@ def main() -> None:
     prepared = Prepared(tables(ROWS))
     made = list(prepared.made.values())
     plans = {kind: plan_of(made, kind, epochs=1) for kind in ("sound", "none")}
-    taken: dict[str, list[tuple[float, float]]] = {kind: [] for kind in plans}
+    used: dict[str, list[tuple[float, float]]] = {kind: [] for kind in plans}
     for repeat in range(arguments.repeats + 1):
         for kind, plan in plans.items():
             seconds = prepared.seconds(plan)
             if repeat:
-                taken[kind].append(seconds)
-    processor = {kind: statistics.median(cpu for cpu, _ in times) for kind, times in taken.items()}
-    wall = {kind: statistics.median(seconds for _, seconds in times) for kind, times in taken.items()}
+                used[kind].append(seconds)
+    processor = {kind: statistics.median(cpu for cpu, _ in times) for kind, times in used.items()}
+    wall = {kind: statistics.median(seconds for _, seconds in times) for kind, times in used.items()}
 
     def training(rows: int, epochs: int) -> float:
         some = Prepared(tables(rows))

@@ -91,13 +91,13 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     model = (LinearRegression() if numbers else LogisticRegression()).fit(release)
     before = totals(federation)
     stored = Stored(model_file(model, method="moments", run=release.run), {}, {})
-    judged = evaluate_jointly(federation, stored, Price.of_training(federation.runs[-1].plan, epsilon))
+    evaluated = evaluate_jointly(federation, stored, Price.of_training(federation.runs[-1].plan, epsilon))
     after = totals(federation)
-    rows, labels = joined_rows(judged.run.aligned, model.frame_)
-    if isinstance(judged.estimate, ClassEstimate):
-        found = off_several(judged.estimate, model, rows, labels)
+    rows, labels = joined_rows(evaluated.run.aligned, model.frame_)
+    if isinstance(evaluated.estimate, ClassEstimate):
+        found = off_several(evaluated.estimate, model, rows, labels)
     else:
-        found = (off_numbers if numbers else off_classes)(judged, model, rows, labels)
+        found = (off_numbers if numbers else off_classes)(evaluated, model, rows, labels)
     found["extra"] = max(
         after[key] - before.get(key, 0.0) for key in after if not key[1].startswith("columns")
     )
@@ -105,9 +105,9 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     return found
 
 
-def off_numbers(judged: Evaluation, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+def off_numbers(evaluated: Evaluation, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
     """How far RMSE, MAE and R² are off, the first two as shares of the exact ones."""
-    judgement = judged.estimate
+    judgement = evaluated.estimate
     if not isinstance(judgement, NumberEstimate):
         raise TypeError("this set has a number to predict")
     exact = estimate_numbers(rows @ model.coef_ + model.intercept_, labels, label="hours").figures
@@ -137,9 +137,9 @@ def off_several(judgement: ClassEstimate, model: Any, rows: Rows, labels: Rows) 
     }
 
 
-def off_classes(judged: Evaluation, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+def off_classes(evaluated: Evaluation, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
     """How far figures of two classes are off, and what recalibration is worth."""
-    judgement = judged.estimate
+    judgement = evaluated.estimate
     if not isinstance(judgement, TwoClassEstimate):
         raise TypeError("these sets have two classes")
     scores = model.decision_function(rows)

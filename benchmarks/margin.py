@@ -65,7 +65,7 @@ def trained(
     """What one run learns, and the parties it ran between."""
     federation = Federation(split.tables, budget=BUDGET)
     # Texas has more than 1e5 people; the figures are for δ = 1e-5 all the same, which has to be said.
-    asked = TrainingSpec(
+    requested = TrainingSpec(
         "classification",
         epsilon,
         delta=DELTA,
@@ -73,7 +73,7 @@ def trained(
         options=MarginOptions(**options),
         verify=verify,
     )
-    return train_with(federation, "margin", asked), federation
+    return train_with(federation, "margin", requested), federation
 
 
 def accuracy(split: Split, epsilon: float) -> tuple[float, float]:
@@ -124,10 +124,10 @@ def steps_of(split: Split) -> dict[str, float]:
     with threadpool_limits(1):
         trained(split, 1.0, steps=FEW_STEPS)
         for _ in range(TRIES):
-            for steps, taken in seconds.items():
+            for steps, used in seconds.items():
                 started = time.perf_counter()
                 _, federation = trained(split, 1.0, steps=steps)
-                taken.append(time.perf_counter() - started)
+                used.append(time.perf_counter() - started)
                 sent[steps] = federation.runs[-1].outcome.bytes_sent
         plan: MarginPlan = federation.runs[-1].plan
         drawn = np.random.default_rng(1)
@@ -182,11 +182,11 @@ def against_moments(split: Split) -> float:
     """Seconds of a run over seconds of a moment release, the least of several of each."""
     found: dict[str, list[float]] = {"margin": [], "moments": []}
     for _ in range(TRIES):
-        for method, taken in found.items():
+        for method, used in found.items():
             federation = Federation(split.tables, budget=BUDGET)
             started = time.perf_counter()
             LogisticRegression(epsilon=1.0, delta=DELTA, method=method).fit(federation)
-            taken.append(time.perf_counter() - started)
+            used.append(time.perf_counter() - started)
     return min(found["margin"]) / min(found["moments"])
 
 

@@ -96,22 +96,22 @@ def ratio_to_plain() -> dict[str, Any]:
         await meet(party)
         return await noisy_moments(party, table, plan)
 
-    taken: dict[str, list[float]] = {name: [] for name in (*plans, "plain")}
+    used: dict[str, list[float]] = {name: [] for name in (*plans, "plain")}
     for _ in range(REPETITIONS + 1):
         opened = {}
         for name, agreed in plans.items():
             desks = desks_for(tables)
             start = time.process_time()
             opened[name] = run_here(program, GROUP, desks, agreed).results["server"]
-            taken[name].append(1e3 * (time.process_time() - start))
+            used[name].append(1e3 * (time.process_time() - start))
         start = time.process_time()
         expected = joint.T @ joint
-        taken["plain"].append(1e3 * (time.process_time() - start))
+        used["plain"].append(1e3 * (time.process_time() - start))
         # The constant column is the first owner's, so it is dealt behind that owner's features and arranged last.
         for name, agreed in plans.items():
             if np.abs(opened[name] - expected).max() > len(GROUP.members) * agreed.noise.support:
                 raise SystemExit("the opened matrix is not the moment matrix plus its noise")
-    found = {name: statistics.median(each[1:]) for name, each in taken.items()}
+    found = {name: statistics.median(each[1:]) for name, each in used.items()}
     kernels = {pool["architecture"] for pool in threadpool_info() if "numpy" in pool["filepath"]}
     return {f"{name}_ms": each for name, each in found.items()} | {
         "ratio_to_plain": found["protocol"] / found["plain"],

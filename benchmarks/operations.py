@@ -174,9 +174,9 @@ def three_for_one_budget(running: Live) -> tuple[bool, int, float]:
     ends = [running.wait(job, timeout=2 * ROW_SECONDS) for job in jobs]
     right = ends.count(ENDED) <= 1
     for job, end in zip(jobs, ends, strict=True):
-        told = [running.outcome(party, job) for party in PARTIES]
+        announced = [running.outcome(party, job) for party in PARTIES]
         if end != ENDED:
-            right &= any(outcome is not None and "left" in outcome.get("reason", "") for outcome in told)
+            right &= any(outcome is not None and "left" in outcome.get("reason", "") for outcome in announced)
     charged = [running.charges(party) - before[party] for party in PARTIES]
     twice = sum(max(0, count - 1) for count in charged)
     return right and max(charged) == 1, twice, time.monotonic() - began

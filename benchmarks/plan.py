@@ -105,23 +105,25 @@ def federation(shape: Shape, seed: int) -> Federation:
 def compared(shape: Shape, repeats: int) -> dict[str, Any]:
     """One job: foretold from pilots, then run."""
     method = METHODS[shape.method]
-    asked = TrainingSpec("classification", 1.0, options=checked_options(method, shape.options))
+    requested = TrainingSpec("classification", 1.0, options=checked_options(method, shape.options))
     first = federation(shape, 1)
     schemas = {party: table.public() for party, table in first.tables.items()}
     if not isinstance(method, Method):
         raise SystemExit(f"{shape.method} has no plan")
-    plan = replace(asked, alignment=shape.alignment).plan(first.group, tuple(schemas.values()), shape.rows)
+    plan = replace(requested, alignment=shape.alignment).plan(
+        first.group, tuple(schemas.values()), shape.rows
+    )
     began = time.perf_counter()
     held = dict.fromkeys(schemas, shape.rows + shape.alone)
     matching = Matching(first.group, schemas, shape.alignment, shape.rows, held)
     rehearsals = PilotRuns(schemas, effort=0.0, weighed=False)
-    predicted = forecast(rehearsals, method, asked, plan, matching=matching, simulated=False).cost
+    predicted = forecast(rehearsals, method, requested, plan, matching=matching, simulated=False).cost
     spent = time.perf_counter() - began
     seconds, wall = [], []
     for repeat in range(repeats):
         place = federation(shape, 2 + repeat)
         with Clock() as clock:
-            method.train(place, asked)
+            method.train(place, requested)
         seconds.append(clock.seconds)
         wall.append(clock.wall)
     outcome = place.runs[-1].outcome

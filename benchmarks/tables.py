@@ -92,7 +92,7 @@ def spent(federation: Federation) -> float:
     return sum(epsilon for epsilon in totals if math.isfinite(epsilon))
 
 
-def judged(scores: Array, truth: Array) -> tuple[float, float]:
+def evaluated(scores: Array, truth: Array) -> tuple[float, float]:
     """Accuracy at one half, and AUC."""
     return float(((scores > 0) == truth).mean()), float(roc_auc_score(truth, scores))
 
@@ -147,7 +147,7 @@ def measured(
             by_class, _ = released(split, epsilon, conditional=True)
             scores["trees"] = GradientBoostedTrees().fit(by_class).decision_function(split.test_rows)
         for kind, given in scores.items():
-            accuracy, auc = judged(given, truth)
+            accuracy, auc = evaluated(given, truth)
             found[f"{kind}_accuracy"].append(accuracy)
             found[f"{kind}_auc"].append(auc)
         said = ", ".join(f"{key} {values[-1]:.4f}" for key, values in found.items())
@@ -157,8 +157,8 @@ def measured(
 
 def asked_instead(data: PublicSet, column: str) -> PublicSet:
     """The same people, asked whether a column has its first level."""
-    asked = next(one for one in data.columns if one.name == column)
-    level = asked.levels[0] if not isinstance(asked, NumericColumn | DateColumn) else ""
+    requested = next(one for one in data.columns if one.name == column)
+    level = requested.levels[0] if not isinstance(requested, NumericColumn | DateColumn) else ""
     labels = np.where(data.rows[column].astype(str) == level, "first", "other")
     left = tuple(one for one in data.columns if one.name != column)
     rows = {one.name: data.rows[one.name] for one in left}
@@ -193,7 +193,7 @@ def compared_rules(folder: Path, splits: int) -> None:
                     rule: LogisticRegression(rule=rule).fit(release).decision_function(split.test_rows)
                     for rule in ("matched", "least-squares")
                 }
-                accuracy, auc = zip(*(judged(one, truth) for one in odds.values()), strict=True)
+                accuracy, auc = zip(*(evaluated(one, truth) for one in odds.values()), strict=True)
                 losses = [float(-np.mean(log_expit(np.where(truth, one, -one)))) for one in odds.values()]
                 found["accuracy"].append(accuracy[0] - accuracy[1])
                 found["auc"].append(auc[0] - auc[1])
@@ -241,7 +241,7 @@ def compared_blocks(folder: Path, splits: int) -> None:
             other = next(owner for owner, _ in release.encoders if owner != federation.group.active)
             for kind, one in (("", release), (" without it", without_block(release, other))):
                 scores = GradientBoostedTrees().fit(one).decision_function(split.test_rows)
-                accuracy, auc = judged(scores, truth)
+                accuracy, auc = evaluated(scores, truth)
                 found[f"accuracy{kind}"].append(accuracy)
                 found[f"auc{kind}"].append(auc)
         said = ", ".join(f"{key} {statistics.mean(values):.4f}" for key, values in found.items())
@@ -265,8 +265,8 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print only the JSON object")
     arguments = parser.parse_args()
-    for asked, compared in ((arguments.rules, compared_rules), (arguments.blocks, compared_blocks)):
-        if asked and arguments.data is not None:
+    for requested, compared in ((arguments.rules, compared_rules), (arguments.blocks, compared_blocks)):
+        if requested and arguments.data is not None:
             compared(arguments.data, arguments.splits)
             return
     names = list(FILES) if arguments.study else ["adult", "credit"]

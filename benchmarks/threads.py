@@ -47,17 +47,17 @@ def child(name: str, repetitions: int) -> dict[str, Any]:
             held["y"] = np.where(likely, "yes", "no")
             schema += "[label]\ncolumn='y'\nkind='classes'\nclasses=['no', 'yes']\n"
         tables.append(Table.of(party, held, Schema.parse(schema)))
-    taken, waited = [], []
+    used, waited = [], []
     # The first compiles what is not compiled yet.
     for _ in range(repetitions + 1):
         federation = Federation(tables, budget=(10.0, 1e-6))
         start = time.process_time(), time.perf_counter()
         LogisticRegression(epsilon=1.0, delta=1e-6, method=method).fit(federation)
-        taken.append(1e3 * (time.process_time() - start[0]))
+        used.append(1e3 * (time.process_time() - start[0]))
         waited.append(1e3 * (time.perf_counter() - start[1]))
     threads = max(pool["num_threads"] for pool in blas)
     return {
-        "taken": min(taken[1:]),
+        "taken": min(used[1:]),
         "waited": min(waited[1:]),
         "threads": threads,
         "kernel": blas[0]["architecture"],

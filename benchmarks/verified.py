@@ -1,4 +1,4 @@
-"""What it costs that two keepers check every owner's rows, and whether those who cheat are caught.
+"""What it costs that two computing parties check every owner's rows, and whether those who cheat are caught.
 
 Prints one JSON object on its last line. Seconds are processor time of all roles in one process on one thread, the least
 of interleaved repetitions; Adult's shape is 45,222 × 41 integers of 16 bits:
@@ -35,7 +35,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colonnade.crypto.row_proofs import Claim, RowClaims
+from colonnade.crypto.row_proofs import RowClaim, RowClaims
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
@@ -170,8 +170,8 @@ def descents(repetitions: int) -> dict[str, float]:
     schemas = tuple(table.public() for table in tables.values())
 
     def program(verify: Verify) -> Program:
-        asked = TrainingSpec("classification", 1.0, delta=1e-6, options=MarginOptions(), verify=verify)
-        plan = asked.planned(group, schemas, ADULT_ROWS)
+        requested = TrainingSpec("classification", 1.0, delta=1e-6, options=MarginOptions(), verify=verify)
+        plan = requested.planned(group, schemas, ADULT_ROWS)
         _ = plan.views, plan.scheme, plan.waves.plain, plan.waves.labelled
 
         async def run(party: Party, table: Table | None) -> object:
@@ -196,7 +196,7 @@ def attacked(times: int) -> dict[str, int]:
     from test_row_pitfalls import wrapping
 
     def changed(kind: str) -> Session:
-        session = Session.of(short_rows(80, 2, 1 << 20), Claim(2, 1 << 20))
+        session = Session.of(short_rows(80, 2, 1 << 20), RowClaim(2, 1 << 20))
         place = int.from_bytes(os.urandom(2), "little")
 
         def long_row(s: Session) -> None:
@@ -255,7 +255,7 @@ def main() -> None:
         objective, functional_mechanism, arguments.repetitions
     )
     figures |= descents(arguments.repetitions)
-    claims = RowClaims(32_768, (Claim(21, 3 * GAMMA**2 // 4),), (0, -1))
+    claims = RowClaims(32_768, (RowClaim(21, 3 * GAMMA**2 // 4),), (0, -1))
     figures |= {"soundness_bits": claims.algebraic_bits, "wraparound_bits": claims.wraparound_bits}
     figures |= attacked(20)
     memory = []

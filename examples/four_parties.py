@@ -1,6 +1,7 @@
 """Four houses hold three columns each about the same tumours; only the clinic knows the diagnosis.
 
-With three or more owners some of them keep the shares, and the server keeps none: it sees one noisy matrix. One keeper
+With three or more owners some of them keep the shares, and the server keeps none: it sees one noisy matrix. One
+computing party
 learns nothing from its shares; two that collude recover every column, which is what the guarantees assume away.
 
 Look at: who keeps shares; what the clinic can do alone and what all four can; and how ε differs by observer. The
@@ -41,7 +42,8 @@ def main() -> None:
     federation = Federation(tables, budget=(2.0, 1e-5))
     group = federation.group
     print(
-        f"shares are kept by {', '.join(group.keepers)}; any {group.threshold} of them learns nothing from them"
+        f"shares are kept by {', '.join(group.computing_parties)}; any {group.threshold} of them learns nothing "
+        f"from them"
     )
 
     model = LogisticRegression(epsilon=1.0, delta=1e-5, method="moments").fit(federation)

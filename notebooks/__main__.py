@@ -19,15 +19,15 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="*", choices=sorted(sources()), help="some of them; all without it")
     parser.add_argument("--output", type=Path, default=FOLDER, help="where they are written")
-    asked = parser.parse_args()
-    os.environ["COLONNADE_DATA"] = "" if asked.data is None else str(asked.data.resolve())
+    requested = parser.parse_args()
+    os.environ["COLONNADE_DATA"] = "" if requested.data is None else str(requested.data.resolve())
     for name, source in sources().items():
-        if asked.only and name not in asked.only:
+        if requested.only and name not in requested.only:
             continue
         began = time.monotonic()
         notebook = executed(source)
-        asked.output.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, asked.output / f"{name}.ipynb")  # type: ignore[no-untyped-call]
+        requested.output.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, requested.output / f"{name}.ipynb")  # type: ignore[no-untyped-call]
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
 
 

@@ -66,11 +66,11 @@ def draw_flow(federation: Federation, title: str) -> None:
             bend = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.16", "shrinkA": 26, "shrinkB": 26}
             axes.annotate("", (u, v), (x, y), arrowprops={**bend, "color": "0.3"})
             # On the sender's side of the bent arrow, so that the two directions do not write over each other.
-            across = (0.5 * (x + u) + 0.09 * (v - y), 0.5 * (y + v) - 0.09 * (u - x))
+            horizontal = (0.5 * (x + u) + 0.09 * (v - y), 0.5 * (y + v) - 0.09 * (u - x))
             most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
             text = "\n".join(f"{kind}, {kinds[kind] / 1000:,.0f} kB" for kind in most)
             axes.text(
-                *across,
+                *horizontal,
                 text,
                 ha="center",
                 va="center",

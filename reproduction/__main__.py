@@ -84,7 +84,7 @@ def run_parts(
     done = [] if quick or anew or not progress.exists() else json.loads(progress.read_text(encoding="utf-8"))
     left = [(study, one) for study, one in todo if [study.name, one.title] not in done]
     # What is prepared beside the others comes last.
-    left.sort(key=lambda pair: bool(pair[1].beside))
+    left.sort(key=lambda pair: bool(pair[1].alongside))
     if len(left) < len(todo):
         _say(f"goes on: {len(todo) - len(left)} of {len(todo)} parts are done; --anew begins again")
     took = {
@@ -93,10 +93,10 @@ def run_parts(
         for section in load(study.name) or []
     }
     with ExitStack() as ended:
-        prepared = _beside([one for _, one in left], data, ended) if len(left) > 1 else {}
+        prepared = _alongside([one for _, one in left], data, ended) if len(left) > 1 else {}
         for number, (study, one) in enumerate(left):
-            if one.beside in prepared:
-                prepared[one.beside].wait()
+            if one.alongside in prepared:
+                prepared[one.alongside].wait()
             place = f"[{len(todo) - len(left) + number + 1} of {len(todo)}] {study.name}: {one.title}"
             rest = _left([took.get((other.name, each.title)) for other, each in left[number:]])
             # What is kept says how long the whole took, and nothing about a quick run.
@@ -117,10 +117,10 @@ def run_parts(
         progress.unlink(missing_ok=True)
 
 
-def _beside(parts: Sequence[Part], data: Path, ended: ExitStack) -> dict[str, subprocess.Popen[bytes]]:
+def _alongside(parts: Sequence[Part], data: Path, ended: ExitStack) -> dict[str, subprocess.Popen[bytes]]:
     """Start what is prepared beside the others, with the least claim to the processor; it ends with the block."""
     started = {}
-    for module in dict.fromkeys(part.beside for part in parts if part.beside):
+    for module in dict.fromkeys(part.alongside for part in parts if part.alongside):
         command = [sys.executable, "-m", module, "--data", str(data)]
         started[module] = ended.enter_context(
             subprocess.Popen(command, preexec_fn=_step_back, stdout=subprocess.DEVNULL)

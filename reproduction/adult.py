@@ -71,8 +71,8 @@ def _section(data: Path, quick: bool) -> Section:
         kept = place / "kept" if quick else KEPT
         for entry in entries:
             for name, epsilons in entry.runs():
-                asked = (1.0,) if quick else epsilons
-                _compare(jobs[entry.method], entry, asked, place / name, kept / f"{name}.json")
+                requested = (1.0,) if quick else epsilons
+                _compare(jobs[entry.method], entry, requested, place / name, kept / f"{name}.json")
         facts = joined(kept)
     if not quick:
         PICTURE.write_text(picture(facts), encoding="utf-8")

@@ -57,7 +57,7 @@ def picture(facts: dict[str, Any]) -> str:
     epsilons = facts["epsilons"]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'role="img" aria-label="{escape(_told(facts))}">',
+        f'role="img" aria-label="{escape(_announced(facts))}">',
         f"<style>{STYLE}</style>",
         f'<rect class="card" x="1" y="1" width="{WIDTH - 2}" height="{HEIGHT - 2}" rx="14"/>',
         _text(28, 42, "Who earns more than $50,000?", size=24, weight=700),
@@ -111,8 +111,8 @@ def _line(
     drawn = [f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="3" stroke-linejoin="round"/>']
     for x, y, spread in points:
         if spread:
-            reach = spread / (HIGH - LOW) * (BOTTOM - TOP)
-            top, end = max(TOP, y - reach), min(BOTTOM, y + reach)
+            extent = spread / (HIGH - LOW) * (BOTTOM - TOP)
+            top, end = max(TOP, y - extent), min(BOTTOM, y + extent)
             drawn.append(f'<path d="M{x:.1f} {top:.1f}V{end:.1f}" stroke="{colour}" stroke-width="1.6"/>')
         drawn.append(f'<path class="mark" fill="{colour}" d="{_mark(mark, x, y)}"/>')
     return "\n".join(drawn)
@@ -183,7 +183,7 @@ def _foot(facts: dict[str, Any]) -> list[str]:
     return [_text(28, 556 + 22 * number, line, size=14.5, soft=True) for number, line in enumerate(lines)]
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _announced(facts: dict[str, Any]) -> str:
     """What the picture shows, for those who cannot see it."""
     best = {}
     for row in facts["rows"]:

@@ -164,15 +164,15 @@ def _ways(split: Split, coded: Split, label: str, others: Sequence[str]) -> dict
 def _foretold(split: Split, method: str) -> float | None:
     """Processor seconds of one training at ε = 1, as `colonnade plan` foretells it; none where there is no plan."""
     chosen, place = protocol_named(method), Federation(split.tables, budget=(1e6, DELTA), public=True)
-    asked = TrainingSpec(
+    requested = TrainingSpec(
         "classification", 1.0, delta=DELTA, accepted_delta=DELTA, options=checked_options(chosen, {})
     )
     schemas = {table.party: table.public() for table in split.tables}
     try:
-        plan = asked.plan(place.group, tuple(schemas.values()), len(split.train_labels))
+        plan = requested.plan(place.group, tuple(schemas.values()), len(split.train_labels))
     except ColonnadeError:
         return None
-    return PilotRuns(schemas, weighed=False).rehearse(chosen, asked, plan).cost.seconds
+    return PilotRuns(schemas, weighed=False).rehearse(chosen, requested, plan).cost.seconds
 
 
 def _in_words(foretold: Mapping[str, float | None]) -> str:

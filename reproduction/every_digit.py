@@ -36,7 +36,7 @@ def section(
     *,
     kept: Path | None = KEPT,
     at_once: int = AT_ONCE,
-    told: bool = False,
+    announced: bool = False,
 ) -> Section:
     """Labels read by the party without them, of all people, with no defence and with a sound one."""
     order = public_permutation(one.rows, seed=4)
@@ -45,7 +45,7 @@ def section(
     with timed() as watch:
         for number, people in enumerate(groups):
             for defence in ("none", "sound"):
-                if told:
+                if announced:
                     sys.stdout.write(f"{number + 1} of {len(groups)}, defence {defence}\n")
                     sys.stdout.flush()
                 name = f"{one.name}, {keys.bits}, {at_once}, {number}, {defence}"
@@ -109,7 +109,7 @@ def _attacked(
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reproduction.every_digit", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("COLONNADE_DATA") or "."))
-    section(mnist(parser.parse_args().data), PaillierKeys(), told=True)
+    section(mnist(parser.parse_args().data), PaillierKeys(), announced=True)
 
 
 if __name__ == "__main__":

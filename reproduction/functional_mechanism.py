@@ -20,8 +20,8 @@ from colonnade.lab.comparison import (
     TEST_SHARE,
     Comparison,
     ComparisonEntries,
+    ComparisonRow,
     Contender,
-    Row,
     compare,
     comparison_facts,
 )
@@ -191,7 +191,7 @@ def _accuracy_table(found: Comparison, linear: list[float]) -> Table:
 
 
 def _promises(found: Comparison) -> Table:
-    def line(row: Row) -> tuple[str, ...]:
+    def line(row: ComparisonRow) -> tuple[str, ...]:
         said = [f"{item.observer.name} {item.epsilon:.3g}" for item in row.guarantees]
         deltas = sorted({item.delta for item in row.guarantees})
         words = ", ".join(said) if said else PAPER if row.paper else "nothing is promised"
@@ -247,13 +247,13 @@ def _seconds_of(people: PublicSet, task: Task, parties: int, repetitions: int) -
     method = METHODS["central" if parties == 1 else "functional"]
     options = NoOptions() if parties == 1 else FunctionalOptions(domain="box")
     tables = vertical(people.columns, people.label, people.rows, people.labels, parties=max(parties, 2))
-    taken = []
+    used = []
     for _ in range(repetitions + 1):
         federation = Federation(tables, budget=(100.0, 0.1), public=True)
         start = perf_counter()
         method.train(federation, TrainingSpec(task, 1.0, delta=DELTA, accepted_delta=DELTA, options=options))
-        taken.append(perf_counter() - start)
-    return min(taken[1:])
+        used.append(perf_counter() - start)
+    return min(used[1:])
 
 
 def _made_up(task: Task, rows: int, features: int) -> PublicSet:

@@ -65,13 +65,13 @@ def _draw(people: Callable[[], PublicSet], epsilon: float) -> dict[str, float]:
     model = LogisticRegression().fit(release)
     stored = Stored(model_file(model, method="moments", run=release.run), {}, {})
     try:
-        judged = evaluate_jointly(federation, stored, Price.of_training(federation.runs[-1].plan, epsilon))
+        evaluated = evaluate_jointly(federation, stored, Price.of_training(federation.runs[-1].plan, epsilon))
     except ColonnadeError:
         return {}
-    judgement = judged.estimate
+    judgement = evaluated.estimate
     if not isinstance(judgement, TwoClassEstimate):
         raise TypeError("these sets have two classes")
-    rows, labels = joined_rows(judged.run.aligned, model.frame_)
+    rows, labels = joined_rows(evaluated.run.aligned, model.frame_)
     classes = (labels == model.classes_[1]).astype(np.int64)
     names = (str(model.classes_[0]), str(model.classes_[1]))
     exact = estimate_two_classes(

@@ -181,7 +181,7 @@ def hold_laws(folder: Path, *, ended: bool) -> str:
         raise Broken(f"the run ended well, and {whole} is not whole")
     listed = {}
     if (folder / RUN.parent).is_dir():
-        listed = {Path(line["run"]).name: line["state"] for line in asked(folder, "runs", "runs")["runs"]}
+        listed = {Path(line["run"]).name: line["state"] for line in requested(folder, "runs", "runs")["runs"]}
     if not opened:
         again(folder)
         if any(charges.values()) and listed.get(RUN.name) != "failed":
@@ -195,7 +195,7 @@ def hold_laws(folder: Path, *, ended: bool) -> str:
         # Between the release and the note beside it: the release is there, is listed, and is read as it is.
         check_release(opened[0])
         return "release"
-    facts = asked(folder, "recover", str(RUN))
+    facts = requested(folder, "recover", str(RUN))
     if not (whole / "facts.json").is_file() or facts["run"] is None:
         raise Broken(f"{opened[0]} was not recovered")
     if charges != {party: charges_of(folder / f"{party}.ledger") for party in SCHEMAS}:
@@ -231,7 +231,7 @@ def again(folder: Path) -> None:
         raise Broken(f"empty ledgers were left: {leftover}")
 
 
-def asked(folder: Path, *words: str) -> dict[str, Any]:
+def requested(folder: Path, *words: str) -> dict[str, Any]:
     """What a verb answers, which must end well."""
     said = folder / "said.json"
     if Forked(folder, (*words, "--json"), said).wait():
@@ -258,8 +258,10 @@ def seconds_of(folder: Path, method: str) -> tuple[float, float]:
 def study(folder: Path, kills: int, *, seed: int = 1) -> dict[str, Any]:
     """Kill so many times, going on from what was done before, and return what was found."""
     folder.mkdir(parents=True, exist_ok=True)
-    noted = folder / "progress.json"
-    known: dict[str, Any] = json.loads(noted.read_text()) if noted.exists() else {"kills": 0, "found": {}}
+    recorded = folder / "progress.json"
+    known: dict[str, Any] = (
+        json.loads(recorded.read_text()) if recorded.exists() else {"kills": 0, "found": {}}
+    )
     seconds = {method: seconds_of(folder / "project", method) for method in METHODS}
     for number in range(known["kills"], kills):
         rng = random.Random(f"{seed}/{number}")
@@ -271,7 +273,7 @@ def study(folder: Path, kills: int, *, seed: int = 1) -> dict[str, Any]:
         ending = kill_once(folder / "project", method, instant, from_draft=late)
         known["found"][ending.found] = known["found"].get(ending.found, 0) + 1
         known["kills"] = number + 1
-        noted.write_text(json.dumps(known), encoding="utf-8")
+        recorded.write_text(json.dumps(known), encoding="utf-8")
         sys.stderr.write(f"{number + 1} of {kills} kills: {known['found']}\n")
     shutil.rmtree(folder / "project", ignore_errors=True)
     return known

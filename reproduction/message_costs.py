@@ -41,7 +41,7 @@ def running_time(
     """
     pieces = Pieces(kept)
 
-    def taken(method: str, rows: int, times: int) -> float:
+    def used(method: str, rows: int, times: int) -> float:
         options: dict[str, Any] = {"epochs": times, "batch": min(BATCH, rows)}
         if method == "encrypted":
             options = {"epochs": times, "defence": "none"}
@@ -56,12 +56,12 @@ def running_time(
     with timed() as watch:
         found = {}
         for method in methods if encrypted_most else methods[:2]:
-            taken(method, 50, 1)  # compiles kernels, makes tables of noise
+            used(method, 50, 1)  # compiles kernels, makes tables of noise
         for rows, times in dict.fromkeys([*((sizes[0], e) for e in epochs), *((n, 1) for n in sizes)]):
             for method in methods:
                 if method != "encrypted" or rows * times <= encrypted_most:
                     found[method, rows, times] = pieces.get(
-                        f"{method}, {rows} people, {times} epochs", partial(taken, method, rows, times)
+                        f"{method}, {rows} people, {times} epochs", partial(used, method, rows, times)
                     )
 
     def cell(method: str, rows: int, times: int) -> str:
@@ -153,9 +153,9 @@ def poisson_regression(given: list[Columns], raw: Mapping[str, Any], counts: Any
         ]
         private: dict[str, list[float]] = {}
         for epsilon in (1.0, 10.0):
-            asked = TrainingSpec("regression", epsilon, options=IntermediateOptions(loss="poisson"))
+            requested = TrainingSpec("regression", epsilon, options=IntermediateOptions(loss="poisson"))
             private[f"messages, sound, ε = {epsilon:g}"] = [
-                deviance(METHOD.train(parties(), asked)) for _ in range(runs)
+                deviance(METHOD.train(parties(), requested)) for _ in range(runs)
             ]
         rows += [(name, spread_text(values)) for name, values in private.items()]
     text = f"""

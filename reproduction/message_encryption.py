@@ -78,11 +78,11 @@ def _run(given: Sequence[Columns], seed: int) -> dict[str, float | None]:
     training, testing = split(given, seed=seed, share=TEST_SHARE)
     held_out = HeldOut("classification", testing)
     options = EncryptedOptions(epochs=EPOCHS, defence="none")
-    asked = TrainingSpec("classification", 1.0, options=options)
+    requested = TrainingSpec("classification", 1.0, options=options)
     place = Federation(training, budget=UNLIMITED, public=True, timeout=PATIENCE)
     schemas = tuple(table.public() for table in training)
     owners = place.group.owners
-    plan = replace(asked, alignment="equal", public=owners).plan(place.group, schemas, training[0].rows)
+    plan = replace(requested, alignment="equal", public=owners).plan(place.group, schemas, training[0].rows)
     clear = twin(plan, {table.party: table for table in training}, SeededRandomness("no noise is drawn"))
     found: dict[str, float | None] = {
         "people": training[0].rows,
@@ -93,7 +93,7 @@ def _run(given: Sequence[Columns], seed: int) -> dict[str, float | None]:
     if training[0].rows > MOST:
         return found
     start = process_time()
-    trained = METHOD.train(place, asked)
+    trained = METHOD.train(place, requested)
     found["seconds"] = process_time() - start
     if not isinstance(trained, LinearModel) or not isinstance(clear, LinearModel):
         raise TypeError("descents end with linear models")

@@ -22,7 +22,7 @@ from colonnade.methods.method import TrainedModel
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import OpenedMoments, arranged
 from colonnade.methods.slr.method import model as slr_model
-from colonnade.methods.slr.plan import Descent, GradientPlan
+from colonnade.methods.slr.plan import GradientPlan, SlrDescent
 from colonnade.methods.slr.protocol import Batches, TrainedWeights, batch_rows, integer_rows
 from colonnade.methods.table import checked_options, protocol_named
 from colonnade.models.release import MomentRelease
@@ -53,7 +53,7 @@ def gradient_weights(
             labelled, start = start, start + 1
     batches = Batches(plan, randomness.bytes(32))
     schedule = plan.schedule
-    descent = Descent(plan.size, schedule.optimiser, cap=float(schedule.weight_cap), steps=schedule.steps)
+    descent = SlrDescent(plan.size, schedule.optimiser, cap=float(schedule.weight_cap), steps=schedule.steps)
     expected = float(plan.rows * schedule.rate)
     for _ in range(schedule.steps):
         batch = batch_rows(rows, batches.next())
@@ -100,7 +100,7 @@ class OnePlace:
     ) -> Any:
         """The plan that the parties would agree on."""
         chosen = protocol_named(method)
-        asked = TrainingSpec(
+        requested = TrainingSpec(
             task,
             epsilon,
             delta=self.delta,
@@ -109,7 +109,7 @@ class OnePlace:
         )
         group = self._federation.group
         schemas = tuple(table.schema.public(table.party) for table in self.tables)
-        return asked.planned(group, schemas, self.tables[0].rows)
+        return requested.planned(group, schemas, self.tables[0].rows)
 
     def moments(
         self,

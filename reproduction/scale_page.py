@@ -68,11 +68,15 @@ _BENDS = {
     "Bytes bend later, because with this many people the rows are most of what is sent; with fewer people sooner. "
     "`margin` opens that matrix once, at its start, and then as many numbers as there are columns in every step: its "
     "steps cost about the same whatever the columns are, until the matrix overtakes them.",
-    "parties": "All have the same columns in all, so what `moments` deals grows with the keepers and not with the "
-    "owners: three keepers with two, three and four owners, five with five, seven with seven, nine with ten. That is "
+    "parties": "All have the same columns in all, so what `moments` deals grows with the computing parties and "
+    "not with the "
+    "owners: three computing parties with two, three and four owners, five with five, seven with seven, nine "
+    "with ten. That is "
     "where bytes and time bend, and what one member does stays about the same. `margin` multiplies one more factor for "
-    "every owner in each step, and deals each product anew from every keeper to every keeper: with K owners and N "
-    "keepers bytes grow with (K − 1)·N², a cube where all owners are keepers, and more from four owners to five. With "
+    "every owner in each step, and deals each product anew from every computing party to every computing party: "
+    "with K owners and N "
+    "computing parties bytes grow with (K − 1)·N², a cube where all owners are computing parties, and more from "
+    "four owners to five. With "
     "ten it has no plan and says so, because rounding ten factors would cost more than half of the noise; a job that "
     "names no method then takes `moments`.",
 }

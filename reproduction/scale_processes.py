@@ -89,7 +89,7 @@ class Shape:
         return Table(owner, folder / f"{owner}-{self.rows}.parquet", self.schema(owner))
 
 
-def asked_of(method: str) -> TrainingSpec:
+def spec_of(method: str) -> TrainingSpec:
     """ε = 1 for two classes, with the method's defaults."""
     options = checked_options(protocol_named(method), {})
     return TrainingSpec("classification", 1.0, delta=1e-5, accepted_delta=1e-5, options=options)
@@ -136,10 +136,10 @@ class Members:
         clock here. `bytes` are sent by all together. `memory` is the peak of the member that has most, above what it
         had `before`.
         """
-        asked = asked_of(method)
+        requested = spec_of(method)
         schemas = tuple(shape.schema(owner).public(owner) for owner in shape.owners)
         # So that what has no plan is refused here, and not by every process.
-        asked.plan(self.group, schemas, shape.rows)
+        requested.plan(self.group, schemas, shape.rows)
         with tempfile.TemporaryDirectory() as folder:
             for once in {replace(shape, rows=FEW), shape}:
                 once.write(Path(folder))
@@ -187,13 +187,13 @@ async def _play(member: str, parties: int, ports: dict[str, int]) -> None:
 
 async def _measured(party: Party, method: str, shape: Shape, folder: Path) -> dict[str, float]:
     """One run as one member."""
-    chosen, asked = protocol_named(method), asked_of(method)
+    chosen, requested = protocol_named(method), spec_of(method)
     once = replace(
         party, numbers={}, alignment_numbers={}, opened=set(), run="", seeded=False, traffic=Traffic()
     )
     table = shape.table(party.name, folder) if party.owns_columns else None
     before, clock, wall = _peak_from_here(), time.process_time(), time.perf_counter()
-    await chosen.session(asked)(once, table, replace(asked, alignment="equal"))
+    await chosen.session(requested)(once, table, replace(requested, alignment="equal"))
     return {
         "seconds": time.process_time() - clock,
         "wall": time.perf_counter() - wall,

@@ -93,7 +93,7 @@ class Part:
 
     title: str
     run: Callable[[], Section]
-    beside: str = ""
+    alongside: str = ""
 
 
 def save(name: str, sections: Sequence[Section], *, folder: Path = RESULTS) -> None:

@@ -162,10 +162,10 @@ def _release(
 ) -> MomentRelease:
     """One release by a method; δ at the paper's 1e-5, which is not below 1/n for every set here."""
     source = Federation(tables, budget=BUDGET, public=True)
-    asked = TrainingSpec(
+    requested = TrainingSpec(
         "pca", epsilon, delta=DELTA, accepted_delta=DELTA, options=checked_options(METHODS[method], options)
     )
-    found = train_with(source, method, asked)
+    found = train_with(source, method, requested)
     if not isinstance(found, MomentRelease):
         raise TypeError(f"{method} releases no moments")
     return found

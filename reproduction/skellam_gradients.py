@@ -167,14 +167,14 @@ def _descent(split: Split, rate: float) -> Mapping[str, Any]:
 
 def _accuracy(split: Split, method: str, options: Mapping[str, Any], epsilon: float) -> float:
     source = Federation(split.tables, budget=BUDGET, public=True)
-    asked = TrainingSpec(
+    requested = TrainingSpec(
         "classification",
         epsilon,
         delta=DELTA,
         accepted_delta=DELTA,
         options=checked_options(METHODS[method], options),
     )
-    return _score(split, train_with(source, method, asked))
+    return _score(split, train_with(source, method, requested))
 
 
 def _score(split: Split, found: MomentRelease | TrainedModel) -> float:

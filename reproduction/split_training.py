@@ -115,7 +115,7 @@ class Trainer:
             if setting.kind == "pbm"
             else None
         )
-        self._coins = SystemRandomness()
+        self._draws = SystemRandomness()
 
     def noisy(self, embedded: torch.Tensor) -> torch.Tensor:
         """What the server makes of (parties, rows, P): the estimate of their sum."""
@@ -123,7 +123,7 @@ class Trainer:
             return embedded.sum(dim=0)
         values = embedded.numpy().astype(np.float64)
         if self.noise is not None:
-            counts = self.noise.draw(values, self._coins).sum(axis=0)
+            counts = self.noise.draw(values, self._draws).sum(axis=0)
             return torch.from_numpy(self.noise.estimate(counts, parties=self.parties)).float()
         # The baseline promises nothing here and is not released: plain floating-point noise will do.
         drawn = torch.randn(embedded.shape) * self.setting.deviation(self.parties)

@@ -62,7 +62,7 @@ def study(data: Path, quick: bool) -> list[Part]:
     digits = Part(
         every_digit.TITLE,
         lambda: every_digit.section(listed[0](), keys, kept=kept, at_once=size),
-        beside="" if quick else every_digit.__name__,
+        alongside="" if quick else every_digit.__name__,
     )
     return [
         *parts,
@@ -246,9 +246,9 @@ def _encrypted(one: LogisticSet, keys: PaillierKeys | PaillierKeysForTests) -> S
                 attack = recover_labels(transcript.view(attacker), transcript.labels)
                 success, more = attack.by_epoch[0], f"{attack.determined:.0%} of batches determined"
             else:
-                transcript, asked = recorded(tables, once, attacker=attacker, asks=PackedQuestion)
-                success = _read_packed(transcript, asked)
-                fields = asked.fields if isinstance(asked, PackedQuestion) else None
+                transcript, requested = recorded(tables, once, attacker=attacker, asks=PackedQuestion)
+                success = _read_packed(transcript, requested)
+                fields = requested.fields if isinstance(requested, PackedQuestion) else None
                 more = f"{fields.count if fields else 1} answers to a ciphertext"
         how = "solved for" if width >= batch else "packed"
         note(f"no defence, {how}, batch {batch}", success, watch.seconds, more)
@@ -287,9 +287,9 @@ still have every sign right. Credit's first two lines attack by different means;
     )
 
 
-def _read_packed(transcript: Transcript, asked: object) -> Success:
+def _read_packed(transcript: Transcript, requested: object) -> Success:
     guesses = np.zeros(transcript.plan.rows)
-    captured = asked.captured if isinstance(asked, PackedQuestion) else []
+    captured = requested.captured if isinstance(requested, PackedQuestion) else []
     for batch, values in zip(transcript.plan.batches(0), captured, strict=True):
         guesses[batch[: len(values)]] = -np.sign(np.array(values, dtype=np.float64))
     return label_success(guesses, transcript.labels)

@@ -151,8 +151,8 @@ def _lost(
         chosen = rest[public_permutation(len(rest), repeat + 1)[:count]]
         place = OnePlace(everybody.tables(parties, chosen))
         source = Federation(place.tables, budget=(1e6, DELTA), public=True)
-        asked = TrainingSpec("classification", 1.0, delta=DELTA, accepted_delta=DELTA)
-        exact.append(_score(train_with(source, "non-private", asked), rows, labels))
+        requested = TrainingSpec("classification", 1.0, delta=DELTA, accepted_delta=DELTA)
+        exact.append(_score(train_with(source, "non-private", requested), rows, labels))
         for epsilon in epsilons:
             release = place.moments("classification", epsilon=epsilon)
             runs = {"moments": _score(release, rows, labels)}

@@ -161,7 +161,9 @@ def network(parties: Federation) -> object:
 PAIR = ("bank", "insurer")
 FLOWS = {
     "moments": Flow(
-        "One release of moments, two owners: the server is the third keeper", PAIR, logistic("moments")
+        "One release of moments, two owners: the server is the third computing party",
+        PAIR,
+        logistic("moments"),
     ),
     "moments-four": Flow(
         "One release of moments, four owners: three of them keep the shares",

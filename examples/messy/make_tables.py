@@ -35,8 +35,8 @@ def main() -> None:
             earned = "" if dice.random() < 0.05 else f"{income:.2f}"
             bank.append(f"K-{number:05d};{typed};{earned};{job};{claims}")
         if dice.random() > 0.05:
-            told = "" if dice.random() < 0.04 else "yes" if smoker else "no"
-            clinic.append(f" k-{number:05d} ,{visits},{told}")
+            announced = "" if dice.random() < 0.04 else "yes" if smoker else "no"
+            clinic.append(f" k-{number:05d} ,{visits},{announced}")
     dice.shuffle(clinic)
     write(folder / "bank.csv", ["Customer;Age;Income;Job;Claims", *bank], encoding="utf-8-sig")
     write(folder / "clinic.csv", ["patient_id,visits,smoker", *clinic], encoding="utf-8")

@@ -38,7 +38,7 @@ print(houses)
 # %% [markdown]
 # ## The protocol
 #
-# Colonnade's: columns are dealt as shares, keepers multiply their own, every owner deals its part of the noise, and one noisy vector
+# Colonnade's: columns are dealt as shares, computing parties multiply their own, every owner deals its part of the noise, and one noisy vector
 # of coefficients opens to the server. The bill says whose coefficients they are, how far one record moves each block, and what
 # that costs.
 
@@ -177,9 +177,9 @@ warnings.simplefilter("ignore", NoiseWarning)
 def score(options: dict[str, str], epsilon: float) -> float:
     """Of people held out; nothing where noise drowned a class, which costs ε all the same."""
     fresh = Watched(houses.tables, budget=(1e3, 1e-4), public=True)
-    asked = LogisticRegression(method="functional", options=options, epsilon=epsilon, delta=1e-5)
+    requested = LogisticRegression(method="functional", options=options, epsilon=epsilon, delta=1e-5)
     try:
-        return asked.fit(fresh).score(houses.rows, houses.labels)
+        return requested.fit(fresh).score(houses.rows, houses.labels)
     except DrownedByNoise:
         return np.nan
 
@@ -189,8 +189,8 @@ for (name, options), mark in zip(CONTENDERS.items(), "x^so", strict=True):
     scores = np.array([[score(options, epsilon) for _ in range(3)] for epsilon in EPSILONS])
     drowned = np.isnan(scores).any(axis=1)
     means = np.where(drowned, np.nan, scores.mean(axis=1))
-    told = ["drowned" if lost else f"{mean:.3f}" for lost, mean in zip(drowned, means, strict=True)]
-    print(f"{name:44} " + "  ".join(f"ε = {e:g}: {s}" for e, s in zip(EPSILONS, told, strict=True)))
+    announced = ["drowned" if lost else f"{mean:.3f}" for lost, mean in zip(drowned, means, strict=True)]
+    print(f"{name:44} " + "  ".join(f"ε = {e:g}: {s}" for e, s in zip(EPSILONS, announced, strict=True)))
     axes.semilogx(EPSILONS, means, f"k{mark}-", label=name)
 commonest = max(np.mean(houses.labels == each) for each in np.unique(houses.labels))
 axes.axhline(commonest, color="0.6", ls=":", label="always the commonest class")

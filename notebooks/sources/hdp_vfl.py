@@ -27,7 +27,7 @@ from scipy.special import ndtr
 from colonnade import LogisticRegression
 from colonnade.errors import DrownedByNoise
 from colonnade.methods.messages.plan import GRID, Calibration, IntermediateOptions, IntermediatePlan
-from colonnade.methods.messages.protocol import Descent, step_weights
+from colonnade.methods.messages.protocol import MessagesDescent, step_weights
 from colonnade.models.fitting import NoiseWarning
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper import LABEL, classical_sigma
@@ -132,7 +132,7 @@ def distances(plan: IntermediatePlan, cap: float, runs: int) -> NDArray[np.float
     passive_party: Any = SimpleNamespace(name=passive)
     apart, others_side = [], np.random.default_rng(1)
     for _ in range(runs):
-        here, there = (Descent(np.array([plan.radius]), rate=plan.rate(passive)) for _ in range(2))
+        here, there = (MessagesDescent(np.array([plan.radius]), rate=plan.rate(passive)) for _ in range(2))
         drawn = plan.noise[active].draw((EPOCHS * ROWS // BATCH, BATCH), SystemRandomness()) * float(GRID)
         square = 0.0
         for step, noise in enumerate(drawn):

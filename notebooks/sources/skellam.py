@@ -86,9 +86,9 @@ for axes, gamma in zip(three, (2**4, 2**6, 2**12), strict=True):
     squares = (stochastic(gamma * unit, SystemRandomness()).astype(float) ** 2).sum(axis=1)
     claimed = paper.row_norm_squared(columns, gamma).value
     again = retry(gamma * unit, int(claimed), SystemRandomness()).astype(float)
-    past, longest = np.mean(squares > claimed), squares.max() / claimed
+    past, most = np.mean(squares > claimed), squares.max() / claimed
     kept = (again**2).sum(axis=1).max() / claimed
-    print(f"γ = {gamma}: past equation (13) in {past:.1%} of the rows, longest {longest:.4f} of it; ", end="")
+    print(f"γ = {gamma}: past equation (13) in {past:.1%} of the rows, longest {most:.4f} of it; ", end="")
     print(f"rounded again until it holds: {kept:.4f}")
     axes.hist(squares / claimed, bins=40, color="0.6")
     axes.axvline(1, color="k", ls=":")

@@ -106,7 +106,7 @@ class InputError(ColonnadeError, number="E300"):
     family = "InputError"
 
 
-class NameTaken(InputError, number="E301"):
+class NameInUse(InputError, number="E301"):
     """A file or folder of that name is there already, and is left as it is."""
 
 

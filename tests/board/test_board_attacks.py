@@ -17,7 +17,7 @@ from boards import (
     ask,
     bank,
     growing,
-    noted,
+    recorded,
     visit,
     write_runs,
 )
@@ -95,7 +95,7 @@ def test_every_address_needs_a_link_and_every_act_its_own_page_a_form_token_and_
             405,
         ), path
     assert state(full) == before
-    refused = [found for by, act, found in noted(full) if (by, act) == ("Eve", "was refused")]
+    refused = [found for by, act, found in recorded(full) if (by, act) == ("Eve", "was refused")]
     assert refused == ["an auditor looks only"] * (len(acts) - len(ALL_MAY))
 
 

@@ -51,10 +51,10 @@ def approve(other: Browser, link: str, request: str) -> str:
     other.show(link, width=1280)
     other.show(request, width=1280)
     until(lambda: "left after" in text(), text)
-    asked = text()
+    requested = text()
     other.click(f'form[action="{urlsplit(request).path}"] button')
     until(lambda: "Ben approved" in text(), text)
-    return asked
+    return requested
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_a_request_is_approved_on_the_page_runs_is_judged_and_stands_in_the_ledg
     def text() -> str:
         return str(shown.run("document.body ? document.body.innerText : ''"))
 
-    def told(name: str) -> str:
+    def announced(name: str) -> str:
         return str(shown.run(f"document.querySelector('[data-live={name}]')?.textContent ?? ''"))
 
     with federation_of(tmp_path, {**sites, "server": {}}) as running:
@@ -76,19 +76,19 @@ def test_a_request_is_approved_on_the_page_runs_is_judged_and_stands_in_the_ledg
         with live(bank.path, ADA, BEN) as (address, access):
             shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=1280)
             job = running.submit(job_text(epsilon=4.0, timeout=600) + "held_out = 0.5\n")
-            until(lambda: told("waiting") == "1", text)
+            until(lambda: announced("waiting") == "1", text)
             shown.show(f"{address}/runs/{job}", width=1280)
-            assert told("waits") == "bank" and told("spent") == "nothing yet"
+            assert announced("waits") == "bank" and announced("spent") == "nothing yet"
             shown.run("window.seen = []")
             shown.run(
                 "new MutationObserver(() => window.seen.push(document.querySelector('[data-live=step]').textContent))"
                 ".observe(document.querySelector('[data-live=step]'), {childList: true})"
             )
             with browser() as other:
-                asked = approve(
+                requested = approve(
                     other, f"{address}/enter?token={access.tokens[BEN]}", f"{address}/requests/{job}"
                 )
-            assert "left after" in asked and "held_out = 0.5" in asked
+            assert "left after" in requested and "held_out = 0.5" in requested
             until(lambda: shown.run("(window.seen ?? ['ended']).length") > 0, text)
             until(lambda: "Read the report" in text(), text)
             ended = text()

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from boards import ADA, Visit, ask, bank, cookie_of, growing, live, noted, visit, write_runs
+from boards import ADA, Visit, ask, bank, cookie_of, growing, live, recorded, visit, write_runs
 from typed import there
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
@@ -105,7 +105,7 @@ def test_while_a_run_writes_to_a_ledger_it_is_read_and_a_decision_that_cannot_wa
         assert ada.get("/requests/j1").status == ada.get("/ledger/bank/export").status == 200
         assert ada.send("/requests/j1", **APPROVE).status == 409
     assert decisions(tmp_path) == []
-    ((by, _, found),) = [line for line in noted(kit.path) if line[1] == "approve"]
+    ((by, _, found),) = [line for line in recorded(kit.path) if line[1] == "approve"]
     assert by == "Ada" and HELD in found
 
 
@@ -177,9 +177,9 @@ def test_two_processes_on_one_kit_say_so_answer_and_end_politely(tmp_path: Path)
     code = "import sys; from colonnade.cli.app import run; sys.exit(run(sys.argv[1:]))"
     words = [sys.executable, "-c", code, "board", str(kit.path), "--port", "0", "--person", "Ada", "--json"]
     with ExitStack() as pages, board_process(words) as first, board_process(words) as second:
-        told = [json.loads(there(process.stdout).readline()) for process in (first, second)]
-        assert sorted(one["alone"] for one in told) == [False, True]
-        for one in told:
+        announced = [json.loads(there(process.stdout).readline()) for process in (first, second)]
+        assert sorted(one["alone"] for one in announced) == [False, True]
+        for one in announced:
             cookie = cookie_of(one["address"], one["links"][0]["link"].partition("=")[2])
             following = http.client.HTTPConnection(one["address"].removeprefix("http://"), timeout=20)
             pages.callback(following.close)
@@ -205,11 +205,11 @@ def test_browsers_that_go_away_free_their_places(tmp_path: Path) -> None:
     with live(tmp_path, ADA) as (address, access):
         host, port = address.removeprefix("http://").split(":")
         cookie = cookie_of(address, access.tokens[ADA])
-        asked = f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: {cookie}\r\n\r\n".encode()
+        requested = f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: {cookie}\r\n\r\n".encode()
         for _ in range(MOST_STREAMS + 8):
             with socket.create_connection((host, int(port)), timeout=20) as connection:
-                connection.sendall(asked)
-                told = b""
-                while b"data: " not in told and b" 503 " not in told:
-                    told += connection.recv(4096)
-            assert told.startswith(b"HTTP/1.1 200")
+                connection.sendall(requested)
+                announced = b""
+                while b"data: " not in announced and b" 503 " not in announced:
+                    announced += connection.recv(4096)
+            assert announced.startswith(b"HTTP/1.1 200")

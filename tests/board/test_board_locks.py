@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, noted, visit
+from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, recorded, visit
 
 from colonnade.board.access import MOST_WRONG, SESSION_SECONDS, WITHIN_SECONDS, Access, Person, Proxy, TooMany
 from colonnade.board.workspace import Workspace
@@ -64,7 +64,7 @@ def test_a_link_works_once_and_leaves_no_secret_in_an_address_a_log_or_a_page(tm
     assert (kit.path / "board.jsonl").stat().st_mode & 0o077 == 0
     for secret in (token, cookie, other.tokens[ADA]):
         assert secret not in seen and secret not in log
-    assert ("", "was not let in", "a wrong or used link") in noted(kit.path)
+    assert ("", "was not let in", "a wrong or used link") in recorded(kit.path)
 
 
 def test_guessing_links_is_stopped_and_does_not_end_sessions() -> None:
@@ -88,7 +88,7 @@ def test_too_many_wrong_links_are_answered_with_429(tmp_path: Path) -> None:
     nobody = visit(bank(tmp_path).path, None)
     codes = [nobody.get(f"/enter?token={number}").status for number in range(MOST_WRONG + 1)]
     assert codes == [401] * MOST_WRONG + [429]
-    assert len(noted(nobody.board.workspace.folder)) == MOST_WRONG, "nobody fills a disk by guessing"
+    assert len(recorded(nobody.board.workspace.folder)) == MOST_WRONG, "nobody fills a disk by guessing"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_form_without_the_token_of_its_session_decides_nothing(tmp_path: Path)
     assert ada.get("/requests/j1?decision=approve&digest=" + "5" * 64).status == 200
     assert ada.client.ask("PUT", "/requests/j1").status == 403
     assert decided(tmp_path) == []
-    assert ("Ada", "was refused", "a form of another page") in noted(kit.path)
+    assert ("Ada", "was refused", "a form of another page") in recorded(kit.path)
 
 
 def test_an_auditor_looks_and_decides_nothing(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_an_auditor_looks_and_decides_nothing(tmp_path: Path) -> None:
     answer = eve.send("/requests/j1", decision="approve", digest="5" * 64)
     assert answer.status == 403 and "auditor" in answer.text
     assert decided(tmp_path) == [] and len(list_requests(kit)) == 1
-    assert ("Eve", "was refused", "an auditor looks only") in noted(kit.path)
+    assert ("Eve", "was refused", "an auditor looks only") in recorded(kit.path)
 
 
 def test_whoever_signs_out_is_out(tmp_path: Path) -> None:
@@ -250,12 +250,12 @@ def test_a_secret_that_is_short_or_readable_by_others_is_refused(tmp_path: Path)
 def test_the_verb_refuses_what_would_open_it_to_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as used:
         for words, found in (
             (("--listen", "0.0.0.0"), "no TLS of its own"),
             (("--listen", "127.0.0.2"), "leave --listen out"),
             (("--listen", "example.org"), "no address of this machine"),
-            (("--port", str(taken.getsockname()[1])), "cannot be had"),
+            (("--port", str(used.getsockname()[1])), "cannot be had"),
             (("--person", "Ada", "--auditor", "ada"), "named twice"),
             (("--person", "\x1b[2J"), "no name of a person"),
             (("--runs", str(tmp_path / "nowhere")), "is no folder"),

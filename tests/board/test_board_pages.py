@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from boards import ADA, BEN, EVE, HOSTILE_JOB, Client, application, ask, bank, noted, visit, write_runs
+from boards import ADA, BEN, EVE, HOSTILE_JOB, Client, application, ask, bank, recorded, visit, write_runs
 from cli_project import Project, train, write_project
 from two_houses import job_text
 
@@ -112,7 +112,7 @@ def test_an_export_is_signed_by_a_button_as_the_command_line_signs_it(folder: Pa
     assert (folder / EXPORT_KEY).stat().st_mode & 0o077 == 0 and key.secret.hex() not in made.text
     found = load_export(folder / "bank.json", signer=key.public)
     assert found.head == Ledger.open(folder / "bank.ledger").receipt().head
-    assert any(act == "exported a ledger" for _, act, _ in noted(folder))
+    assert any(act == "exported a ledger" for _, act, _ in recorded(folder))
     own = SigningKey.generate(SystemRandomness())
     text = ada.send("/ledger/bank/export", key=f"colonnade signing key 1 {own.secret.hex()}").text
     assert read_export(text, where="bank.json", signer=own.public).party == "bank"
@@ -148,7 +148,7 @@ def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:
     party = "bank"
     rows = ada.send(f"/data/{party}")
     assert rows.status == 200 and '<th scope="row">age</th>' in rows.text
-    assert ("Ada", "checked rows", "done") in noted(folder)
+    assert ("Ada", "checked rows", "done") in recorded(folder)
     (folder / "bank.csv").write_text("customer,job,risk\nC1,clerk,low\n")
     broken = ada.get("/data").text
     assert "column &#39;age&#39; is declared but not in the file" in broken and "not there" in broken
@@ -194,7 +194,7 @@ def test_a_decision_on_the_page_is_the_one_of_the_command_line(tmp_path: Path) -
     assert ben.send("/requests/j1", decision="approve", digest="5" * 64).status == 303
     (request,) = list_requests(kit)
     assert request.approvals == ("Ada", "Ben")
-    assert [(by, found) for by, act, found in noted(kit.path) if act == "approve" and found == "done"] == [
+    assert [(by, found) for by, act, found in recorded(kit.path) if act == "approve" and found == "done"] == [
         ("Ada", "done"), ("Ben", "done"),
     ]  # fmt: skip
     assert "Ada approved job j1" in ada.get("/ledger").text
@@ -389,7 +389,7 @@ def test_a_run_that_was_stopped_is_recovered_on_its_page_and_its_model_leaves(ki
     assert "Recover the run" not in eve.get("/runs/first").text
     assert eve.send("/runs/first/recover").status == 403
     assert ada.send("/runs/first/recover").headers["location"] == "/runs/first"
-    assert killed.charges("bank") == 1 and ("Ada", "recovered a run", "done") in noted(killed.folder)
+    assert killed.charges("bank") == 1 and ("Ada", "recovered a run", "done") in recorded(killed.folder)
     page = ada.get("/runs/first").text
     assert "What each observer can learn at most" in page and "/runs/first/model.onnx" in page
     assert ada.get("/runs/first/report").status == 200

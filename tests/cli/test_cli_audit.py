@@ -11,7 +11,7 @@ from cli_project import Project, one_object, train
 
 from colonnade.cli.app import run
 from colonnade.lab import experiments as auditing
-from colonnade.lab.experiments import Experiment, Finding, Sessions
+from colonnade.lab.experiments import AuditFinding, Experiment, Sessions
 
 
 def audit(*arguments: str) -> int:
@@ -85,7 +85,7 @@ def test_more_than_is_proved_is_a_loud_defect(
         experiments: tuple[Experiment, Experiment, Experiment, Experiment],
         sessions: Sessions,
         **options: Any,
-    ) -> tuple[Finding, ...]:
+    ) -> tuple[AuditFinding, ...]:
         found = whole(experiments, sessions, **options)
         loud = [replace(found[0].shown[0], bound=replace(found[0].shown[0].bound, epsilon=2.0))]
         return (replace(found[0], shown=tuple(loud)), *found[1:])
@@ -121,10 +121,10 @@ def test_ctrl_c_leaves_nothing(
     ],
 )
 def test_what_cannot_be_audited_is_told(
-    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str
+    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, announced: str
 ) -> None:
     assert audit(*arguments) == code
-    assert told in capsys.readouterr().err
+    assert announced in capsys.readouterr().err
 
 
 def test_a_method_without_observers_is_told(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -198,13 +198,13 @@ PLANS: dict[str, tuple[Change, tuple[str, ...]]] = {
         replaced("job.toml", "delta = 1e-5", "gamma = 268435456"),
         ("job.toml, gamma = 268435456", "grid"),
     ),
-    "too few keepers for t": (
+    "too few computing parties for t": (
         replaced("job.toml", "delta = 1e-5", "threshold = 2"),
-        ("job.toml", "2t + 1 = 5 keepers", "has 3"),
+        ("job.toml", "2t + 1 = 5 computing parties", "has 3"),
     ),
-    "two keepers": (
-        replaced("job.toml", "delta = 1e-5", 'keepers = ["bank", "insurer"]'),
-        ("job.toml, line 7, keepers", "found 2", "2t + 1"),
+    "two computing parties": (
+        replaced("job.toml", "delta = 1e-5", 'computing_parties = ["bank", "insurer"]'),
+        ("job.toml, line 7, computing parties", "found 2", "2t + 1"),
     ),
     "label elsewhere": (
         replaced("job.toml", 'active = "bank"', 'active = "insurer"'),

@@ -18,14 +18,14 @@ PROGRAM = "import sys; from colonnade.cli import main; sys.argv[0] = 'colonnade'
 
 def completed(words: str, **environment: str) -> list[str]:
     """What bash is offered for a line whose last word is not finished."""
-    asked = {
+    requested = {
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),
         "_COLONNADE_COMPLETE": "complete_bash",
     }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**os.environ, **asked, **environment},
+        env={**os.environ, **requested, **environment},
         capture_output=True,
         text=True,
         check=False,

@@ -45,7 +45,7 @@ def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.count("ok  ") == len(found)
 
 
-def told(monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None]) -> None:
+def announced(monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None]) -> None:
     """As if these versions were installed, or not at all."""
     real = importlib.metadata.version
 
@@ -62,7 +62,7 @@ def told(monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None]) -> N
 def test_packages_that_are_missing_or_too_old_are_named_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told(monkeypatch, {"numpy": "1.26.4", "gmpy2": None})
+    announced(monkeypatch, {"numpy": "1.26.4", "gmpy2": None})
     found = doctor._packages("packages")
     assert not found.fine
     assert "numpy>=2.0 is needed, and 1.26.4 is installed" in found.found
@@ -82,16 +82,16 @@ def test_packages_that_are_missing_or_too_old_are_named_with_what_to_install(
 def test_an_extra_may_be_absent_but_not_of_another_version(
     monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None], fine: bool, said: str
 ) -> None:
-    told(monkeypatch, installed)
+    announced(monkeypatch, installed)
     found = doctor._extra("networks")
     assert found.fine is fine and said in found.found
 
 
 def test_noise_of_the_wrong_size_and_bits_that_repeat_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = SkellamNoise.draw
-    monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, coins: right(self, shape, coins) * 11 // 10)
+    monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, draws: right(self, shape, draws) * 11 // 10)
     assert not doctor._noise("noise").fine
-    monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, coins: right(self, shape, coins) + 150)
+    monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, draws: right(self, shape, draws) + 150)
     assert not doctor._noise("noise").fine
     monkeypatch.setattr(
         "colonnade.randomness.SystemRandomness.words", lambda self, count: np.full(count, 7, dtype=np.uint64)
@@ -165,9 +165,9 @@ def test_a_column_that_looks_standardised_is_told_by_doctor_and_on_its_own_page_
     assert run(["doctor", "job.toml"]) == 0
     assert "LOOK     insurer columns" in capsys.readouterr().out
     assert run(["train", "job.toml", "--output", "run"]) == 0
-    told = {
+    announced = {
         path.relative_to("run").as_posix()
         for path in Path("run").rglob("*")
         if path.is_file() and b"deviation 1 to three digits" in path.read_bytes()
     }
-    assert told == {"parties/insurer.html"}
+    assert announced == {"parties/insurer.html"}

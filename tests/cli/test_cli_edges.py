@@ -37,9 +37,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     ],
     ids=["digits", "nested", "dotted", "header", "large"],
 )
-def test_toml_beyond_what_can_be_read_is_told_by_its_limit(tmp_path: Path, text: str, told: str) -> None:
+def test_toml_beyond_what_can_be_read_is_told_by_its_limit(tmp_path: Path, text: str, announced: str) -> None:
     (tmp_path / "job.toml").write_text(f'name = "risk"\n{text}\n')
-    with pytest.raises(FormError, match=told):
+    with pytest.raises(FormError, match=announced):
         Document.load(tmp_path / "job.toml")
 
 

@@ -108,12 +108,12 @@ def test_this_check_would_notice_a_bare_error_and_one_outside_the_tree() -> None
 
 
 @pytest.mark.parametrize("asked", ["E313", "e313", "313"])
-def test_explain_prints_the_section(capsys: pytest.CaptureFixture[str], asked: str) -> None:
-    assert run(["explain", asked]) == 0
+def test_explain_prints_the_section(capsys: pytest.CaptureFixture[str], requested: str) -> None:
+    assert run(["explain", requested]) == 0
     out = capsys.readouterr().out
     assert out.startswith("E313\nA declared column is not in the data.") and "What to do:" in out
     assert "**" not in out and "```" not in out
-    assert run(["explain", asked, "--json"]) == 0
+    assert run(["explain", requested, "--json"]) == 0
     found = one_object(capsys.readouterr().out)
     assert found["number"] == "E313" and found["page"] == "docs/errors.md#e313"
 
@@ -175,7 +175,7 @@ PROVOKED: dict[str, tuple[str, str, str]] = {
     "E341": ("bank.toml", 'party = "bank"', 'party = "shop"'),
     "E402": ("job.toml", "delta = 1e-5", "delta = 0.1"),
     "E404": ("job.toml", 'active = "bank"', 'active = "insurer"'),
-    "E405": ("job.toml", "delta = 1e-5", 'keepers = ["bank", "insurer"]'),
+    "E405": ("job.toml", "delta = 1e-5", 'computing_parties = ["bank", "insurer"]'),
     "E501": ("insurer.toml", "epsilon = 4.0", "epsilon = 0.5"),
 }
 # Put together from pieces, by a library, or by another verb: shown as they looked.

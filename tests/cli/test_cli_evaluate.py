@@ -70,7 +70,7 @@ def write(folder: Path, *, first: int, people: int, job: str, ledgers: Path, cla
     return path
 
 
-def asked(*arguments: Any, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+def requested(*arguments: Any, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     code = run([*map(str, arguments), "--json"])
     return code, json.loads(capsys.readouterr().out.strip().splitlines()[-1])
 
@@ -109,7 +109,7 @@ def test_people_are_not_held_out_for_a_model_that_cannot_be_judged_on_them(
     text += f'method = "{change["method"]}"\nheld_out = 0.3\n'
     job = write(tmp_path, first=0, people=60, job=text, ledgers=tmp_path)
     for verb in (["train", job], ["plan", job, "--rows", 60]):
-        code, found = asked(*verb, capsys=capsys)
+        code, found = requested(*verb, capsys=capsys)
         assert code == 4 and message in found["error"]["message"], found
         assert ", held_out: people are held out to judge" in found["error"]["message"]
     assert not list(tmp_path.glob("*.ledger*"))
@@ -129,7 +129,7 @@ def test_a_network_is_judged_by_scores_with_noise_for_its_label_holder_alone_and
     text = f'{JOB}method = "network"\nheld_out = 0.3\n[options]\nepochs = 1\nembedding = 2\n'
     job = write(tmp_path, first=0, people=200, job=text, ledgers=tmp_path)
     answers = {line["id"]: line["buys"] for line in csv.DictReader((tmp_path / "rows.csv").open())}
-    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 0 and "judged" not in facts
     assert any(f"judged on {len(seen[0].ids)} people" in note for note in facts["notes"])
     stated = {(item["unit"], item["observer"]): item["epsilon"] for item in facts["guarantees"]}
@@ -157,23 +157,23 @@ def test_a_network_is_judged_by_scores_with_noise_for_its_label_holder_alone_and
     assert facts["figures"]["AUC"]["value"] == pytest.approx(exact)
     assert max(totals(job.parent).values()) == pytest.approx(2.0, abs=0.01)
     again = write(tmp_path / "again", first=0, people=200, job=JOB, ledgers=tmp_path / "others")
-    code, facts = asked("evaluate", tmp_path / "run", again, capsys=capsys)
+    code, facts = requested("evaluate", tmp_path / "run", again, capsys=capsys)
     assert code == 5 and "were trained on" in facts["error"]["message"], facts
     (tmp_path / "run" / "parties" / "shop.model.json").unlink()
     before = totals(job.parent)
-    code, facts = asked("evaluate", tmp_path / "run", job, capsys=capsys)
+    code, facts = requested("evaluate", tmp_path / "run", job, capsys=capsys)
     assert code == 3 and "a party's part is missing" in facts["error"]["message"], facts
     assert totals(job.parent) == before
 
 
 def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(trained: Path) -> None:
     facts = json.loads((trained / "run" / "facts.json").read_text())
-    judged = facts["judged"]
-    assert facts["rows"] + judged["people"] == PEOPLE
+    evaluated = facts["judged"]
+    assert facts["rows"] + evaluated["people"] == PEOPLE
     # The truth is about 0.97; noise moves it by what is said.
-    auc = judged["figures"]["AUC"]
+    auc = evaluated["figures"]["AUC"]
     assert abs(auc["value"] - 0.965) < 5 * (auc["noise"] + auc["sampling"]) + 0.01
-    assert judged["figures"]["accuracy"]["value"] > judged["figures"]["accuracy"]["beside"] + 0.1
+    assert evaluated["figures"]["accuracy"]["value"] > evaluated["figures"]["accuracy"]["beside"] + 0.1
     stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
     for (_, unit, observer), epsilon in totals(trained).items():
         if (observer, unit) in stated:
@@ -187,7 +187,7 @@ def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(tra
 
 
 def test_runs_are_listed_with_their_score(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, found = asked("runs", trained / "run", capsys=capsys)
+    _, found = requested("runs", trained / "run", capsys=capsys)
     assert found["runs"][0]["score"].startswith("AUC 0.9")
     assert run(["show", str(trained / "run")]) == 0
     shown = capsys.readouterr().out
@@ -204,15 +204,15 @@ def test_public_rows_are_judged_exactly_and_for_nothing(
     write(tmp_path, first=10_000, people=500, job=JOB, ledgers=tmp_path)
     before = totals(trained)
     rows = tmp_path / "rows.csv"
-    code, found = asked("evaluate", trained / "run", "--rows", rows, "--label", "buys", capsys=capsys)
+    code, found = requested("evaluate", trained / "run", "--rows", rows, "--label", "buys", capsys=capsys)
     assert code == 0 and found["exact"] and found["people"] == 500
-    _, scored = asked("predict", trained / "run", "--rows", rows, capsys=capsys)
+    _, scored = requested("predict", trained / "run", "--rows", rows, capsys=capsys)
     chances = [float(line["probability of yes"]) for line in scored["scores"]]
     with rows.open() as file:
         truth = [line["buys"] == "yes" for line in csv.DictReader(file)]
     assert found["figures"]["AUC"]["value"] == pytest.approx(roc_auc_score(truth, chances), abs=1e-4)
     assert totals(trained) == before
-    _, recall = asked(
+    _, recall = requested(
         "evaluate", trained / "run", "--rows", rows, "--label", "buys", "-t", "recall=0.9", capsys=capsys
     )
     (_, _), (missed, right) = recall["confusion"]
@@ -223,14 +223,14 @@ def test_other_private_people_are_judged_charged_and_remembered(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = write(tmp_path, first=50_000, people=900, job=JOB, ledgers=tmp_path)
-    code, found = asked("evaluate", trained / "run", job, "--threshold", "balanced", capsys=capsys)
+    code, found = requested("evaluate", trained / "run", job, "--threshold", "balanced", capsys=capsys)
     assert code == 0, found
     assert found["people"] == 900 and not found["exact"] and len(found["guarantees"]) == 4
     assert json.loads(Path(found["kept"]).read_text())["figures"]["AUC"]["noise"] > 0
     spent = totals(tmp_path)
     assert 2.0 < max(spent.values()) < 8.0
     # Exact scores of those judged would show more of them than was promised.
-    code, refused = asked("predict", trained / "run", job, capsys=capsys)
+    code, refused = requested("predict", trained / "run", job, capsys=capsys)
     assert code != 0 and refused["error"]["kind"] == "TrainedOn"
 
 
@@ -257,7 +257,7 @@ def test_what_cannot_be_judged_is_named_and_nothing_is_charged(
     write(tmp_path / "three", first=92_000, people=40, job=JOB, ledgers=tmp_path, classes=3)
     write(tmp_path / "again", first=0, people=60, job=JOB, ledgers=tmp_path)
     given = [str(tmp_path / item) if item.endswith((".csv", ".toml")) else item for item in arguments]
-    code, found = asked("evaluate", trained / "run", *given, capsys=capsys)
+    code, found = requested("evaluate", trained / "run", *given, capsys=capsys)
     assert code in (2, 3, 4, 5) and said in found["error"]["message"], found
     for name in ("bank", "shop"):
         path = tmp_path / f"{name}.ledger"
@@ -268,7 +268,7 @@ def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = write(tmp_path, first=0, people=600, job=f"{JOB}held_out = 0.05\n", ledgers=tmp_path)
-    code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 4 and "people would do" in found["error"]["message"], found
     # A twentieth of 600, and not a nineteenth, as of people of whom nobody is held out any more.
     assert ": 30 people to judge on are too few" in found["error"]["message"], found
@@ -278,7 +278,9 @@ def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
 def test_scores_of_rows_with_an_epsilon_are_refused(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found = asked("predict", trained / "run", "--rows", trained / "rows.csv", "-e", "1", capsys=capsys)
+    code, found = requested(
+        "predict", trained / "run", "--rows", trained / "rows.csv", "-e", "1", capsys=capsys
+    )
     assert code == 2 and "--epsilon and --party are for a JOB" in found["error"]["message"]
 
 
@@ -287,7 +289,7 @@ def test_a_job_takes_weights_and_a_threshold_by_rule(
 ) -> None:
     text = f'{JOB}method = "moments"\nheld_out = 0.4\n[options]\nclass_weight = {{yes = 4.0}}\n'
     job = write(tmp_path, first=0, people=2000, job=f'{text}threshold = "recall=0.9"\n', ledgers=tmp_path)
-    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 0, facts
     (_, _), (missed, right) = facts["judged"]["confusion"]
     assert 0.88 < right / (missed + right) < 0.92
@@ -306,7 +308,7 @@ def test_weights_of_no_declared_class_leave_a_job_uncharged(
 ) -> None:
     text = f'{JOB}method = "moments"\n[options]\nclass_weight = {{perhaps = 4.0}}\n'
     job = write(tmp_path, first=0, people=600, job=text, ledgers=tmp_path)
-    code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 4 and "which is no declared class; those are no, yes" in found["error"]["message"], found
     assert not Ledger.open(tmp_path / "bank.ledger").totals()
 
@@ -316,15 +318,15 @@ def test_several_classes_are_judged_each_against_the_rest(
 ) -> None:
     text = f'{JOB.replace("3.0", "8.0")}method = "moments"\nverify = "none"\nheld_out = 0.5\n'
     job = write(tmp_path, first=0, people=2400, job=text, ledgers=tmp_path, classes=3)
-    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 0, facts
-    judged = facts["judged"]
-    assert set(judged["each"]) == {"no", "maybe", "yes"} and len(judged["confusion"]) == 3
+    evaluated = facts["judged"]
+    assert set(evaluated["each"]) == {"no", "maybe", "yes"} and len(evaluated["confusion"]) == 3
     write(tmp_path, first=50_000, people=3000, job=text, ledgers=tmp_path, classes=3)
     rows = tmp_path / "rows.csv"
-    code, exact = asked("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
-    assert code == 0 and exact["exact"] and set(exact["figures"]) - set(judged["figures"]) == {"log-loss"}
-    pairs = [(judged, exact), *((one, exact["each"][name]) for name, one in judged["each"].items())]
+    code, exact = requested("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
+    assert code == 0 and exact["exact"] and set(exact["figures"]) - set(evaluated["figures"]) == {"log-loss"}
+    pairs = [(evaluated, exact), *((one, exact["each"][name]) for name, one in evaluated["each"].items())]
     for one, truth in pairs:
         for name, figure in one["figures"].items():
             off = abs(figure["value"] - truth["figures"][name]["value"])
@@ -338,7 +340,7 @@ def test_several_classes_are_judged_each_against_the_rest(
     assert (
         "by the largest score" in shown and "said maybe" in shown and "Brier score against the rest" in shown
     )
-    code, refused = asked(
+    code, refused = requested(
         "evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", "-t", "f1", capsys=capsys
     )
     assert code == 4 and "--threshold is for two classes" in refused["error"]["message"]
@@ -349,14 +351,14 @@ def test_numbers_are_judged_on_private_people_and_on_public_rows_in_their_own_un
 ) -> None:
     text = f'{JOB.replace("classification", "regression")}verify = "none"\nheld_out = 0.3\n'
     job = write(tmp_path, first=0, people=3000, job=text, ledgers=tmp_path, classes=0)
-    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 0, facts
-    judged = facts["judged"]
+    evaluated = facts["judged"]
     # Labels scatter by 0.3 around the truth, and by 2.1 in all.
     for name, truth in (("RMSE", 0.3), ("MAE", 0.24), ("R²", 0.98)):
-        figure = judged["figures"][name]
+        figure = evaluated["figures"][name]
         assert abs(figure["value"] - truth) < 5 * figure["noise"] + 0.02 and figure["noise"] > 0, name
-    assert judged["figures"]["RMSE"]["beside"] == pytest.approx(2.08, abs=0.8)
+    assert evaluated["figures"]["RMSE"]["beside"] == pytest.approx(2.08, abs=0.8)
     stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
     for (_, unit, observer), epsilon in totals(tmp_path).items():
         if (observer, unit) in stated:
@@ -364,7 +366,7 @@ def test_numbers_are_judged_on_private_people_and_on_public_rows_in_their_own_un
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Predicted against true" in page and "always the mean" in page and "commonest" not in page
     assert "A linear regression on bank" in (tmp_path / "run" / "parties" / "bank.html").read_text()
-    _, listed = asked("runs", tmp_path / "run", capsys=capsys)
+    _, listed = requested("runs", tmp_path / "run", capsys=capsys)
     assert listed["runs"][0]["score"].startswith("R² 0.9")
     others = write(
         tmp_path / "others",
@@ -374,19 +376,19 @@ def test_numbers_are_judged_on_private_people_and_on_public_rows_in_their_own_un
         ledgers=tmp_path / "others",
         classes=0,
     )
-    code, refused = asked("evaluate", tmp_path / "run", others, "-t", "f1", capsys=capsys)
+    code, refused = requested("evaluate", tmp_path / "run", others, "-t", "f1", capsys=capsys)
     assert code == 4 and "--threshold is for two classes" in refused["error"]["message"]
     assert not (tmp_path / "others" / "bank.ledger").exists()
-    code, found = asked("evaluate", tmp_path / "run", others, capsys=capsys)
+    code, found = requested("evaluate", tmp_path / "run", others, capsys=capsys)
     assert code == 0 and not found["exact"] and len(found["pairs"]) > 5, found
     assert max(totals(tmp_path / "others").values()) > 2.0
     few = write(tmp_path / "few", first=80_000, people=30, job=text, ledgers=tmp_path / "few", classes=0)
-    code, refused = asked("evaluate", tmp_path / "run", few, capsys=capsys)
+    code, refused = requested("evaluate", tmp_path / "run", few, capsys=capsys)
     assert code == 4 and "would move an RMSE by more than 5%" in refused["error"]["message"], refused
     rows = tmp_path / "rows.csv"
-    code, found = asked("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
+    code, found = requested("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
     assert code == 0, found
-    _, scored = asked("predict", tmp_path / "run", "--rows", rows, capsys=capsys)
+    _, scored = requested("predict", tmp_path / "run", "--rows", rows, capsys=capsys)
     with rows.open() as file:
         true = np.array([float(line["buys"]) for line in csv.DictReader(file)])
     said = np.array([float(line["buys"]) for line in scored["scores"]])
@@ -403,7 +405,7 @@ def test_a_share_that_holds_out_nobody_or_everybody_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], share: str
 ) -> None:
     job = write(tmp_path, first=0, people=60, job=f"{JOB}held_out = {share}\n", ledgers=tmp_path)
-    code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 3 and "held_out: found" in found["error"]["message"], found
     assert "a share of the people between 0 and 1" in found["error"]["message"]
     assert not (tmp_path / "bank.ledger").exists()
@@ -414,20 +416,20 @@ def test_another_share_and_other_columns_are_refused_and_nothing_is_charged(
 ) -> None:
     before = totals(trained)
     job = write(tmp_path, first=0, people=PEOPLE, job=f"{JOB}held_out = 0.25\n", ledgers=trained)
-    code, found = asked("evaluate", trained / "run", job, capsys=capsys)
+    code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code == 4 and "was cut at 0.3 before" in found["error"]["message"], found
     assert "Write held_out = 0.3" in found["error"]["message"]
     job = write(tmp_path / "other", first=70_000, people=900, job=JOB, ledgers=tmp_path)
     schema = tmp_path / "other" / "shop.schema.toml"
     schema.write_text(schema.read_text().replace("high = 1", "high = 2"))
-    code, found = asked("evaluate", trained / "run", job, capsys=capsys)
+    code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code == 3 and "shop: the model reads spent" in found["error"]["message"], found
     schema = tmp_path / "other" / "bank.schema.toml"
     schema.write_text(schema.read_text().split("[label]")[0])
     (tmp_path / "other" / "shop.schema.toml").write_text(
         (tmp_path / "other" / "shop.schema.toml").read_text().replace("high = 2", "high = 1")
     )
-    code, found = asked("evaluate", trained / "run", job, capsys=capsys)
+    code, found = requested("evaluate", trained / "run", job, capsys=capsys)
     assert code in (3, 4) and "label" in found["error"]["message"], found
     assert totals(trained) == before
     assert not (tmp_path / "bank.ledger").exists() or not Ledger.open(tmp_path / "bank.ledger").totals()

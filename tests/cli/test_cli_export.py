@@ -72,7 +72,7 @@ def test_mistakes_are_told_before_anything_is_written(
 ) -> None:
     assert train(project, "--output", "runs/first") == 0
     project.path("there.md").write_text("kept")
-    for arguments, code, told in (
+    for arguments, code, announced in (
         (["runs/first"], USAGE, "say what to write"),
         (["runs/first", "--onnx", "m.onnx", "--card", "there.md"], INPUT, "there.md exists already"),
         (["runs/second", "--card", "card.md"], INPUT, "runs/second"),
@@ -81,5 +81,5 @@ def test_mistakes_are_told_before_anything_is_written(
     ):
         capsys.readouterr()
         assert run(["export", *arguments]) == code
-        assert told in capsys.readouterr().err
+        assert announced in capsys.readouterr().err
     assert project.path("there.md").read_text() == "kept" and not project.path("m.onnx").exists()

@@ -42,14 +42,16 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     monkeypatch.chdir(tmp_path)
     made = said(capsys, "federation", "new", "ours", "--port", 18002, "--four-eyes")
     assert [Kit.load(kit).kind for kit in ("ours/server", "ours/admin")] == ["server", "admin"]
-    asked = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
-    request, key = Path(str(asked["request"])), Path(str(asked["key"])).read_bytes()
+    requested = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
+    request, key = Path(str(requested["request"])), Path(str(requested["key"])).read_bytes()
     assert key not in request.read_bytes()
     assert "somebody exchanged the request" in refusal(
         capsys, "federation", "approve", "ours", request, "--fingerprint", "0" * 64
     )
-    approved = said(capsys, "federation", "approve", "ours", request, "--fingerprint", asked["fingerprint"])
-    assert (approved["party"], approved["key"]) == ("bank", asked["fingerprint"])
+    approved = said(
+        capsys, "federation", "approve", "ours", request, "--fingerprint", requested["fingerprint"]
+    )
+    assert (approved["party"], approved["key"]) == ("bank", requested["fingerprint"])
     signed = Path(str(approved["signed"]))
     assert key not in signed.read_bytes()
     assert "telephone" in refusal(capsys, "federation", "join", signed, "--as", "bank")
@@ -101,18 +103,18 @@ def test_a_certificate_is_renewed_and_the_kit_stays(
     monkeypatch.chdir(tmp_path)
     made = said(capsys, "federation", "new", "ours", "--port", 18002)
     joined = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
-    told = ("--fingerprint", joined["fingerprint"])
-    first = said(capsys, "federation", "approve", "ours", joined["request"], *told)["signed"]
+    announced = ("--fingerprint", joined["fingerprint"])
+    first = said(capsys, "federation", "approve", "ours", joined["request"], *announced)["signed"]
     root = ("--fingerprint", made["fingerprint"])
     kit = Kit.load(str(said(capsys, "federation", "join", first, "--as", "bank", *root)["kit"]))
     kit.tell_site({"pins": {"shop": "0" * 64}})
     kit.run_folder("j1").mkdir(parents=True)
     before = kit.identity()
-    asked = said(capsys, "federation", "renew", kit.path)
+    requested = said(capsys, "federation", "renew", kit.path)
     assert "exists already" in refusal(capsys, "federation", "renew", kit.path)
     # As in the runbook: whoever approves has the answer to the first request where the second one comes to.
     request = Path(str(first)).with_name("bank.request.zip")
-    shutil.copy(str(asked["request"]), request)
+    shutil.copy(str(requested["request"]), request)
     assert "exists already" in refusal(capsys, "federation", "approve", "ours", request)
     Path(str(first)).rename("first.signed.zip")
     assert "could then be two" in refusal(capsys, "federation", "approve", "ours", request)
@@ -120,8 +122,8 @@ def test_a_certificate_is_renewed_and_the_kit_stays(
     before_it = Path(str(first)).read_bytes()
     assert "Ask by telephone" in refusal(capsys, "federation", "approve", "ours", request, "--renews")
     assert Path(str(first)).read_bytes() == before_it
-    told = ("--fingerprint", asked["fingerprint"])
-    signed = said(capsys, "federation", "approve", "ours", request, *told, "--renews")["signed"]
+    announced = ("--fingerprint", requested["fingerprint"])
+    signed = said(capsys, "federation", "approve", "ours", request, *announced, "--renews")["signed"]
     assert signed == first and Path(str(signed)).read_bytes() != before_it
     key = (kit.path / "startup" / "client.key").read_bytes()
     (renewed,) = listed(capsys, "federation", "renew", kit.path, signed)
@@ -201,8 +203,8 @@ def test_only_parties_are_approved_and_each_name_once(
             ("double", "localhost", {"type": "client"}),
         )
     }
-    told = refusal(capsys, "federation", "approve", tmp_path, requests["admin"])
-    assert "only parties are approved" in told and "mallory@example.org" in told
+    announced = refusal(capsys, "federation", "approve", tmp_path, requests["admin"])
+    assert "only parties are approved" in announced and "mallory@example.org" in announced
     assert "only whoever made" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])
     (tmp_path / "root" / "approved.json").write_text('{"bank": "another key"}')
     assert "could then be two" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])

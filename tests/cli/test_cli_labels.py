@@ -31,8 +31,8 @@ def several(project: Project) -> Project:
     schema = project.path("bank.schema.toml").read_text()
     project.path("bank.schema.toml").write_text(schema[: schema.index("[label]")] + LABELS)
     head, *lines = project.path("bank.csv").read_text().splitlines()
-    told = [f"{line},{line.split(',')[1]}" for line in lines]
-    project.path("bank.csv").write_text("\n".join([f"{head},loss", *told]) + "\n")
+    announced = [f"{line},{line.split(',')[1]}" for line in lines]
+    project.path("bank.csv").write_text("\n".join([f"{head},loss", *announced]) + "\n")
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "patience", "public = true\npatience")
         project.edit(f"{party}.toml", "epsilon = 4.0", "epsilon = 40.0")
@@ -75,8 +75,8 @@ def test_one_run_leaves_a_model_of_each_label_and_verbs_take_one_by_name(
     assert run(["evaluate", "run", *rows, "--label", "loss", "--json"]) == 0
     assert "RMSE" in capsys.readouterr().out
     assert run(["evaluate", "run", "job.toml", "--label", "loss", "--json"]) == 0
-    judged = one_object(capsys.readouterr().out)
-    assert judged["label"] == "loss" and Path(judged["kept"]).is_file()
+    evaluated = one_object(capsys.readouterr().out)
+    assert evaluated["label"] == "loss" and Path(evaluated["kept"]).is_file()
     assert run(["export", "run", "--label", "loss", "--card", "card.md"]) == 0
     card = Path("card.md").read_text()
     assert "`loss`" in card and "R² on the training rows" in card and "accuracy" not in card

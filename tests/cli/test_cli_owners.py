@@ -99,7 +99,7 @@ def write_people(
     )
 
 
-def told(verb: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def announced(verb: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """What a verb that succeeds prints as JSON."""
     capsys.readouterr()
     ended = run([*verb, "--json"])
@@ -143,25 +143,25 @@ def test_what_a_run_of_so_many_owners_left_is_read_by_every_verb(
     write_people(Path("strangers"), case, owners, first=1000, public=apart)
     write_table(Path("rows.csv"), values(2000, owners, case.task))
 
-    stated = told(["train", "trained/job.toml", "--output", "run"], capsys)["guarantees"]
+    stated = announced(["train", "trained/job.toml", "--output", "run"], capsys)["guarantees"]
     assert (f"any {count // 2} owners" in {item["observer"] for item in stated}) == _unnamed(case, count)
     for path in (*Path("run").glob("model*.json"), *Path("run/parties").glob("*.model.json")):
         assert len(load_model(path).privacy) == len(stated)
     if Path("run/release.npz").exists():
         assert len(MomentRelease.load("run/release.npz").guarantees) == len(stated)
 
-    assert told(["show", "run"], capsys)["guarantees"] == stated
+    assert announced(["show", "run"], capsys)["guarantees"] == stated
     assert run(["show", "run", "--verbose"]) == 0
-    told(["report", "run", "--output", "page.html"], capsys)
+    announced(["report", "run", "--output", "page.html"], capsys)
     assert "<html" in Path("page.html").read_text()
     scored = ["predict", "run", *(["--rows", "rows.csv"] if case.released else ["strangers/job.toml"])]
-    assert len(told(scored, capsys)["scores"]) == PEOPLE
+    assert len(announced(scored, capsys)["scores"]) == PEOPLE
     _judged(case, capsys)
     _exported(case, capsys)
     paid = set()
     for owner in (owners[0], owners[-1]):
-        kept = told(["ledger", f"trained/{owner}.toml", "--export", f"{owner}.json"], capsys)
-        assert told(["ledger", f"{owner}.json"], capsys)["totals"] == kept["totals"]
+        kept = announced(["ledger", f"trained/{owner}.toml", "--export", f"{owner}.json"], capsys)
+        assert announced(["ledger", f"{owner}.json"], capsys)["totals"] == kept["totals"]
         paid |= {total["observer"] for total in kept["totals"]}
     # A ledger names whom it charges for: coalitions without names are bounded beside the lines.
     assert paid and paid <= {item["observer"] for item in stated} | {"reader", "server"}
@@ -176,9 +176,9 @@ def _judged(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     """On private people and on a file, where the model is released; by noisy scores, where it is a network."""
     on_file = ["evaluate", "run", "--rows", "rows.csv", "--label", "risk"]
     if case.released and case.task != "pca":
-        told(on_file, capsys)
+        announced(on_file, capsys)
     if case.method == "network" or (case.released and case.task != "pca"):
-        assert told(["evaluate", "run", "strangers/job.toml", "--epsilon", "20"], capsys)["guarantees"]
+        assert announced(["evaluate", "run", "strangers/job.toml", "--epsilon", "20"], capsys)["guarantees"]
     elif case.released:
         assert "components" in refused(on_file, capsys, code=PLAN)
     else:
@@ -189,7 +189,7 @@ def _exported(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     verb = ["export", "run", "--onnx", "model.onnx", "--card", "card.md"]
     if case.released:
         pytest.importorskip("onnx")
-        told(verb, capsys)
+        announced(verb, capsys)
         assert Path("model.onnx").stat().st_size and "ε" in Path("card.md").read_text()
     else:
         assert "stay with their parties" in refused(verb, capsys)

@@ -51,13 +51,13 @@ def heard(kit: Kit, *, seconds_ago: float = 0.0, **more: Any) -> None:
     Presence(copy_of(kit.path), now(), then.isoformat(), **more).save(kit.path)
 
 
-def told(kit: Kit, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+def announced(kit: Kit, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
     code = run(["party", "health", str(kit.path), "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
 def test_a_party_that_was_heard_is_well(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
-    code, facts = told(kit, capsys)
+    code, facts = announced(kit, capsys)
     assert (code, facts["fine"], facts["connected"], facts["problems"]) == (0, True, True, [])
     assert facts["jobs"] == {"finished": 0, "failed": 0, "running": 0, "waiting": 0}
     assert run(["party", "health", str(kit.path)]) == 0
@@ -68,22 +68,24 @@ def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
     kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard(kit, seconds_ago=60)
-    code, facts = told(kit, capsys)
+    code, facts = announced(kit, capsys)
     assert (code, facts["connected"]) == (3, False)
     assert "the server last heard this party 60 s ago" in facts["problems"][0]
     heard(kit, others=("2030-01-01T09:12:00+00:00",))
-    assert "another copy of this kit was started at 2030-01-01T09:12" in told(kit, capsys)[1]["problems"][0]
+    assert (
+        "another copy of this kit was started at 2030-01-01T09:12" in announced(kit, capsys)[1]["problems"][0]
+    )
     heard(kit, refused="bank is connected already")
-    assert told(kit, capsys)[1]["problems"] == ["bank is connected already."]
+    assert announced(kit, capsys)[1]["problems"] == ["bank is connected already."]
     heard(kit)
     monkeypatch.setattr(measured, "LEAST_DAYS", 500)
-    assert re.match(r"the certificate ends in 29\d days", told(kit, capsys)[1]["problems"][0])
+    assert re.match(r"the certificate ends in 29\d days", announced(kit, capsys)[1]["problems"][0])
     monkeypatch.setattr(measured, "LEAST_DAYS", 30)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 1 << 20))
-    assert "1 MB of disk are free" in told(kit, capsys)[1]["problems"][0]
+    assert "1 MB of disk are free" in announced(kit, capsys)[1]["problems"][0]
     monkeypatch.undo()
     (tmp_path / "bank.ledger").write_bytes(b"nothing")
-    code, facts = told(kit, capsys)
+    code, facts = announced(kit, capsys)
     assert code == 3 and facts["ledger_verified"] is None and "bank.ledger" in facts["problems"][0]
 
 
@@ -101,11 +103,11 @@ def test_a_job_runs_while_it_has_a_process_and_is_a_problem_when_that_ended_with
     kit.run_folder(job).mkdir(parents=True)
     status = ["job", "status", job, "--kit", str(kit.path)]
     with job_at_work(kit, job):
-        code, facts = told(kit, capsys)
+        code, facts = announced(kit, capsys)
         assert (code, facts["problems"], facts["jobs"]["running"], facts["jobs"]["failed"]) == (0, [], 1, 0)
         assert reconcile(kit) == ()
         assert run(status) == 0 and capsys.readouterr().out.split() == [job, "running"]
-    code, facts = told(kit, capsys)
+    code, facts = announced(kit, capsys)
     assert (code, facts["jobs"]["running"], facts["jobs"]["failed"]) == (3, 0, 1)
     assert job in facts["problems"][0] and "without a word" in facts["problems"][0]
     assert run(status) == 0 and "ended without a word" in capsys.readouterr().out
@@ -113,7 +115,7 @@ def test_a_job_runs_while_it_has_a_process_and_is_a_problem_when_that_ended_with
         full.setattr(measured, "write_whole", no_room)
         assert reconcile(kit) == ()
     assert reconcile(kit) == (job,)
-    code, facts = told(kit, capsys)
+    code, facts = announced(kit, capsys)
     assert (code, facts["problems"], facts["jobs"]["failed"]) == (0, [], 1)
 
 
@@ -130,7 +132,7 @@ def test_the_fullest_of_the_disks_that_a_member_writes_to_is_the_one_that_counts
         monkeypatch.setattr(
             shutil, "disk_usage", lambda path, full=full: Usage(1 << 40, 0, 0 if path == full else 1 << 40)
         )
-        code, facts = told(kit, capsys)
+        code, facts = announced(kit, capsys)
         assert (code, facts["free_disk"]) == (3, 0)
         assert facts["problems"][0].startswith(f"0 MB of disk are free at {full}.")
 

@@ -34,7 +34,7 @@ def note(kit: Kit, job: str, *, sent: int, state: str = "", torn: str = "") -> N
         (folder / "outcome.json").write_text(json.dumps({"state": state, "reason": "a secret reason"}))
 
 
-def told(tally: Tally) -> dict[str, float]:
+def announced(tally: Tally) -> dict[str, float]:
     lines = [line.rpartition(" ") for line in tally.text().splitlines() if not line.startswith("#")]
     return {
         name.replace('{member="bank"', "{").replace("{,", "{").replace("{}", ""): float(value)
@@ -44,13 +44,13 @@ def told(tally: Tally) -> dict[str, float]:
 
 def test_totals_are_those_of_the_logs_and_grow_with_them(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     tally = Tally(kit)
-    before = told(tally)
+    before = announced(tally)
     assert {before[name] for name in before if "_total" in name or "jobs" in name} == {0.0}
     monkeypatch.setattr(party_metrics, "_FRESH_SECONDS", 0.0)
     note(kit, "j1", sent=10, state="finished")
     note(kit, "j2", sent=5, torn='{"step": "no')
     with job_at_work(kit, "j2"):
-        found = told(tally)
+        found = announced(tally)
     assert found["colonnade_steps_total"] == 2
     assert found["colonnade_sent_bytes_total"] == 15
     assert found["colonnade_received_bytes_total"] == 30
@@ -60,7 +60,7 @@ def test_totals_are_those_of_the_logs_and_grow_with_them(kit: Kit, monkeypatch: 
     with (kit.run_folder("j2") / "log.jsonl").open("a") as log:
         log.write('ise", "sent": 1, "received": 0, "seconds": 0.25}\n')
     (kit.run_folder("j2") / "outcome.json").write_text('{"state": "failed", "reason": "a secret reason"}')
-    found = told(tally)
+    found = announced(tally)
     assert (found["colonnade_steps_total"], found["colonnade_sent_bytes_total"]) == (3, 16)
     assert found['colonnade_jobs{state="failed"}'] == 1
     assert "secret" not in tally.text()
@@ -82,7 +82,7 @@ def test_it_is_served_on_loopback_under_two_paths(kit: Kit) -> None:
 def test_whoever_asks_under_another_name_is_refused(kit: Kit, path: str) -> None:
     """A page elsewhere can make a name of its own lead here, and read what its browser is told."""
 
-    def asked(port: int, *hosts: str) -> tuple[int, bytes, str | None]:
+    def requested(port: int, *hosts: str) -> tuple[int, bytes, str | None]:
         connection = http.client.HTTPConnection(LOOPBACK, port, timeout=60)
         connection.putrequest("GET", path, skip_host=True)
         for host in hosts:
@@ -93,7 +93,7 @@ def test_whoever_asks_under_another_name_is_refused(kit: Kit, path: str) -> None
 
     with served(Tally(kit), 0) as port:
         for name in (LOOPBACK, "localhost", "[::1]"):
-            status, _, policy = asked(port, f"{name}:{port}")
+            status, _, policy = requested(port, f"{name}:{port}")
             assert status != 403 and policy == "same-origin"
         own = f"{LOOPBACK}:{port}"
         for hosts in (
@@ -104,7 +104,7 @@ def test_whoever_asks_under_another_name_is_refused(kit: Kit, path: str) -> None
             (own, "evil.example"),
             (own, own),
         ):
-            status, body, _ = asked(port, *hosts)
+            status, body, _ = requested(port, *hosts)
             assert status == 403 and b"bank" not in body and b"colonnade_" not in body
 
 

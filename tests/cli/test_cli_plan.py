@@ -67,14 +67,14 @@ def test_a_plan_can_count_rows_if_it_is_asked_to(
 
 def test_a_plan_says_what_is_checked(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     method = 'method = "moments"'
-    for asked, said in (
+    for requested, said in (
         (f'{method}\nverify = "none"', 'verify = "rows" in the job asks for checks'),
         (f'{method}\nverify = "rows"', "Rows, verify"),
     ):
-        project.edit("job.toml", method, asked)
+        project.edit("job.toml", method, requested)
         assert plan(project, "--rows", "100", "--no-simulation") == 0
         assert said in " ".join(capsys.readouterr().out.split())
-        project.edit("job.toml", asked, method)
+        project.edit("job.toml", requested, method)
 
 
 def test_a_plan_says_what_could_be_checked() -> None:
@@ -192,10 +192,10 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     few = tuple(METHODS[name] for name in ("moments", "local", "functional", "encrypted", "network"))
     monkeypatch.setattr("colonnade.planning.recommend.methods_for", lambda task: few)
     # A budget of this party refuses one of them.
-    asked = "colonnade.planning.recommend.ask_budgets"
+    requested = "colonnade.planning.recommend.ask_budgets"
     refused = (Answer("bank", False, "its budget has less left."),)
     monkeypatch.setattr(
-        asked,
+        requested,
         lambda plan, files, **how: (
             refused if isinstance(plan, FunctionalPlan) else ask_budgets(plan, files, **how)
         ),
@@ -204,8 +204,8 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     monkeypatch.setattr(
         PilotRuns,
         "rehearse",
-        lambda self, method, asked, plan: (
-            untyped(rehearsed).append(method.name) or REHEARSE(self, method, asked, plan)
+        lambda self, method, requested, plan: (
+            untyped(rehearsed).append(method.name) or REHEARSE(self, method, requested, plan)
         ),
     )
     assert run(["plan", str(project.path("job.toml")), "--rows", "2000", "--json"]) == 0
@@ -357,8 +357,8 @@ def test_a_plan_says_in_which_way_ids_are_matched_and_how_long_that_takes(
 ) -> None:
     short = ("--rows", "100", "--methods", "none", "--no-simulation", "--held", "bank=1000000")
     assert plan(project, *short) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "matched through the server" in told and 'where a policy does not name "server"' in told
+    announced = " ".join(capsys.readouterr().out.split())
+    assert "matched through the server" in announced and 'where a policy does not name "server"' in announced
     assert plan(project, *short, "--json") == 0
     found = one_object(capsys.readouterr().out)["matching"]
     # Sixteen bytes for each id of a list, and a bit to answer it.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 
 from colonnade.cli import privacy
 from colonnade.cli.app import run
@@ -45,7 +45,7 @@ DEALT = ("skellam", "--l1", "100", "--l2", "20", "--entries", "50", "--owners", 
 def ask(capsys: pytest.CaptureFixture[str]) -> Any:
     """Run a command and give its JSON."""
 
-    def asked(*arguments: str) -> dict[str, Any]:
+    def requested(*arguments: str) -> dict[str, Any]:
         code = run(["privacy", *arguments, "--json"])
         out = capsys.readouterr().out
         assert code == 0, out
@@ -53,7 +53,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Any:
         assert isinstance(found, dict)
         return found
 
-    return asked
+    return requested
 
 
 def epsilons(answer: dict[str, Any]) -> dict[str, float]:
@@ -94,7 +94,7 @@ def test_the_noise_for_an_epsilon_keeps_it_and_a_hundredth_less_noise_does_not(
     arguments: tuple[str, ...], ask: Any
 ) -> None:
     answer = ask(*arguments, "--epsilon", "1")
-    whom = answer["noise"]["calibrated"]["for"]
+    to = answer["noise"]["calibrated"]["for"]
     flag = {"σ": "--sigma", "σ²": "--sigma-squared", "μ": "--mu", "scale": "--scale"}[answer["noise"]["name"]]
     noise = Fraction(answer["noise"]["exact"])
     plain = [
@@ -106,9 +106,7 @@ def test_the_noise_for_an_epsilon_keeps_it_and_a_hundredth_less_noise_does_not(
     def largest(parameter: Fraction) -> float:
         found = epsilons(ask(*plain, flag, str(parameter)))
         return max(
-            epsilon
-            for observer, epsilon in found.items()
-            if whom == "everyone" or observer.split(":")[0] == whom
+            epsilon for observer, epsilon in found.items() if to == "everyone" or observer.split(":")[0] == to
         )
 
     assert largest(noise) <= 1 < largest(noise * Fraction(99, 100))
@@ -151,7 +149,7 @@ def test_the_moments_command_plans_what_training_plans(ask: Any) -> None:
         for party, count in columns.items()
     )
     group = Group.of(tuple(columns), active="bank")
-    plan = asked_of(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5, verify="none").plan(
+    plan = spec_of(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5, verify="none").plan(
         group, schemas, 1000
     )
     answer = ask(*MOMENTS, "--epsilon", "1")
@@ -305,9 +303,9 @@ def test_people_read_sentences_notes_and_the_noise(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "p.svg"
-    asked = ["privacy", *DEALT, "--times", "3"]
-    assert run([*asked, "--epsilon", "1", "--plot", str(file)]) == 0
-    assert run([*asked, "--mu", "9000", "--rate", "1/2"]) == 0
+    requested = ["privacy", *DEALT, "--times", "3"]
+    assert run([*requested, "--epsilon", "1", "--plot", str(file)]) == 0
+    assert run([*requested, "--mu", "9000", "--rate", "1/2"]) == 0
     text = capsys.readouterr().out
     for piece in (
         "Skellam noise, μ = ",

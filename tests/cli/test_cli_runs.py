@@ -172,9 +172,9 @@ def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
     shown = capsys.readouterr().out
     assert "insurer stopped it after step 'receipts'" in shown and "1.00 of 4" in shown
     assert run(["report", "half"]) == INPUT
-    told = capsys.readouterr().err
-    assert "failed half way" in told and "insurer stopped it after step 'receipts'" in told
-    assert "Charged by then: bank, insurer, for run" in told
+    announced = capsys.readouterr().err
+    assert "failed half way" in announced and "insurer stopped it after step 'receipts'" in announced
+    assert "Charged by then: bank, insurer, for run" in announced
     assert run(["runs"]) == 0
     assert capsys.readouterr().out.splitlines()[1].endswith("failed")
 

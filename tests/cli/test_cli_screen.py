@@ -66,12 +66,27 @@ def test_a_plan_tells_a_pipe_how_far_it_is(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(screen, "EVERY", 0.0)
-    asked = ["plan", str(project.path("job.toml")), "--rows", "400", "--methods", "none", "--no-simulation"]
+    requested = [
+        "plan",
+        str(project.path("job.toml")),
+        "--rows",
+        "400",
+        "--methods",
+        "none",
+        "--no-simulation",
+    ]
     for more in ([], ["--json"]):
-        assert run([*asked, *more]) == 0
+        assert run([*requested, *more]) == 0
         printed = capsys.readouterr()
-        told = [int(share) for share in re.findall(r"rehearsing on invented people: (\d+) %", printed.err)]
-        assert told[0] == 0 and told[-1] == 100 and told == sorted(told) and "rehearsing" not in printed.out
+        announced = [
+            int(share) for share in re.findall(r"rehearsing on invented people: (\d+) %", printed.err)
+        ]
+        assert (
+            announced[0] == 0
+            and announced[-1] == 100
+            and announced == sorted(announced)
+            and "rehearsing" not in printed.out
+        )
 
 
 def test_text_is_wrapped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

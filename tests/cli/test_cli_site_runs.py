@@ -132,7 +132,7 @@ def test_a_run_that_an_earlier_version_left_is_shown_and_reported(
     [(99, "format 99; this version of Colonnade reads up to 2"), ("two", "which never was")],
 )
 def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(
-    number: object, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    number: object, announced: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(KEPT / "one-process" / "moments", folder)
@@ -143,12 +143,12 @@ def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(
     (folder / "facts.json").write_text(json.dumps(facts | {"format": number}))
     for verb in ("show", "report", "audit", "export"):
         words = ("--card", str(tmp_path / "card.md")) if verb == "export" else ()
-        assert told in said(capsys, verb, str(folder), *words, code=INPUT)
+        assert announced in said(capsys, verb, str(folder), *words, code=INPUT)
     shutil.move(folder, tmp_path / ".run.draft")
     kept = {"format": number, "facts": facts, "components": None}
     (tmp_path / ".run.draft" / "facts.json").unlink()
     (tmp_path / ".run.draft" / "paid.json").write_text(json.dumps(kept))
-    assert told in said(capsys, "recover", str(folder), code=INPUT)
+    assert announced in said(capsys, "recover", str(folder), code=INPUT)
 
 
 @pytest.mark.parametrize("kind", OLD_SITES)
@@ -163,8 +163,8 @@ def test_what_an_earlier_version_left_at_a_site_is_shown_or_refused_by_name(
     assert "an earlier version ran it" in said(capsys, "audit", str(folder), code=INPUT)
     rows = tmp_path / "rows.csv"
     rows.write_text("id\n1\n")
-    told = said(capsys, "predict", str(folder), "--rows", str(rows), code=INPUT)
-    assert "holds no model" in told or "a part alone scores nobody" in told
+    announced = said(capsys, "predict", str(folder), "--rows", str(rows), code=INPUT)
+    assert "holds no model" in announced or "a part alone scores nobody" in announced
     if kind == "moments":
         assert MomentRelease.load(folder / "release.npz").rows == 60
 
@@ -175,7 +175,7 @@ def test_people_are_scored_by_a_release_of_a_kit_between_parties_in_one_process(
     for party in ("bank", "shop"):
         write_party(tmp_path, party)
     (tmp_path / "job.toml").write_text(job_text())
-    told = said(
+    announced = said(
         capsys, "predict", str(kits["bank"].run_folder("released")), str(tmp_path / "job.toml"), code=5
     )
-    assert "60 of the 60 people to score were trained on" in told
+    assert "60 of the 60 people to score were trained on" in announced

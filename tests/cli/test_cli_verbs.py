@@ -222,8 +222,8 @@ def test_every_verb_has_help_with_an_example_and_speaks_json(
     assert re.search(rf"^ +colonnade {' '.join(verb)}( |$)", out, re.MULTILINE), out
     assert "Example" in out
     assert "--json" in out
-    told = out.split("Options:")[0].splitlines()[2].strip()
-    assert len(told) > 15, "the first line says what it does"
+    announced = out.split("Options:")[0].splitlines()[2].strip()
+    assert len(announced) > 15, "the first line says what it does"
 
 
 def test_nothing_asked_is_help_not_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -161,13 +161,13 @@ def _as_process(case: Case, folder: Path) -> Ending:
             process.stdout = None
         if send is not None:
             _signal(process, folder, **send)
-        told = process.communicate(timeout=PATIENCE)
+        announced = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
         process.wait()
         if out != subprocess.PIPE:
             os.close(out)
-    said = [(text or b"").decode("utf-8", errors="replace") for text in told]
+    said = [(text or b"").decode("utf-8", errors="replace") for text in announced]
     return Ending(process.returncode, *said)
 
 

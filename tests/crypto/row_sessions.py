@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof, accepts, answer
+from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof, accepts, answer
 from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.randomness import SystemRandomness
 
@@ -20,14 +20,14 @@ def short_rows(rows: int, columns: int, bound: int, seed: int = 0) -> np.ndarray
     rng = np.random.default_rng(seed)
     drawn = rng.normal(size=(rows, columns))
     lengths = np.sqrt(bound) * rng.uniform(0, 1, size=(rows, 1))
-    longest = np.linalg.norm(drawn, axis=1)[:, None]
-    out: np.ndarray = np.trunc(drawn * lengths / longest).astype(np.int64)
+    most = np.linalg.norm(drawn, axis=1)[:, None]
+    out: np.ndarray = np.trunc(drawn * lengths / most).astype(np.int64)
     out[0] = 0
     return out
 
 
 def dealt(values: np.ndarray, points: Any) -> list[FieldArray]:
-    """Shares of the keepers at two points: f(x) = a + s·x."""
+    """Shares of the computing parties at two points: f(x) = a + s·x."""
     secret = FIELD63.encode(values)
     base = FIELD63.uniform(secret.shape, SOURCE)
     return [base + secret.times(point) for point in points]
@@ -48,7 +48,7 @@ class Session:
 
     @classmethod
     def of(
-        cls, rows: np.ndarray, *claims: Claim, points: tuple[int, int] = (0, -1), **changes: Change
+        cls, rows: np.ndarray, *claims: RowClaim, points: tuple[int, int] = (0, -1), **changes: Change
     ) -> Session:
         return cls(RowClaims(len(rows), claims, points), rows, changes=changes)
 

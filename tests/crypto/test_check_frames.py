@@ -15,7 +15,7 @@ from row_sessions import SOURCE, Session, dealt, short_rows
 
 from colonnade.crypto import product_proof
 from colonnade.crypto.product_proof import ProductClaim, ProductProof
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.numbers.field import FIELD63, FieldArray
 
 Decide = Callable[[dict[str, np.ndarray]], bool]
@@ -28,7 +28,7 @@ def words_of(payload: np.ndarray, shape: tuple[int, ...]) -> FieldArray:
 
 def rows_checked() -> tuple[dict[str, np.ndarray], Decide]:
     """The frames that the second verifier of a block of rows was sent, and what it decides on such frames."""
-    session = Session.of(short_rows(70, 2, 1 << 20), Claim(2, 1 << 20))
+    session = Session.of(short_rows(70, 2, 1 << 20), RowClaim(2, 1 << 20))
     assert session.run()
     held, claims = dict(session.held), session.claims
     frames = {

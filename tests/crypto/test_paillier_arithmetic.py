@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.crypto.modular import FixedBase, Modulus, group_size, products_of_powers
+from colonnade.crypto.modular import FixedBase, MontgomeryModulus, group_size, products_of_powers
 
 
 def odd_moduli(most_bits: int = 4200) -> st.SearchStrategy[int]:
@@ -22,7 +22,7 @@ def odd_moduli(most_bits: int = 4200) -> st.SearchStrategy[int]:
 @given(odd_moduli(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_entering_and_leaving_is_the_identity(modulus: int, data: st.DataObject) -> None:
-    ring = Modulus(modulus)
+    ring = MontgomeryModulus(modulus)
     values = [0, 1, modulus - 1, *data.draw(st.lists(st.integers(0, modulus - 1), max_size=4))]
     assert ring.leave(ring.enter(values)) == values
 
@@ -30,7 +30,7 @@ def test_entering_and_leaving_is_the_identity(modulus: int, data: st.DataObject)
 @given(odd_moduli(), st.data())
 @settings(max_examples=60, deadline=None)
 def test_products_are_pythons_products(modulus: int, data: st.DataObject) -> None:
-    ring = Modulus(modulus)
+    ring = MontgomeryModulus(modulus)
     residues = st.one_of(st.just(modulus - 1), st.integers(0, modulus - 1))
     pairs = data.draw(st.lists(st.tuples(residues, residues), min_size=1, max_size=9))
     left, right = ring.enter([a for a, _ in pairs]), ring.enter([b for _, b in pairs])
@@ -39,7 +39,7 @@ def test_products_are_pythons_products(modulus: int, data: st.DataObject) -> Non
 
 def test_the_longest_modulus_survives_its_largest_products() -> None:
     modulus = (1 << 6144) - 1
-    ring = Modulus(modulus)
+    ring = MontgomeryModulus(modulus)
     value = ring.enter([modulus - 1] * 4)
     for _ in range(5):
         value = ring.multiply(value, value)
@@ -48,9 +48,9 @@ def test_the_longest_modulus_survives_its_largest_products() -> None:
 
 def test_a_modulus_that_could_overflow_the_accumulators_is_refused() -> None:
     with pytest.raises(ValueError, match="too long"):
-        Modulus((1 << 7000) - 1)
+        MontgomeryModulus((1 << 7000) - 1)
     with pytest.raises(ValueError, match="odd"):
-        Modulus(10)
+        MontgomeryModulus(10)
 
 
 @given(odd_moduli(700), st.data())
@@ -58,7 +58,7 @@ def test_a_modulus_that_could_overflow_the_accumulators_is_refused() -> None:
 def test_fixed_base_powers_are_pythons_powers(modulus: int, data: st.DataObject) -> None:
     base = data.draw(st.integers(0, modulus - 1))
     exponents = data.draw(st.lists(st.binary(min_size=3, max_size=3), min_size=1, max_size=6))
-    table = FixedBase.prepare(Modulus(modulus), base, exponent_bytes=3)
+    table = FixedBase.prepare(MontgomeryModulus(modulus), base, exponent_bytes=3)
     found = table.powers(np.frombuffer(b"".join(exponents), dtype=np.uint8).reshape(-1, 3))
     assert found == [pow(base, int.from_bytes(exponent, "little"), modulus) for exponent in exponents]
 
@@ -80,15 +80,16 @@ def test_products_of_powers_are_pythons(rows: int, columns: int, bits: int, data
             product = product * pow(base, row[column], modulus) % modulus
         expected.append(product)
     assert (
-        products_of_powers(Modulus(modulus), bases, np.array(matrix, dtype=np.int64), bits=bits) == expected
+        products_of_powers(MontgomeryModulus(modulus), bases, np.array(matrix, dtype=np.int64), bits=bits)
+        == expected
     )
 
 
 def test_an_exponent_outside_the_agreed_bits_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fit"):
-        products_of_powers(Modulus(101), [3], np.array([[8]]), bits=4)
+        products_of_powers(MontgomeryModulus(101), [3], np.array([[8]]), bits=4)
     with pytest.raises(ValueError, match="cannot meet"):
-        products_of_powers(Modulus(101), [3], np.array([[1], [1]]), bits=4)
+        products_of_powers(MontgomeryModulus(101), [3], np.array([[1], [1]]), bits=4)
 
 
 @given(st.integers(1, 100_000))

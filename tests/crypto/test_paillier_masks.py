@@ -99,8 +99,8 @@ def secrets() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     step = 1 << FRACTION_BITS
     scalars = rng.integers(-step, step + 1, SAMPLES)
     features = rng.integers(-step, step + 1, (SAMPLES, FEATURES))
-    invented = rng.integers(-step, step + 1, (SAMPLES, SAMPLES - FEATURES))
-    return scalars, features, invented
+    synthetic = rng.integers(-step, step + 1, (SAMPLES, SAMPLES - FEATURES))
+    return scalars, features, synthetic
 
 
 def encrypted(scalars: np.ndarray) -> Ciphertexts:
@@ -108,8 +108,8 @@ def encrypted(scalars: np.ndarray) -> Ciphertexts:
 
 
 def attacking_ciphertexts() -> tuple[Ciphertexts, np.ndarray, Fields]:
-    scalars, features, invented = secrets()
-    everything = np.hstack([features, invented])
+    scalars, features, synthetic = secrets()
+    everything = np.hstack([features, synthetic])
     fields = Fields(product_width(fraction_bits=FRACTION_BITS, terms=SAMPLES), SAMPLES // FEATURES)
     return (
         packed(times_matrix(encrypted(scalars), everything, bits=FRACTION_BITS + 2), fields),
@@ -138,10 +138,10 @@ def test_with_the_bound_the_attack_is_refused() -> None:
 
 def test_an_attacker_that_forgoes_its_mask_still_gets_one_field_a_ciphertext() -> None:
     """Two fields fit under the bound where the mask would have been; the answer has room for one."""
-    scalars, features, invented = secrets()
+    scalars, features, synthetic = secrets()
     width = product_width(fraction_bits=FRACTION_BITS, terms=SAMPLES)
     fields, mask = Fields(width, 2), BoundedMask(value_bits=width)
-    both = np.hstack([features[:, :1], invented[:, :1]])
+    both = np.hstack([features[:, :1], synthetic[:, :1]])
     together = packed(times_matrix(encrypted(scalars), both, bits=FRACTION_BITS + 2), fields)
     shifted = masked(together, [1 << (2 * width)], RANDOMNESS)
     (answer,) = mask.answer(owner(), shifted)

@@ -16,7 +16,7 @@ from colonnade.crypto import row_proofs as row_check
 from colonnade.crypto import row_proofs as row_claims
 from colonnade.crypto import row_proofs as row_proof
 from colonnade.crypto.product_proof import MASKED_NODES, ROW_NODES, derived, point_of, stretched
-from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof
+from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.quartic import (
     PRIMES,
@@ -46,7 +46,7 @@ def wrapping(**held: object) -> Session:
     """A row of four halves modulo M: its square is 1 modulo M and about M² as integers."""
     rows = short_rows(16, 4, BOUND).astype(object)
     rows[3] = [(M + 1) // 2 - M] * 4
-    claims = RowClaims(16, (Claim(4, BOUND),), (0, -1))
+    claims = RowClaims(16, (RowClaim(4, BOUND),), (0, -1))
     as_if = np.where(np.arange(16)[:, None] == 3, [[1, 0, 0, 0]], rows).astype(np.int64)
     pads = slack(as_if, BOUND)
     session = Session(claims, rows, pads=pads)
@@ -72,8 +72,8 @@ def test_a_dealer_that_knew_the_coins_would_hide_a_row_from_them(few_projections
     """Why challenges are drawn after the dealing: with them known, every cheat passes."""
 
     def hidden(key: bytes) -> bool:
-        coins = Projections.from_key(derived(key, "projections"), rows=16, count=2)
-        return not (coins.subsets[0] >> 3 & 1).any()
+        draws = Projections.from_key(derived(key, "projections"), rows=16, count=2)
+        return not (draws.subsets[0] >> 3 & 1).any()
 
     keys = [SOURCE.bytes(32) for _ in range(100)]
     known = [key for key in keys if hidden(key)][:5]
@@ -125,7 +125,7 @@ def test_a_verifier_that_knew_the_masks_would_test_a_guess_by_whether_the_run_st
     """One row, whose entry is 42. With both seeds it reads the entry; with its own alone every change stops the run."""
 
     def run(knows_both: bool) -> bool:
-        session = Session.of(np.array([[42]]), Claim(1, BOUND))
+        session = Session.of(np.array([[42]]), RowClaim(1, BOUND))
         session.changes["answered"] = lambda s: shifted(s, guess, s.held["seeds"][: 2 if knows_both else 1])
         return session.run()
 
@@ -138,7 +138,7 @@ def test_an_answer_to_another_challenge_is_an_equation_in_the_rows() -> None:
 
     This is why a verifier answers only if the dealer says that it heard the same.
     """
-    claims = RowClaims(1, (Claim(1, BOUND),), (0, -1))
+    claims = RowClaims(1, (RowClaim(1, BOUND),), (0, -1))
     rows, other = np.array([[42]]), np.array([[43]])
     seeds, first = (SOURCE.bytes(32), SOURCE.bytes(32)), SOURCE.bytes(32)
     tau, tau_told, third = SOURCE.bytes(32), SOURCE.bytes(32), SOURCE.bytes(32)
@@ -150,18 +150,18 @@ def test_an_answer_to_another_challenge_is_an_equation_in_the_rows() -> None:
     answered = unpacked(
         row_check.answer(claims, shares[0], seed=seeds[0], challenge=first, second=tau_told, third=third)
     )
-    weights, told = (row_claims.BitWeights.from_key(key, claims) for key in (tau, tau_told))
+    weights, announced = (row_claims.BitWeights.from_key(key, claims) for key in (tau, tau_told))
     given = words[:, :, 65 : 65 + claims.bits]
-    own = row_check._bit_sum(claims, shares[1], first, bits, given, told, first=False)
-    coins = Projections.from_key(derived(first, "projections"), rows=1, count=row_claims.PROJECTIONS)
+    own = row_check._bit_sum(claims, shares[1], first, bits, given, announced, first=False)
+    draws = Projections.from_key(derived(first, "projections"), rows=1, count=row_claims.PROJECTIONS)
 
     def explains(guess: np.ndarray) -> bool:
-        values = coins.of_integers(guess, pads).reshape(-1) + claims.offsets.astype(np.int64)
+        values = draws.of_integers(guess, pads).reshape(-1) + claims.offsets.astype(np.int64)
         whole = (values[None, :] >> np.arange(claims.bits)[:, None]) & 1
         both = ((whole.astype(np.uint8) ^ bits) * bits).astype(np.float64)
         for q, field in enumerate(quartics()):
             said = own[q] + answered[q, :, -1]
-            apart = reduced(weights.whole[q] - told.whole[q], field.prime)
+            apart = reduced(weights.whole[q] - announced.whole[q], field.prime)
             weighted = reduced(2.0 ** np.arange(1, claims.bits + 1) @ both, field.prime)
             if reduced(said - product(apart, weighted, field.prime), field.prime).any():
                 return False
@@ -175,7 +175,7 @@ def test_halves_of_bits_and_proofs_are_uniform_whatever_the_rows_are() -> None:
     for rows in (np.zeros((64, 2), dtype=np.int64), np.full((64, 2), 700)):
         bits, values = [], []
         for _ in range(30):
-            claims = RowClaims(64, (Claim(2, BOUND),), (0, -1))
+            claims = RowClaims(64, (RowClaim(2, BOUND),), (0, -1))
             proof = RowProof(claims, rows, seeds=(SOURCE.bytes(32), SOURCE.bytes(32)))
             bits.append(proof.bits(bytes(32))[claims.used == 1])
             values.append(unpacked(proof.proof(bytes(32), bytes(32)))[0] / PRIMES[0])
@@ -188,7 +188,7 @@ def test_what_the_first_verifier_tells_is_uniform_whatever_the_rows_are() -> Non
     for rows in (np.zeros((64, 2), dtype=np.int64), np.full((64, 2), 700)):
         values = []
         for _ in range(10):
-            session = Session.of(rows, Claim(2, BOUND))
+            session = Session.of(rows, RowClaim(2, BOUND))
             assert session.run()
             values.append(unpacked(session.held["answer"])[1] / PRIMES[1])
         drawn = np.concatenate(values, axis=None)
@@ -198,6 +198,6 @@ def test_what_the_first_verifier_tells_is_uniform_whatever_the_rows_are() -> Non
 def test_a_liar_that_tells_the_truth_is_believed() -> None:
     """A control of the liar that other tests use: about short rows its proof is the proof."""
     rows = short_rows(16, 4, BOUND)
-    claims = RowClaims(16, (Claim(4, BOUND),), (0, -1))
+    claims = RowClaims(16, (RowClaim(4, BOUND),), (0, -1))
     session = Session(claims, rows, pads=slack(rows, BOUND))
     assert session.run() and Lying.__mro__[1] is RowProof

@@ -1,4 +1,6 @@
-"""Two keepers check the norms of rows that they hold only shares of: what is true passes, what is not does not."""
+"""Two computing parties check the norms of rows that they hold only shares of: what is true passes, what is not
+does not.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from plain_kernels import plain_numpy
 from row_sessions import Session, one_more, short_rows
 
 from colonnade.crypto.product_proof import derived, point_of
-from colonnade.crypto.row_proofs import PROJECTIONS, Claim, RowClaims
+from colonnade.crypto.row_proofs import PROJECTIONS, RowClaim, RowClaims
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.quartic import (
@@ -38,19 +40,19 @@ POINTS = [(0, -1), (0, 1), (1, -1), (1, 0)]
 @pytest.mark.parametrize("points", POINTS)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (63, 2), (64, 3), (65, 1), (500, 4)])
 def test_rows_within_their_bound_pass(rows: int, columns: int, points: tuple[int, int]) -> None:
-    assert Session.of(short_rows(rows, columns, BOUND), Claim(columns, BOUND), points=points).run()
+    assert Session.of(short_rows(rows, columns, BOUND), RowClaim(columns, BOUND), points=points).run()
 
 
 def test_several_claims_about_one_block_pass_together_and_a_row_at_its_bound_passes() -> None:
     rows = np.concatenate([short_rows(90, 2, BOUND), np.full((90, 1), 7), short_rows(90, 3, 10)], axis=1)
-    assert Session.of(rows, Claim(2, BOUND), Claim(1, 49), Claim(3, 10)).run()
+    assert Session.of(rows, RowClaim(2, BOUND), RowClaim(1, 49), RowClaim(3, 10)).run()
 
 
 def test_the_plain_loops_prove_and_check_the_same() -> None:
     with plain_numpy():
-        assert Session.of(short_rows(70, 2, BOUND), Claim(2, BOUND)).run()
+        assert Session.of(short_rows(70, 2, BOUND), RowClaim(2, BOUND)).run()
         assert not Session.of(
-            short_rows(70, 2, BOUND), Claim(2, BOUND), dealt=lambda s: _lengthen(s, 1 << 33)
+            short_rows(70, 2, BOUND), RowClaim(2, BOUND), dealt=lambda s: _lengthen(s, 1 << 33)
         ).run()
 
 
@@ -66,7 +68,7 @@ def _lengthen(session: Session, value: int) -> None:
 
 def test_an_honest_dealer_is_told_that_its_own_rows_are_too_long() -> None:
     with pytest.raises(ValueError, match="1 of 5 rows are longer than the bound"):
-        Session.of(np.array([[1], [2], [3], [4], [9]]), Claim(1, 80)).run()
+        Session.of(np.array([[1], [2], [3], [4], [9]]), RowClaim(1, 80)).run()
 
 
 # --- what is altered is not accepted
@@ -85,7 +87,7 @@ def _every_message(session: Session, which: str, place: int) -> None:
 @pytest.mark.parametrize("place", [0, 1, 5, 17, 63, 64, 65, 66, 90, 121, 255, 1001, 4242])
 def test_an_altered_bit_proof_or_answer_is_not_accepted(which: str, place: int) -> None:
     step = {"bits": "bits", "proof": "proved", "answer": "answered"}[which]
-    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session = Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND))
     session.changes[step] = lambda s: _every_message(s, which, place)
     assert not session.run()
 
@@ -97,11 +99,11 @@ def test_shares_that_are_not_of_what_was_proved_are_not_accepted(verifier: int, 
         shares = session.held["shares"]
         shares[verifier][part] = one_more(shares[verifier][part], 7)
 
-    assert not Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND), dealt=change).run()
+    assert not Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND), dealt=change).run()
 
 
 def test_a_bit_where_none_belongs_is_not_accepted() -> None:
-    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session = Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND))
     places = np.argwhere(session.claims.used == 0)
     assert len(places)
     session.changes["bits"] = lambda s: s.held["bits"].__setitem__(tuple(places[0]), 1)
@@ -110,7 +112,7 @@ def test_a_bit_where_none_belongs_is_not_accepted() -> None:
 
 @pytest.mark.parametrize("which", ["other first", "other second"])
 def test_a_proof_for_other_challenges_is_not_accepted(which: str) -> None:
-    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session = Session.of(short_rows(80, 2, BOUND), RowClaim(2, BOUND))
     session.changes["answered"] = lambda s: s.held.__setitem__(which, bytes(32))
     assert not session.run()
 
@@ -129,7 +131,7 @@ def _altered(times: int) -> int:
     rng, accepted = np.random.default_rng(5), 0
     for at in range(times):
         if at % 100 == 0:
-            session = Session.of(short_rows(8, 1, BOUND, seed=at), Claim(1, BOUND))
+            session = Session.of(short_rows(8, 1, BOUND, seed=at), RowClaim(1, BOUND))
             assert session.run()
             kept = dict(session.held)
         session.held = {
@@ -177,7 +179,7 @@ def test_polynomials_are_what_they_are_at_their_nodes() -> None:
 
 
 def test_a_point_of_a_check_is_in_no_prime_field() -> None:
-    claims = RowClaims(8, (Claim(1, 9),), (0, 1))
+    claims = RowClaims(8, (RowClaim(1, 9),), (0, 1))
     for seed in range(50):
         powers = point_of(bytes([seed]) * 32, claims.degree)
         assert powers[:, 1:, 1].any(axis=1).all()
@@ -241,13 +243,13 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
 
 def test_projections_are_the_sums_they_say() -> None:
     rows = np.random.default_rng(1).integers(-99, 99, size=(100, 3))
-    coins = Projections.from_key(bytes(32), rows=100, count=4)
+    draws = Projections.from_key(bytes(32), rows=100, count=4)
     expected = np.zeros((4, 3), dtype=np.int64)
     for i in range(100):
         for k in range(4):
-            if coins.subsets[i // 8, k] >> (i % 8) & 1:
-                expected[k] += (1 - 2 * int(coins.signs[i] & 1)) * rows[i]
-    found = coins.of_integers(rows[:, :2].copy(), rows[:, 2:].copy())
+            if draws.subsets[i // 8, k] >> (i % 8) & 1:
+                expected[k] += (1 - 2 * int(draws.signs[i] & 1)) * rows[i]
+    found = draws.of_integers(rows[:, :2].copy(), rows[:, 2:].copy())
     assert np.array_equal(found, expected)
 
 
@@ -255,10 +257,10 @@ def test_projections_are_the_sums_they_say() -> None:
 def test_weighted_projections_of_shares_are_those_of_the_integers(count: int) -> None:
     """Σ_k ρ_k·projection k, computed from shares without a projection by itself, and from the projections."""
     rows = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, size=(count, 12))
-    coins, rho = Projections.from_key(bytes(32), rows=count, count=40), uniform(40, SeededRandomness(3))
+    draws, rho = Projections.from_key(bytes(32), rows=count, count=40), uniform(40, SeededRandomness(3))
     parts = rows[:, :9].copy(), rows[:, 9:].copy()
-    found = coins.of_shares(FIELD63.encode(parts[0]), FIELD63.encode(parts[1]), rho)
-    projected = coins.of_integers(*parts).astype(object)
+    found = draws.of_shares(FIELD63.encode(parts[0]), FIELD63.encode(parts[1]), rho)
+    projected = draws.of_integers(*parts).astype(object)
     for q, prime in enumerate(PRIMES):
         assert np.array_equal(found[q], (rho[q].astype(np.int64).astype(object) @ projected) % prime)
 
@@ -279,7 +281,7 @@ def test_the_search_finds_what_the_table_misses() -> None:
 
 
 def test_soundness_is_counted_in_integers_and_rounded_down() -> None:
-    claims = RowClaims(16384, (Claim(21, 3 << 28),), (0, -1))
+    claims = RowClaims(16384, (RowClaim(21, 3 << 28),), (0, -1))
     wrong = 2 * 64 + 2 * claims.bits + 3
     assert wrong << claims.algebraic_bits <= ORDER - max(PRIMES) < wrong << (claims.algebraic_bits + 1)
     assert claims.algebraic_bits >= 76 and claims.wraparound_bits == PROJECTIONS == 40
@@ -287,7 +289,7 @@ def test_soundness_is_counted_in_integers_and_rounded_down() -> None:
 
 def test_claims_that_could_wrap_around_are_refused() -> None:
     with pytest.raises(FieldTooSmall, match="smaller gamma, or verify = 'none'"):
-        RowClaims(16384, (Claim(21, 1 << 35),), (0, 1))
+        RowClaims(16384, (RowClaim(21, 1 << 35),), (0, 1))
 
 
 def test_what_passes_the_projections_cannot_wrap_around() -> None:
@@ -295,7 +297,7 @@ def test_what_passes_the_projections_cannot_wrap_around() -> None:
     for columns in (1, 21, 300):
         for bits in range(2, 34):
             try:
-                claims = RowClaims(4096, (Claim(columns, 1 << bits),), (0, 1))
+                claims = RowClaims(4096, (RowClaim(columns, 1 << bits),), (0, 1))
             except FieldTooSmall:
                 continue
             t = 1 << claims.window_bits[0]

@@ -28,18 +28,18 @@ def key() -> PrivateKey:
     return PrivateKey.generate_for_tests(SeededRandomness("key"), 256)
 
 
-def prime(coins: Randomness) -> bytes:
+def prime(draws: Randomness) -> bytes:
     """A prime of 64 bits without the two first and the two last, which are always set."""
-    return (PrivateKey.generate_for_tests(coins, 128).p >> 2 & (1 << 60) - 1).to_bytes(8, "little")
+    return (PrivateKey.generate_for_tests(draws, 128).p >> 2 & (1 << 60) - 1).to_bytes(8, "little")
 
 
 UNIFORM: dict[str, tuple[int, Callable[[Randomness], bytes]]] = {
-    "a signing key": (256, lambda coins: SigningKey.generate(coins).secret),
-    "an agreed secret": (256, lambda coins: AgreementKey.generate(coins).agree(PEER.public, context=b"run")),
-    "a blinded point": (255, lambda coins: Blinding.draw(coins).multiply(POINT)),
+    "a signing key": (256, lambda draws: SigningKey.generate(draws).secret),
+    "an agreed secret": (256, lambda draws: AgreementKey.generate(draws).agree(PEER.public, context=b"run")),
+    "a blinded point": (255, lambda draws: Blinding.draw(draws).multiply(POINT)),
     "a prime": (60, prime),
-    "a uniform mask": (64, lambda coins: UniformMask(1 << 64).draw(1, coins)[0].to_bytes(8, "little")),
-    "a bounded mask": (60, lambda coins: BoundedMask(20, 40).draw(1, coins)[0].to_bytes(8, "little")),
+    "a uniform mask": (64, lambda draws: UniformMask(1 << 64).draw(1, draws)[0].to_bytes(8, "little")),
+    "a bounded mask": (60, lambda draws: BoundedMask(20, 40).draw(1, draws)[0].to_bytes(8, "little")),
 }
 
 
@@ -56,8 +56,8 @@ def test_no_bit_of_a_secret_stands_still(bits: int, drawn: Callable[[Randomness]
 
 def test_one_source_never_gives_the_same_secret_twice() -> None:
     for bits, drawn in UNIFORM.values():
-        coins = SeededRandomness("one source")
-        assert len({drawn(coins) for _ in range(DRAWS)}) == DRAWS, bits
+        draws = SeededRandomness("one source")
+        assert len({drawn(draws) for _ in range(DRAWS)}) == DRAWS, bits
 
 
 def test_every_mask_of_one_call_is_another() -> None:
@@ -93,8 +93,8 @@ def test_encryptors_of_one_key_have_bases_of_their_own() -> None:
     assert len(seen) == 8
 
 
-def blinded(coins: Randomness, *, padded: int) -> tuple[BlindedSet, list[bytes]]:
-    mine = BlindedSet.prepare([b"ada", b"grace"], domain=b"coins", randomness=coins, padded=padded)
+def blinded(draws: Randomness, *, padded: int) -> tuple[BlindedSet, list[bytes]]:
+    mine = BlindedSet.prepare([b"ada", b"grace"], domain=b"coins", randomness=draws, padded=padded)
     whole = b"".join(mine.blinded_blocks())
     return mine, [whole[start : start + POINT_BYTES] for start in range(0, len(whole), POINT_BYTES)]
 

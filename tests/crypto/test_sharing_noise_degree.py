@@ -1,7 +1,7 @@
 """Why noise is dealt at degree 2t: the attack on noise dealt at degree t, run on both (docs/proofs/noise-degree.md).
 
 The wrong protocol deals the noise at degree t and raises it to 2t, so that the sum opens to the right noisy
-secret. The receiver, with t keepers' shares (its own among them), still computes exact equations in the data.
+secret. The receiver, with t computing parties' shares (its own among them), still computes exact equations in the data.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def divide(polynomial: Polynomial, divisor: list[int]) -> Polynomial:
 
 
 class Opening:
-    """One run that opens SᵀS + noise, with all that the receiver and the keepers see.
+    """One run that opens SᵀS + noise, with all that the receiver and the computing parties see.
 
     With `fresh` the noise is dealt at degree 2t, else at degree t and raised.
     """
@@ -84,7 +84,7 @@ class Opening:
         return plain(self.scheme.reconstruct(self.shown, 2 * self.scheme.threshold))
 
     def attack(self, coalition: tuple[int, ...]) -> tuple[Polynomial, Polynomial]:
-        """What the receiver h and t keepers compute: G, and t matrices that should depend on S alone.
+        """What the receiver h and t computing parties compute: G, and t matrices that should depend on S alone.
 
         With Q = ∏ (X − x_i) over the coalition, the data polynomial is G + S·Q, G known. Noise dealt at
         degree t and raised is X^t·(H + z·Q), H known, so
@@ -127,14 +127,14 @@ def tables() -> tuple[Matrix, Matrix, Matrix]:
 
 
 def coalitions(scheme: Scheme) -> list[tuple[int, ...]]:
-    return list(combinations(range(scheme.keepers), scheme.threshold))
+    return list(combinations(range(scheme.computing_parties), scheme.threshold))
 
 
-@pytest.mark.parametrize("keepers", [3, 5])
+@pytest.mark.parametrize("computing_parties", [3, 5])
 def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_of_the_noise(
-    keepers: int,
+    computing_parties: int,
 ) -> None:
-    scheme = make_scheme(keepers, FIELD63)
+    scheme = make_scheme(computing_parties, FIELD63)
     table, neighbour, noise = tables()
     for coalition in coalitions(scheme):
         for truth, other in ((table, neighbour), (neighbour, table)):
@@ -144,9 +144,9 @@ def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_o
             assert not solved(run.misfit(coalition, other))
 
 
-@pytest.mark.parametrize("keepers", [3, 5])
-def test_at_degree_2t_the_same_attack_fits_neither_neighbour(keepers: int) -> None:
-    scheme = make_scheme(keepers, FIELD63)
+@pytest.mark.parametrize("computing_parties", [3, 5])
+def test_at_degree_2t_the_same_attack_fits_neither_neighbour(computing_parties: int) -> None:
+    scheme = make_scheme(computing_parties, FIELD63)
     table, neighbour, noise = tables()
     for coalition in coalitions(scheme):
         run = Opening(scheme, fresh=True, seed=coalition, secret=table, noise=noise)

@@ -16,8 +16,8 @@ from colonnade.crypto.sharing import (
     Scheme,
     Seed,
     Shamir,
-    keeper_points,
     make_scheme,
+    party_points,
     reshare,
     spread,
     total,
@@ -55,8 +55,8 @@ def secret_of(field: Field, seed: object, shape: tuple[int, ...] = (2, 3)) -> Fi
 def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme: Committee | Shamir, seed: int) -> None:
     secret = secret_of(scheme.field, seed)
     shares = dealt_shares(scheme, secret, scheme.threshold, seed)
-    for count in range(scheme.threshold + 1, scheme.keepers + 1):
-        for chosen in combinations(range(scheme.keepers), count):
+    for count in range(scheme.threshold + 1, scheme.computing_parties + 1):
+        for chosen in combinations(range(scheme.computing_parties), count):
             some = [share if j in chosen else None for j, share in enumerate(shares)]
             assert scheme.reconstruct(some, scheme.threshold).equals(secret)
 
@@ -70,7 +70,7 @@ def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(
     degree = 2 * scheme.threshold
     shares: list[FieldArray | None] = list(dealt_shares(scheme, secret, degree, seed))
     assert scheme.reconstruct(shares, degree).equals(secret)
-    for missing in range(scheme.keepers):
+    for missing in range(scheme.computing_parties):
         some = [None if j == missing else share for j, share in enumerate(shares)]
         with pytest.raises(ValueError, match=f"takes {degree + 1} shares"):
             scheme.reconstruct(some, degree)
@@ -97,7 +97,7 @@ def test_public_values_and_raised_degrees_share_the_same_secret(
     t = scheme.threshold
     public = scheme.field.encode(np.full((2, 3), value))
     for degree in (t, 2 * t):
-        constant = [scheme.constant(public, j, degree) for j in range(scheme.keepers)]
+        constant = [scheme.constant(public, j, degree) for j in range(scheme.computing_parties)]
         assert scheme.reconstruct(constant, degree).equals(public)
     secret = secret_of(scheme.field, seed)
     raised = [scheme.constant(share, j, t) for j, share in enumerate(dealt_shares(scheme, secret, t, seed))]
@@ -122,7 +122,7 @@ def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme: Committee |
     x = secret_of(scheme.field, seed)
     squares = [share.multiply(share) for share in dealt_shares(scheme, x, t, seed)]
     dealt = [reshare(scheme, j, share, SeededRandomness(f"{seed} {j}")) for j, share in enumerate(squares)]
-    lowered = [total(scheme, [pieces[j] for pieces in dealt]) for j in range(scheme.keepers)]
+    lowered = [total(scheme, [pieces[j] for pieces in dealt]) for j in range(scheme.computing_parties)]
     assert scheme.reconstruct(lowered, t).equals(x.multiply(x))
     # A product of the lowered value opens again: circuits can go deeper.
     cubes = [
@@ -141,7 +141,9 @@ def test_a_total_of_one_piece_is_an_array_of_its_own() -> None:
 
 @given(st.sampled_from(FIELDS), st.sampled_from([1, 2]), seeds)
 @settings(max_examples=30, deadline=None)
-def test_the_committee_is_shamirs_scheme_with_three_keepers(field: Field, degree: int, seed: int) -> None:
+def test_the_committee_is_shamirs_scheme_with_three_computing_parties(
+    field: Field, degree: int, seed: int
+) -> None:
     secret = secret_of(field, seed)
     ours = Committee(field).deal(secret, degree, SeededRandomness(seed))
     general = Shamir(3, field).deal(secret, degree, SeededRandomness(seed))
@@ -158,7 +160,9 @@ def test_the_committee_is_shamirs_scheme_with_three_keepers(field: Field, degree
 def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme: Committee) -> None:
     for degree in (scheme.threshold, 2 * scheme.threshold):
         pieces = scheme.deal(scheme.field.zeros((4, 5)), degree, SeededRandomness(1))
-        assert [isinstance(piece, Seed) for piece in pieces] == [j < degree for j in range(scheme.keepers)]
+        assert [isinstance(piece, Seed) for piece in pieces] == [
+            j < degree for j in range(scheme.computing_parties)
+        ]
         keys = {piece.key for piece in pieces if isinstance(piece, Seed)}
         assert len(keys) == degree
 
@@ -167,7 +171,7 @@ def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme: Committee) ->
 def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme: Committee) -> None:
     t = scheme.threshold
     secret = secret_of(scheme.field, "wrong")
-    for liar in range(scheme.keepers):
+    for liar in range(scheme.computing_parties):
         shares = dealt_shares(scheme, secret, t, "wrong")
         shares[liar] += scheme.field.encode(np.array([[0, 0, 0], [0, 1, 0]]))
         with pytest.raises(InconsistentShares, match="wrong"):
@@ -179,7 +183,7 @@ def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme: Committee)
 
 
 def _p_value(scheme: Scheme, chosen: tuple[int, ...], shares: list[FieldArray]) -> float:
-    """The smallest p-value of two tests that these keepers' shares are jointly uniform, in every residue.
+    """The smallest p-value of two tests that these computing parties' shares are jointly uniform, in every residue.
 
     The first cuts every share into 4 bins and counts the cells. The second does what a coalition would do:
     it interpolates, and asks whether the result is uniform. The second is needed, because the cells are
@@ -213,7 +217,7 @@ def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(
     secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
         shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
-        for chosen in combinations(range(scheme.keepers), degree):
+        for chosen in combinations(range(scheme.computing_parties), degree):
             assert _p_value(scheme, chosen, shares) > FALSE_ALARM
 
 
@@ -223,7 +227,7 @@ def test_these_tests_see_that_one_share_more_is_not_uniform(scheme: Committee | 
     secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
         shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
-        for chosen in combinations(range(scheme.keepers), degree + 1):
+        for chosen in combinations(range(scheme.computing_parties), degree + 1):
             assert _p_value(scheme, chosen, shares) < FALSE_ALARM
 
 
@@ -234,17 +238,17 @@ def test_these_tests_see_shares_that_lack_one_bit(scheme: Committee | Shamir) ->
     shares = dealt_shares(scheme, secret, scheme.threshold, "lacking")
     for share in shares:
         share.words[...] &= ~np.uint64(1 << 20 | 1 << 41 | 1 << 62)
-    for chosen in combinations(range(scheme.keepers), scheme.threshold):
+    for chosen in combinations(range(scheme.computing_parties), scheme.threshold):
         assert _p_value(scheme, chosen, shares) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("keepers", [3, 5])
+@pytest.mark.parametrize("computing_parties", [3, 5])
 @pytest.mark.parametrize("field", [FIELD63, FIELD126])
-def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(keepers: int, field: Field) -> None:
+def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(computing_parties: int, field: Field) -> None:
     rng = np.random.default_rng(3)
-    scheme = make_scheme(keepers, field)
+    scheme = make_scheme(computing_parties, field)
     tables = [rng.integers(-(2**15), 2**15, (700, columns)) for columns in (3, 2)]
-    sums = [GramSum(field, 5) for _ in range(keepers)]
+    sums = [GramSum(field, 5) for _ in range(computing_parties)]
     for start in range(0, 700, 256):
         pieces = [
             scheme.deal(
@@ -259,12 +263,12 @@ def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(keepers: int, field
     assert opened.decode().tolist() == (whole.T @ whole).tolist()
 
 
-@pytest.mark.parametrize("keepers", [-1, 0, 1, 2, 4, 6])
-def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(keepers: int) -> None:
+@pytest.mark.parametrize("computing_parties", [-1, 0, 1, 2, 4, 6])
+def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(computing_parties: int) -> None:
     with pytest.raises(PlanError, match="odd"):
-        make_scheme(keepers, FIELD63)
-    with pytest.raises(ValueError, match="keepers"):
-        Shamir(keepers, FIELD63)
+        make_scheme(computing_parties, FIELD63)
+    with pytest.raises(ValueError, match="computing_parties"):
+        Shamir(computing_parties, FIELD63)
 
 
 @pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(7, FIELD63)], ids=repr)
@@ -274,17 +278,17 @@ def test_a_degree_other_than_t_and_2t_is_refused(scheme: Committee | Shamir) -> 
         with pytest.raises(ValueError, match="degree"):
             scheme.deal(secret, degree, SeededRandomness(1))
         with pytest.raises(ValueError, match="degree"):
-            scheme.reconstruct([secret] * scheme.keepers, degree)
-    with pytest.raises(ValueError, match="keepers"):
+            scheme.reconstruct([secret] * scheme.computing_parties, degree)
+    with pytest.raises(ValueError, match="computing_parties"):
         scheme.reconstruct([secret], scheme.threshold)
 
 
 def test_weights_between_the_keepers_points_are_integers() -> None:
     # So that dealing multiplies by small numbers; the points are consecutive integers.
-    for keepers in (3, 5, 7, 9):
-        points = keeper_points(keepers)
-        assert sorted(points) == list(range(-(keepers // 2), keepers // 2 + 1))
-        for degree in range(1, keepers):
+    for computing_parties in (3, 5, 7, 9):
+        points = party_points(computing_parties)
+        assert sorted(points) == list(range(-(computing_parties // 2), computing_parties // 2 + 1))
+        for degree in range(1, computing_parties):
             for point in points[degree:]:
                 assert all(abs(weight) < 2**20 for weight in value_weights(points[:degree], point, FIELD63))
 

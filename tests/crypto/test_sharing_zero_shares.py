@@ -16,23 +16,26 @@ FALSE_ALARM = 1e-9
 
 def keepers_of(scheme: Scheme, run: str) -> list[ZeroShares]:
     source = SeededRandomness("keys")
-    keys = {frozenset((i, j)): source.bytes(32) for j in range(scheme.keepers) for i in range(j)}
+    keys = {frozenset((i, j)): source.bytes(32) for j in range(scheme.computing_parties) for i in range(j)}
     return [
         ZeroShares(
-            scheme, me, keys={j: keys[frozenset((me, j))] for j in range(scheme.keepers) if j != me}, run=run
+            scheme,
+            me,
+            keys={j: keys[frozenset((me, j))] for j in range(scheme.computing_parties) if j != me},
+            run=run,
         )
-        for me in range(scheme.keepers)
+        for me in range(scheme.computing_parties)
     ]
 
 
 def zero_shares(scheme: Scheme, run: str, step: str, shape: tuple[int, ...]) -> list[FieldArray]:
-    return [keeper.share(step, shape) for keeper in keepers_of(scheme, run)]
+    return [computing_party.share(step, shape) for computing_party in keepers_of(scheme, run)]
 
 
-@pytest.mark.parametrize("keepers", [3, 5, 7])
+@pytest.mark.parametrize("computing_parties", [3, 5, 7])
 @pytest.mark.parametrize("field", [FIELD63, FIELD61])
-def test_zero_shares_open_to_zero_and_no_share_is_zero(keepers: int, field: Field) -> None:
-    scheme = make_scheme(keepers, field)
+def test_zero_shares_open_to_zero_and_no_share_is_zero(computing_parties: int, field: Field) -> None:
+    scheme = make_scheme(computing_parties, field)
     shares = zero_shares(scheme, "run", "moments", (3, 2))
     assert scheme.reconstruct(shares, 2 * scheme.threshold).equals(field.zeros((3, 2)))
     assert not any(share.equals(field.zeros((3, 2))) for share in shares)
@@ -53,19 +56,23 @@ def test_zero_shares_differ_by_run_and_by_step() -> None:
 
 
 def test_a_step_is_served_once() -> None:
-    keeper = keepers_of(make_scheme(3, FIELD63), "run")[0]
-    keeper.share("moments", (2,))
+    computing_party = keepers_of(make_scheme(3, FIELD63), "run")[0]
+    computing_party.share("moments", (2,))
     with pytest.raises(ValueError, match="already"):
-        keeper.share("moments", (3,))
-    keeper.share("more moments", (2,))
+        computing_party.share("moments", (3,))
+    computing_party.share("more moments", (2,))
 
 
 def test_keys_must_be_those_of_all_the_others() -> None:
     scheme = make_scheme(3, FIELD63)
     key = bytes(32)
-    for keeper, keys in ((0, {1: key}), (0, {0: key, 1: key, 2: key}), (3, {0: key, 1: key, 2: key})):
+    for computing_party, keys in (
+        (0, {1: key}),
+        (0, {0: key, 1: key, 2: key}),
+        (3, {0: key, 1: key, 2: key}),
+    ):
         with pytest.raises(ValueError, match="needs a key"):
-            ZeroShares(scheme, keeper, keys=keys, run="run")
+            ZeroShares(scheme, computing_party, keys=keys, run="run")
     with pytest.raises(ValueError, match="32 bytes"):
         ZeroShares(scheme, 0, keys={1: key, 2: key[1:]}, run="run")
     with pytest.raises(ValueError, match="name of their run"):
@@ -86,7 +93,7 @@ def _p_value(residues: np.ndarray) -> float:
 
 def test_under_zero_shares_the_lower_coefficients_of_a_product_are_uniform() -> None:
     scheme = make_scheme(3, FIELD63)
-    # A sharing whose lower coefficient is far from uniform: every keeper's share is known in advance.
+    # A sharing whose lower coefficient is far from uniform: every computing party's share is known in advance.
     secret = FIELD63.encode(np.full(20_000, 3))
     bare = [secret.times((1 + x) ** 2) for x in scheme.points]
     masked = [a + z for a, z in zip(bare, zero_shares(scheme, "run", "moments", (20_000,)), strict=True)]

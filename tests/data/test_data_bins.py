@@ -55,9 +55,9 @@ def test_quantiles_of_a_public_file_become_edges_that_the_schema_holds(tmp_path:
     ],
 )
 def test_what_makes_no_bins_is_told_with_its_line(text: str, says: str) -> None:
-    with pytest.raises(SchemaError, match=says) as told:
+    with pytest.raises(SchemaError, match=says) as announced:
         declared(text)
-    assert "columns.age" in str(told.value)
+    assert "columns.age" in str(announced.value)
 
 
 @pytest.mark.parametrize(

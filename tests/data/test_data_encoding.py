@@ -101,8 +101,8 @@ def test_every_encoding_of_a_number_has_norm_at_most_one_and_its_inverse(
     features = encoder.encode({"x": values})
     assert np.linalg.norm(features, axis=1).max() <= 1 + 1e-12
     assert all(name == "x" or name.startswith("x:") for name in encoder.feature_names)
-    reach = column.high - column.low
-    np.testing.assert_allclose(encoder.decode(features)["x"], values, rtol=1e-6, atol=1e-6 * reach)
+    extent = column.high - column.low
+    np.testing.assert_allclose(encoder.decode(features)["x"], values, rtol=1e-6, atol=1e-6 * extent)
     # What a score can be is said without anybody's value, and by no more than it takes.
     weights = np.array(data.draw(st.lists(st.floats(-3, 3), min_size=encoder.width, max_size=encoder.width)))
     least, most = column.score_range(weights, mode)

@@ -16,7 +16,7 @@ import pytest
 
 from colonnade.data import arrays as relation
 from colonnade.data.encoder import Encoder, Quantizer
-from colonnade.data.queries import KINDS, Catalogue, aggregates, statement, taken_together
+from colonnade.data.queries import KINDS, Catalogue, aggregates, grouped, statement
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource, source_from_data
 from colonnade.data.table import Table
@@ -330,16 +330,16 @@ def test_rows_computed_one_by_one_need_no_word(databases: Databases) -> None:
 def test_every_aggregate_of_duckdb_is_known_in_its_own_call() -> None:
     known = Catalogue(aggregates())
     for name in ("sum", "avg", "median", "mode", "stddev", "any_value", "first", "list", "quantile_cont"):
-        assert "aggregate" in taken_together(statement(f"select {name}(age) from customers"), known), name
+        assert "aggregate" in grouped(statement(f"select {name}(age) from customers"), known), name
     for sql in (
         "select count(*) from c",
         "select f(distinct x) from c",
         "select f(x) filter (where x) from c",
     ):
-        assert "aggregate" in taken_together(statement(sql), known), sql
-    assert "sample" in taken_together(statement("select * from c tablesample 10%"), known)
-    assert "limit" in taken_together(statement("select distinct on (a) a, b from c"), known)
-    assert "unparsed" in taken_together(statement("select * from query('select 1')"), known)
+        assert "aggregate" in grouped(statement(sql), known), sql
+    assert "sample" in grouped(statement("select * from c tablesample 10%"), known)
+    assert "limit" in grouped(statement("select distinct on (a) a, b from c"), known)
+    assert "unparsed" in grouped(statement("select * from query('select 1')"), known)
 
 
 def test_a_view_that_reads_other_rows_is_named_with_what_it_does(databases: Databases) -> None:
@@ -378,10 +378,10 @@ def test_a_table_that_has_the_name_of_a_view_of_the_server_is_read_once(database
 def test_tables_of_one_name_in_two_schemas_are_two_tables() -> None:
     known = Catalogue(aggregates())
     two = "select a.n from core.people a join archive.people b on a.n = b.n"
-    assert "self-join" not in taken_together(statement(two), known)
+    assert "self-join" not in grouped(statement(two), known)
     for perhaps_one in ("people", "core.people"):
         sql = f"select a.n from core.people a join {perhaps_one} b on a.n = b.n"
-        assert "self-join" in taken_together(statement(sql), known), perhaps_one
+        assert "self-join" in grouped(statement(sql), known), perhaps_one
 
 
 def test_a_table_of_duckdb_is_the_same_by_whatever_name_it_is_called(databases: Databases) -> None:
@@ -400,16 +400,16 @@ def test_a_cte_that_takes_a_tables_name_reads_that_table_once() -> None:
         "with people as (select * from people where age > 3) select n, age from people",
         "with adults as (select * from adults) select n, age from adults",
     ):
-        assert taken_together(statement(sql), known) == {}
+        assert grouped(statement(sql), known) == {}
         twice = sql + ", people as other where other.n = 7"
-        assert set(taken_together(statement(twice), known)) == {"self-join"}
+        assert set(grouped(statement(twice), known)) == {"self-join"}
 
 
 def test_views_upon_views_are_looked_through_in_no_time() -> None:
     texts = {f"v{depth}": [f"select a.n from v{depth - 1} a, v{depth - 1} b"] for depth in range(1, 60)}
     known = Catalogue(aggregates(), {**texts, "v0": ["select 1 as n"]})
-    assert taken_together(statement("select n from v59"), known) == {}
-    assert "self-join" in taken_together(statement("select n from v59"), Catalogue(aggregates(), texts))
+    assert grouped(statement("select n from v59"), known) == {}
+    assert "self-join" in grouped(statement("select n from v59"), Catalogue(aggregates(), texts))
 
 
 @pytest.mark.parametrize(

@@ -118,13 +118,13 @@ def test_a_number_in_bins_is_ordered_bins_between_its_bounds() -> None:
         ('encoding = "hats"\nmap = {kind = "ball", bound = 8}', "as the number it is"),
     ],
 )
-def test_an_encoding_that_says_two_things_is_refused(declared: str, told: str) -> None:
+def test_an_encoding_that_says_two_things_is_refused(declared: str, announced: str) -> None:
     column, _, rest = declared.partition("\n")
     with pytest.raises(SchemaError) as refused:
         Schema.parse(
             f'id = "i"\ncolumns.x = {{kind = "numeric", low = 0, high = 8, {column}}}\n{rest}'
         ).public("bank").encoder("circle")
-    assert told in str(refused.value) and "'x'" in str(refused.value)
+    assert announced in str(refused.value) and "'x'" in str(refused.value)
 
 
 def test_columns_keep_the_order_of_declaration() -> None:

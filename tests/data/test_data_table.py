@@ -154,11 +154,11 @@ def test_taking_rows_gives_those_rows_in_that_order(tmp_path: Path) -> None:
         Table.from_arrays("bank", arrays, SCHEMA),
         Table("bank", write_parquet(tmp_path / "a.parquet", arrays), SCHEMA),
     ):
-        taken = table.take(positions)
-        assert taken.rows == 400
-        assert list(taken.ids()) == [str(position) for position in positions]
-        assert np.array_equal(integers(taken, 64), integers(table, 1000)[positions])
-        assert taken.take([3]).rows == 1
+        used = table.take(positions)
+        assert used.rows == 400
+        assert list(used.ids()) == [str(position) for position in positions]
+        assert np.array_equal(integers(used, 64), integers(table, 1000)[positions])
+        assert used.take([3]).rows == 1
         for wrong in ([1000], [-1], [0, 0], [], [0.5]):
             with pytest.raises(ValueError, match=r"position|twice"):
                 table.take(wrong)

@@ -29,9 +29,9 @@ from colonnade.data.maps import (
     Ball,
     FeatureMap,
     GradientHistogram,
+    MapRule,
     RandomFourier,
     RandomRelu,
-    Rule,
     public_normals,
 )
 from colonnade.data.schema import PublicSchema, Schema
@@ -43,7 +43,7 @@ BALL = tuple(NumericColumn(f"e{place}", -3, 3) for place in range(4))
 AGE, SEX = NumericColumn("age", 17, 90), BinaryColumn("sex", ("F", "M"))
 JOB = CategoricalColumn("job", tuple("abcde"))
 TABLE: tuple[Column, ...] = (AGE, SEX, JOB)
-RULES: dict[str, tuple[Rule, tuple[Column, ...]]] = {
+RULES: dict[str, tuple[MapRule, tuple[Column, ...]]] = {
     "relu": (RandomRelu(features=24, seed=7), TABLE),
     "fourier": (RandomFourier(features=24, seed=7, scale=0.5), TABLE),
     "low relu": (RandomRelu(features=24, seed=7, origin="low"), TABLE),
@@ -216,9 +216,12 @@ def slow_histogram(image: np.ndarray, cells: int, orientations: int) -> np.ndarr
     histogram = np.zeros((cells, cells, orientations))
     for row in range(rows):
         for col in range(cols):
-            across = image[row, min(col + 1, cols - 1)] - image[row, max(col - 1, 0)]
+            horizontal = image[row, min(col + 1, cols - 1)] - image[row, max(col - 1, 0)]
             down = image[min(row + 1, rows - 1), col] - image[max(row - 1, 0), col]
-            length, turn = math.hypot(across, down), math.atan2(down, across) / (2 * math.pi) * orientations
+            length, turn = (
+                math.hypot(horizontal, down),
+                math.atan2(down, horizontal) / (2 * math.pi) * orientations,
+            )
             for cell_row in range(cells):
                 for cell_col in range(cells):
                     tall = max(0.0, 1 - abs((row + 0.5) * cells / rows - 0.5 - cell_row))

@@ -41,12 +41,12 @@ SHOWN = {
 
 def digest(test: str) -> str:
     """SHA-256 of a slow test and of everything that its page shows."""
-    told = hashlib.sha256()
+    announced = hashlib.sha256()
     for name in (f"tests/docs/{test}", *SHOWN[test]):
         place = ROOT / name
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            told.update(f"{path.relative_to(ROOT)}\0{path.read_text(encoding='utf-8')}\0".encode())
-    return told.hexdigest()
+            announced.update(f"{path.relative_to(ROOT)}\0{path.read_text(encoding='utf-8')}\0".encode())
+    return announced.hexdigest()
 
 
 def known() -> dict[str, str]:
@@ -56,5 +56,5 @@ def known() -> dict[str, str]:
 
 def note(test: str) -> None:
     """Note that a slow test has followed its page as it is now."""
-    noted = {**known(), test: digest(test)}
-    FOLLOWED.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    recorded = {**known(), test: digest(test)}
+    FOLLOWED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -31,5 +31,5 @@ def test_a_step_that_nobody_described_is_an_error(monkeypatch: pytest.MonkeyPatc
 
 def test_the_server_of_private_messages_receives_none() -> None:
     members, arrows = flows.transcript(flows.FLOWS["intermediate"])
-    told = {arrow.receiver for arrow in arrows if flows.HOLDS[arrow.step].sort == "noisy"}
-    assert "server" in members and told == {"bank", "insurer"}
+    announced = {arrow.receiver for arrow in arrows if flows.HOLDS[arrow.step].sort == "noisy"}
+    assert "server" in members and announced == {"bank", "insurer"}

@@ -41,12 +41,12 @@ def perform(stage: Stage, line: str, place: str) -> tuple[int, str]:
     """Run one command of the runbook where it says; what travels afterwards travels."""
     home, words = stage.folder / place, shlex.split(line)[1:]
     if "--fingerprint" in words:
-        words[words.index("--fingerprint") + 1] = stage.told["renewal"]
+        words[words.index("--fingerprint") + 1] = stage.announced["renewal"]
     command = [sys.executable, "-c", "from colonnade.cli import main; main()", *words]
     done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
     server, bank = stage.folder / "server", stage.folder / "bank"
     if line == "colonnade federation renew bank/kit":
-        stage.told["renewal"] = FINGERPRINT.findall(done.stdout)[0]
+        stage.announced["renewal"] = FINGERPRINT.findall(done.stdout)[0]
         shutil.copy(bank / "bank/kit/renewal/bank/bank.request.zip", server)
     elif words[1] == "approve":
         shutil.copy(server / "bank.signed.zip", bank)
@@ -60,11 +60,11 @@ def test_every_command_of_the_runbook_does_what_the_page_says(tmp_path: Path) ->
     stage, ran, compared, printed = Stage(tmp_path), 0, 0, ""
     joined(stage)
     bank = tmp_path / "bank"
-    told = {
+    announced = {
         "party": str(bank / "bank.toml"),
         "policy": str(bank / "bank/bank.policy.toml"),
     }
-    (bank / "bank/kit/local/colonnade.json").write_text(json.dumps(told))
+    (bank / "bank/kit/local/colonnade.json").write_text(json.dumps(announced))
     job = next(fence for fence in FENCE.finditer(PAGE.read_text()) if fence["rest"].strip() == "job.toml")
     (tmp_path / "server" / "job.toml").write_text(job["text"])
     for fence in FENCE.finditer(RUNBOOK.read_text(encoding="utf-8")):
@@ -108,17 +108,17 @@ def test_the_probe_of_the_image_asks_the_process_that_runs_and_loads_nothing(tmp
     root = Root.make(days=400)
     kit = make_kit(tmp_path, root, "bank", identity=root.issue("bank", days=300))
 
-    def asked(number: int) -> int:
+    def requested(number: int) -> int:
         command = [sys.executable, options, code.replace(port, str(number))]
         return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
 
     with served(Tally(kit), 0) as number:
-        assert asked(number) == 1
+        assert requested(number) == 1
         Presence(copy_of(kit.path), now(), now()).save(kit.path)
         tally = Tally(kit)
     with served(tally, number):
-        assert asked(number) == 0
-    assert asked(number) != 0
+        assert requested(number) == 0
+    assert requested(number) != 0
 
 
 def test_the_port_of_the_unit_is_nobody_elses_and_can_be_chosen() -> None:

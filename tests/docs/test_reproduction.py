@@ -174,7 +174,7 @@ def test_what_takes_hours_is_prepared_beside_the_other_parts_and_comes_last(
         ran.append((title, (tmp_path / "prepared").exists()))
         return Section(title, "Words.", seconds=1.0)
 
-    parts = [Part("long", partial(run, "long"), beside="hours"), Part("short", partial(run, "short"))]
+    parts = [Part("long", partial(run, "long"), alongside="hours"), Part("short", partial(run, "short"))]
     monkeypatch.setattr(Study, "parts", lambda *_, **__: parts)
     program.run_parts(
         [Study("made", "Made up")], tmp_path, quick=False, part="", anew=False, progress=tmp_path / "progress"
@@ -203,12 +203,12 @@ def test_moments_in_one_place_are_those_that_the_protocol_would_open(conditional
 
     from reproduction.one_place import OnePlace
 
-    coins, tables = np.random.default_rng(0), []
+    draws, tables = np.random.default_rng(0), []
     for party, label in (("a", ClassLabel("y", ("0", "1"))), ("b", None)):
         columns = (NumericColumn(f"{party}0", 0, 1), NumericColumn(f"{party}1", 0, 1))
-        arrays: dict[str, Any] = {column.name: coins.random(60) for column in columns}
+        arrays: dict[str, Any] = {column.name: draws.random(60) for column in columns}
         if label is not None:
-            arrays["y"] = coins.integers(0, 2, 60)
+            arrays["y"] = draws.integers(0, 2, 60)
         tables.append(Table.from_arrays(party, arrays, Schema("row", columns, label)))
     place = OnePlace(tables)
     options = {"conditional": conditional}
@@ -227,9 +227,9 @@ def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None
 
     from reproduction.one_place import fused_sum
 
-    coins, gamma = np.random.default_rng(0), 1 << 12
-    features = coins.integers(-gamma, gamma + 1, (50, 7))
-    yes, weights = coins.integers(0, 2, 50), coins.integers(-8 * gamma, 8 * gamma, 7)
+    draws, gamma = np.random.default_rng(0), 1 << 12
+    features = draws.integers(-gamma, gamma + 1, (50, 7))
+    yes, weights = draws.integers(0, 2, 50), draws.integers(-8 * gamma, 8 * gamma, 7)
     rows = np.column_stack([features, gamma * yes]).astype(object)
     ideal = ideal_gradient(rows, weights.astype(object), gamma)
     assert fused_sum(features, gamma * (2 * yes - 1), weights, gamma).tolist() == ideal.tolist()

@@ -51,7 +51,7 @@ class Stage:
 
     folder: Path
     port: str = field(default_factory=free_port)
-    told: dict[str, str] = field(default_factory=dict)
+    announced: dict[str, str] = field(default_factory=dict)
     job: str = ""
     running: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ class Stage:
         if program == "colonnade":
             words += ["--port", self.port] if words[:2] == ["federation", "new"] else []
             for option in [at for at, word in enumerate(words) if word == "--fingerprint"]:
-                words[option + 1] = self.told["root" if words[1] == "join" else words[3].split(".")[0]]
+                words[option + 1] = self.announced["root" if words[1] == "join" else words[3].split(".")[0]]
             command = [sys.executable, "-c", "from colonnade.cli import main; main()", *words]
         if words[:2] == ["party", "start"]:
             return self._there(self._stay(command, home))
@@ -84,7 +84,7 @@ class Stage:
     def _send(self, words: list[str], place: str, printed: str) -> None:
         """What the page says is sent to somebody, or told by telephone."""
         if words[:2] == ["federation", "new"]:
-            self.told["root"] = FINGERPRINT.findall(printed)[0]
+            self.announced["root"] = FINGERPRINT.findall(printed)[0]
             for party in ("bank", "clinic"):
                 (self.folder / party).mkdir()
                 shutil.copy(self.folder / place / "ours" / "invitation.json", self.folder / party)
@@ -92,7 +92,7 @@ class Stage:
             signed = words[3].replace("request", "signed")
             shutil.copy(self.folder / place / signed, self.folder / words[3].split(".")[0])
         elif words[:3] == ["federation", "join", "invitation.json"]:
-            self.told[place] = FINGERPRINT.findall(printed)[0]
+            self.announced[place] = FINGERPRINT.findall(printed)[0]
             shutil.copy(
                 self.folder / place / place / "request" / place / f"{place}.request.zip",
                 self.folder / "server",

@@ -42,87 +42,87 @@ def people(classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return contrasts(scores) + CENTRES[:classes] - CENTRES[:classes].mean(), codes
 
 
-def sums(asked: EvaluationPlan, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def sums(requested: EvaluationPlan, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """What one person each adds, without noise: half of every score with each owner."""
-    half = (scores - CENTRES[: asked.scores]) / 2
-    shape, heads = (2, 1 + asked.harmonics), asked.scores
-    mine = own_phases("bank", half, codes, asked).reshape(len(codes), heads, heads, *shape).astype(float)
-    other = own_phases("shop", half, None, asked).reshape(len(codes), heads, 1, *shape).astype(float)
+    half = (scores - CENTRES[: requested.scores]) / 2
+    shape, heads = (2, 1 + requested.harmonics), requested.scores
+    mine = own_phases("bank", half, codes, requested).reshape(len(codes), heads, heads, *shape).astype(float)
+    other = own_phases("shop", half, None, requested).reshape(len(codes), heads, 1, *shape).astype(float)
     product = (mine[..., 0, :] + 1j * mine[..., 1, :]) * (other[..., 0, :] + 1j * other[..., 1, :])
     return np.concatenate([product.real, product.imag[..., 1:]], axis=-1).reshape(len(codes), -1)
 
 
-def opened(asked: EvaluationPlan, scores: np.ndarray, codes: np.ndarray, seed: int | None) -> Opened:
-    found = sums(asked, scores, codes).sum(axis=0)
+def opened(requested: EvaluationPlan, scores: np.ndarray, codes: np.ndarray, seed: int | None) -> Opened:
+    found = sums(requested, scores, codes).sum(axis=0)
     if seed is not None:
-        sigma = asked.deviation * asked.scale
+        sigma = requested.deviation * requested.scale
         found = found + np.random.default_rng(seed).normal(size=len(found)) * sigma
-    return Opened(asked, "run", False, None, np.rint(found).astype(np.int64))
+    return Opened(requested, "run", False, None, np.rint(found).astype(np.int64))
 
 
 def test_rows_of_several_classes_have_the_figures_of_scikit_learn() -> None:
     scores, codes = people(4)
-    judged = estimate_classes(scores, codes, names=NAMES, chances=True)
+    evaluated = estimate_classes(scores, codes, names=NAMES, chances=True)
     chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     said = scores.argmax(axis=1)
-    assert judged.figures["accuracy"].value == pytest.approx(accuracy_score(codes, said))
-    assert judged.figures["log-loss"].value == pytest.approx(log_loss(codes, chances))
+    assert evaluated.figures["accuracy"].value == pytest.approx(accuracy_score(codes, said))
+    assert evaluated.figures["log-loss"].value == pytest.approx(log_loss(codes, chances))
     squares = ((chances - np.eye(4)[codes]) ** 2).sum(axis=1).mean()
-    assert judged.figures["Brier score"].value == pytest.approx(squares)
-    assert np.array_equal(there(judged.confusion), confusion_matrix(codes, said))
+    assert evaluated.figures["Brier score"].value == pytest.approx(squares)
+    assert np.array_equal(there(evaluated.confusion), confusion_matrix(codes, said))
     assert "log-loss" not in estimate_classes(scores, codes, names=NAMES, chances=False).figures
 
 
 def test_three_classes_on_private_people_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("colonnade.evaluation.distributions.DRAWS", 8)
     scores, codes = people()
-    asked = plan()
+    requested = plan()
     truth = estimate_classes(scores, codes, names=NAMES[:3], chances=True)
-    clean = PlaneDistribution.of(opened(asked, scores, codes, None).coefficients, asked, CENTRES[:3])
+    clean = PlaneDistribution.of(opened(requested, scores, codes, None).coefficients, requested, CENTRES[:3])
     # Of each class the people taken for what they are, and for each of the others.
     assert clean.confusion == pytest.approx(there(truth.confusion), abs=0.01 * PEOPLE)
-    judged = estimate_opened_classes(opened(asked, scores, codes, 1), CENTRES[:3], chances=True)
-    assert set(judged.together) == {"accuracy", "Brier score"}
-    for name, figure in judged.figures.items():
+    evaluated = estimate_opened_classes(opened(requested, scores, codes, 1), CENTRES[:3], chances=True)
+    assert set(evaluated.together) == {"accuracy", "Brier score"}
+    for name, figure in evaluated.figures.items():
         off = abs(figure.value - truth.figures[name].value)
         assert off < 3.5 * figure.noise < 0.2, (name, off)
-    assert there(judged.confusion) == pytest.approx(there(truth.confusion), abs=0.04 * PEOPLE)
-    assert there(judged.confusion).sum() == pytest.approx(PEOPLE)
+    assert there(evaluated.confusion) == pytest.approx(there(truth.confusion), abs=0.04 * PEOPLE)
+    assert there(evaluated.confusion).sum() == pytest.approx(PEOPLE)
 
 
 def test_laws_are_read_back_from_what_they_would_open() -> None:
     scores, codes = people()
-    asked = plan()
+    requested = plan()
     made = PlaneDistribution(scores, np.ones(PEOPLE), codes, np.eye(3)[scores.argmax(axis=1)])
-    clean = made.opened_of(asked, CENTRES[:3])
+    clean = made.opened_of(requested, CENTRES[:3])
     assert clean == pytest.approx(
-        opened(asked, scores, codes, None).coefficients, abs=2 * PEOPLE * asked.gamma
+        opened(requested, scores, codes, None).coefficients, abs=2 * PEOPLE * requested.gamma
     )
-    read = PlaneDistribution.of(clean, asked, CENTRES[:3])
-    again = PlaneDistribution.of(read.opened_of(asked, CENTRES[:3]), asked, CENTRES[:3])
+    read = PlaneDistribution.of(clean, requested, CENTRES[:3])
+    again = PlaneDistribution.of(read.opened_of(requested, CENTRES[:3]), requested, CENTRES[:3])
     assert again.means()["accuracy"][0] == pytest.approx(made.means()["accuracy"][0], abs=0.015)
 
 
 def test_more_classes_have_each_against_the_rest_and_nothing_that_was_not_opened() -> None:
     scores, codes = people(4)
-    asked = plan(4)
+    requested = plan(4)
     rows = estimate_classes(scores, codes, names=NAMES, chances=True)
-    judged = estimate_opened_classes(opened(asked, scores, codes, 3), CENTRES, chances=True)
-    assert not judged.together and judged.confusion is None and "confusion" not in judged.to_data()
-    pairs = [(judged.figures, rows.figures)]
-    pairs += [(one.figures, exact.figures) for one, exact in zip(judged.each, rows.each, strict=True)]
+    evaluated = estimate_opened_classes(opened(requested, scores, codes, 3), CENTRES, chances=True)
+    assert not evaluated.together and evaluated.confusion is None and "confusion" not in evaluated.to_data()
+    pairs = [(evaluated.figures, rows.figures)]
+    pairs += [(one.figures, exact.figures) for one, exact in zip(evaluated.each, rows.each, strict=True)]
     for found, exact in pairs:
         for name in set(found) - {"log-loss"}:
             assert abs(found[name].value - exact[name].value) < 4 * found[name].noise + 0.01, name
-            assert found[name].beside == pytest.approx(exact[name].beside, abs=0.05)
+            assert found[name].baseline == pytest.approx(exact[name].baseline, abs=0.05)
 
 
 def test_no_record_of_three_classes_moves_the_sums_further_than_is_said() -> None:
-    asked = plan()
+    requested = plan()
     rng = np.random.default_rng(6)
     scores = 6.0 * rng.choice([-1.0, -0.4, 0.0, 0.7, 1.0], (PEOPLE, 3)) + CENTRES[:3]
-    each = sums(asked, scores, rng.integers(0, 3, PEOPLE))
-    zeroed, replaced = asked.phases.zeroed(), asked.phases.replaced()
+    each = sums(requested, scores, rng.integers(0, 3, PEOPLE))
+    zeroed, replaced = requested.phases.zeroed(), requested.phases.replaced()
     moved = each[::2] - each[1::2]
     assert np.linalg.norm(each, axis=1).max() <= zeroed.l2 < 1.01 * np.linalg.norm(each, axis=1).max()
     assert (

@@ -52,8 +52,8 @@ def test_figures_are_those_of_scikit_learn() -> None:
     assert found["log-loss"].value == pytest.approx(log_loss(classes, chances))
     assert found["Brier score"].value == pytest.approx(brier_score_loss(classes, chances))
     share = float(classes.mean())
-    assert found["log-loss"].beside == pytest.approx(log_loss(classes, np.full(PEOPLE, share)))
-    assert found["accuracy"].beside == max(share, 1 - share)
+    assert found["log-loss"].baseline == pytest.approx(log_loss(classes, np.full(PEOPLE, share)))
+    assert found["accuracy"].baseline == max(share, 1 - share)
     assert all(figure.noise == 0 and figure.sampling > 0 for figure in found.values())
 
 
@@ -65,8 +65,8 @@ def test_the_error_of_sampling_is_how_far_figures_of_other_people_lie() -> None:
 
 def test_the_error_of_sampling_does_not_follow_the_last_digits_of_floats() -> None:
     scores, classes = people()
-    asked = plan()
-    made = Opened(asked, "run", False, None, noisy(asked, opened(asked, scores, classes), 1))
+    requested = plan()
+    made = Opened(requested, "run", False, None, noisy(requested, opened(requested, scores, classes), 1))
     pairs = [
         (exact(scores, classes), exact(scores * (1 + 1e-13), classes)),
         (
@@ -161,21 +161,21 @@ def plan() -> EvaluationPlan:
     return made
 
 
-def opened(asked: EvaluationPlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def opened(requested: EvaluationPlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """What would be opened without noise: half of each score with each owner."""
     half = dict.fromkeys(("bank", "shop"), scores[:, None] / 2)
-    return ideal_evaluation(half, classes, asked).astype(np.int64)
+    return ideal_evaluation(half, classes, requested).astype(np.int64)
 
 
-def noisy(asked: EvaluationPlan, values: np.ndarray, seed: int) -> np.ndarray:
-    sigma = asked.deviation * asked.scale
+def noisy(requested: EvaluationPlan, values: np.ndarray, seed: int) -> np.ndarray:
+    sigma = requested.deviation * requested.scale
     return values + np.rint(np.random.default_rng(seed).normal(size=len(values)) * sigma).astype(np.int64)
 
 
 def test_without_noise_everything_is_read_as_it_is() -> None:
     scores, classes = people()
-    asked = plan()
-    opened_score = OpenedScore.of(opened(asked, scores, classes), asked, 0.0)
+    requested = plan()
+    opened_score = OpenedScore.of(opened(requested, scores, classes), requested, 0.0)
     truth = exact(scores, classes).figures
     assert opened_score.auc() == pytest.approx(truth["AUC"].value, abs=1e-3)
     assert opened_score.mean_losses()["log-loss"] == pytest.approx(truth["log-loss"].value, abs=0.004)
@@ -189,24 +189,26 @@ def test_without_noise_everything_is_read_as_it_is() -> None:
 
 def test_noise_moves_the_auc_by_nothing_on_average_and_by_what_is_said() -> None:
     scores, classes = people()
-    asked = plan()
-    values = opened(asked, scores, classes)
-    found = np.array([OpenedScore.of(noisy(asked, values, seed), asked, 0.0).auc() for seed in range(400)])
+    requested = plan()
+    values = opened(requested, scores, classes)
+    found = np.array(
+        [OpenedScore.of(noisy(requested, values, seed), requested, 0.0).auc() for seed in range(400)]
+    )
     truth = exact(scores, classes).figures["AUC"].value
     # Four deviations of the mean of 400, and what the series and the counts leave.
     assert abs(found.mean() - truth) < 4 * found.std() / 20 + 1e-3
-    made = Opened(asked, "run", False, None, noisy(asked, values, 1))
-    judged = estimate_opened_score(made, centre=0.0, threshold=0.0, chances=True)
-    assert 0.5 < judged.figures["AUC"].noise / found.std() < 2.0
-    for name, figure in judged.figures.items():
+    made = Opened(requested, "run", False, None, noisy(requested, values, 1))
+    evaluated = estimate_opened_score(made, centre=0.0, threshold=0.0, chances=True)
+    assert 0.5 < evaluated.figures["AUC"].noise / found.std() < 2.0
+    for name, figure in evaluated.figures.items():
         assert abs(figure.value - exact(scores, classes).figures[name].value) < 5 * figure.noise + 0.01, name
-    assert np.diff(np.array(judged.to_data()["curves"]["roc"]), axis=0).min() >= 0
+    assert np.diff(np.array(evaluated.to_data()["curves"]["roc"]), axis=0).min() >= 0
 
 
 def test_a_class_that_the_noise_hides_is_named() -> None:
     scores, _ = people()
-    asked = plan()
+    requested = plan()
     with pytest.raises(ModelError, match="class 'yes' does not stand out of the noise"):
-        OpenedScore.of(opened(asked, scores, np.zeros(PEOPLE, dtype=np.int64)), asked, 0.0)
+        OpenedScore.of(opened(requested, scores, np.zeros(PEOPLE, dtype=np.int64)), requested, 0.0)
     with pytest.raises(ModelError, match="class 'no'"):
-        OpenedScore.of(opened(replace(asked), scores, np.ones(PEOPLE, dtype=np.int64)), asked, 0.0)
+        OpenedScore.of(opened(replace(requested), scores, np.ones(PEOPLE, dtype=np.int64)), requested, 0.0)

@@ -73,7 +73,7 @@ def test_no_total_grows_and_figures_are_those_of_the_scores(
 
     monkeypatch.setattr(evaluate, "read_scores", kept)
     made, answers = federation(owners, label)
-    asked = job(owners, label, options)
+    requested = job(owners, label, options)
 
     def totals() -> dict[tuple[str, str, str], float]:
         return {
@@ -82,26 +82,26 @@ def test_no_total_grows_and_figures_are_those_of_the_scores(
             for total in ledger.totals()
         }
 
-    found = result_for(asked, made)
+    found = result_for(requested, made)
     before = totals()
-    judged = evaluate_trained(asked, made, found, made.runs[-1])
-    assert isinstance(judged, Evaluation) and judged.estimate is not None, judged
+    evaluated = evaluate_trained(requested, made, found, made.runs[-1])
+    assert isinstance(evaluated, Evaluation) and evaluated.estimate is not None, evaluated
     assert totals() == pytest.approx(before) and before
     truth = [answers[person] for person in seen[0].ids]
-    figures = judged.estimate.figures
+    figures = evaluated.estimate.figures
     if label == "number":
         assert figures["RMSE"].value == pytest.approx(np.sqrt(np.mean((seen[0].values[:, 0] - truth) ** 2)))
     else:
         said = [NAMES[label][code] for code in seen[0].values.argmax(axis=1)]
         right = float(np.mean([one == other for one, other in zip(said, truth, strict=True)]))
-        found_right = {**getattr(judged.estimate, "together", {}), **figures}["accuracy"].value
+        found_right = {**getattr(evaluated.estimate, "together", {}), **figures}["accuracy"].value
         assert found_right == pytest.approx(right)
 
 
 def test_coalitions_for_which_no_score_is_stated_are_refused_before_anything_is_charged() -> None:
     made, _ = federation("abc", "two")
-    asked = job("abc", "two", f'{SMALL}coalitions = [["a", "b"]]\n')
-    made.asks = refuse_before_training(asked)
+    requested = job("abc", "two", f'{SMALL}coalitions = [["a", "b"]]\n')
+    made.asks = refuse_before_training(requested)
     with pytest.raises(PlanError, match=r"no statement covers .* coalitions .* Nothing was charged"):
-        result_for(asked, made)
+        result_for(requested, made)
     assert not any(ledger.totals() for ledger in made.ledgers.values())

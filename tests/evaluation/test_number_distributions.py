@@ -34,47 +34,47 @@ def people(seed: int, law: str) -> tuple[np.ndarray, np.ndarray]:
     return 8.3 + 0.9 * scores, np.clip(8.0 + scores + wrong, 0, 20)
 
 
-def plan(reach: float = 5.0) -> EvaluationPlan:
+def plan(extent: float = 5.0) -> EvaluationPlan:
     text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
     label = '[label]\ncolumn = "cost"\nkind = "real"\nlow = 0\nhigh = 20\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    made: EvaluationPlan = EvaluationSpec("5f0c", ((reach, reach),), 1.0, delta=1e-5).plan(
+    made: EvaluationPlan = EvaluationSpec("5f0c", ((extent, extent),), 1.0, delta=1e-5).plan(
         group, schemas, PEOPLE
     )
     return made
 
 
-def opened(asked: EvaluationPlan, predicted: np.ndarray, labels: np.ndarray, seed: int | None) -> Opened:
+def opened(requested: EvaluationPlan, predicted: np.ndarray, labels: np.ndarray, seed: int | None) -> Opened:
     """What would be opened, half of each score with each owner; without a seed, without noise."""
     half = ((predicted - CENTRE) / 2)[:, None]
-    mine, theirs = (own_phases(owner, half, labels, asked).astype(float) for owner in ("bank", "shop"))
-    width, count, found = asked.width, asked.width // 2, []
-    sums = [place for place, head in enumerate(asked.heads) for _ in range(head.sums)]
+    mine, theirs = (own_phases(owner, half, labels, requested).astype(float) for owner in ("bank", "shop"))
+    width, count, found = requested.width, requested.width // 2, []
+    sums = [place for place, head in enumerate(requested.heads) for _ in range(head.sums)]
     for number, place in enumerate(sums):
         one, two = mine[:, number * width :], theirs[:, place * width :]
         wave = (one[:, :count] + 1j * one[:, count:width]) * (two[:, :count] + 1j * two[:, count:width])
-        found += [*wave.real.sum(0)[int(not asked.heads[place].counted) :], *wave.imag.sum(0)[1:]]
-    noise = np.zeros(asked.coefficients)
+        found += [*wave.real.sum(0)[int(not requested.heads[place].counted) :], *wave.imag.sum(0)[1:]]
+    noise = np.zeros(requested.coefficients)
     if seed is not None:
-        sigma = asked.deviation * asked.scale
-        noise = np.random.default_rng(seed).normal(size=asked.coefficients) * sigma
-    return Opened(asked, f"run {seed}", False, None, np.rint(np.array(found) + noise).astype(np.int64))
+        sigma = requested.deviation * requested.scale
+        noise = np.random.default_rng(seed).normal(size=requested.coefficients) * sigma
+    return Opened(requested, f"run {seed}", False, None, np.rint(np.array(found) + noise).astype(np.int64))
 
 
-def judged(seed: int | None, law: str, reach: float = 5.0) -> tuple[NumberEstimate, NumberEstimate]:
+def evaluated(seed: int | None, law: str, extent: float = 5.0) -> tuple[NumberEstimate, NumberEstimate]:
     predicted, labels = people(seed or 0, law)
-    found = estimate_opened_numbers(opened(plan(reach), predicted, labels, seed), centre=CENTRE)
+    found = estimate_opened_numbers(opened(plan(extent), predicted, labels, seed), centre=CENTRE)
     return found, estimate_numbers(predicted, labels, label="cost")
 
 
 @pytest.mark.parametrize("law", ["normal", "long tails", "a count"])
 def test_without_noise_errors_of_numbers_are_read_as_they_are(law: str) -> None:
-    found, truth = judged(None, law)
+    found, truth = evaluated(None, law)
     assert not found.exact and found.people == PEOPLE and found.label == "cost"
     for name in NAMES:
         assert found.figures[name].value == pytest.approx(truth.figures[name].value, rel=0.03), name
-        assert found.figures[name].beside == pytest.approx(truth.figures[name].beside, rel=0.03), name
+        assert found.figures[name].baseline == pytest.approx(truth.figures[name].baseline, rel=0.03), name
         # What goes together of residuals and labels is not seen: the error of R² is rather said too large.
         assert 0.8 < found.figures[name].sampling / truth.figures[name].sampling < 1.7, name
     said, so = np.array(found.pairs).T
@@ -83,7 +83,7 @@ def test_without_noise_errors_of_numbers_are_read_as_they_are(law: str) -> None:
 
 def test_noise_moves_errors_by_about_what_is_said() -> None:
     laws = ("normal", "long tails", "a count")
-    pairs = [judged(seed, laws[seed % 3]) for seed in range(1, 13)]
+    pairs = [evaluated(seed, laws[seed % 3]) for seed in range(1, 13)]
     for name in NAMES:
         off = [(found.figures[name].value - truth.figures[name].value) for found, truth in pairs]
         said = [found.figures[name].noise for found, _ in pairs]
@@ -94,8 +94,8 @@ def test_noise_moves_errors_by_about_what_is_said() -> None:
 
 
 def test_bounds_that_are_far_too_wide_leave_figures_that_say_so() -> None:
-    near, truth = judged(5, "normal")
-    far, _ = judged(5, "normal", reach=200.0)
+    near, truth = evaluated(5, "normal")
+    far, _ = evaluated(5, "normal", extent=200.0)
     assert far.figures["RMSE"].noise > near.figures["RMSE"].noise
     assert abs(far.figures["MAE"].value - truth.figures["MAE"].value) < 5 * far.figures["MAE"].noise
 
@@ -109,13 +109,13 @@ def test_a_label_that_hardly_differs_has_no_r_squared() -> None:
 
 def test_doubled_frequencies_say_more_of_a_small_residual_than_its_square_summed_within_bounds() -> None:
     """Why residuals are opened as phases: Σ r² within |r| ≤ B would take noise for B²."""
-    asked = plan(30.0)
+    requested = plan(30.0)
     predicted, labels = people(1, "normal")
     square = float(((labels - predicted) ** 2).mean())
     laws = [
-        NumberDistribution.of(opened(asked, predicted, labels, seed).coefficients, asked, RESIDUAL)
+        NumberDistribution.of(opened(requested, predicted, labels, seed).coefficients, requested, RESIDUAL)
         for seed in range(8)
     ]
     off = [law.mean((law.values + 10.0 - CENTRE) ** 2) - square for law in laws]
-    alone = asked.deviation / math.sqrt(9.0) * asked.heads[RESIDUAL].bound ** 2 / PEOPLE
+    alone = requested.deviation / math.sqrt(9.0) * requested.heads[RESIDUAL].bound ** 2 / PEOPLE
     assert math.sqrt(np.mean(np.square(off))) < alone / 4

@@ -47,5 +47,5 @@ def test_no_score_lies_outside_its_range_and_some_score_is_at_either_end(kind: s
         weights = rng.normal(size=encoder.width)
         scores = encoder.encode({"x": untyped(values)}) @ weights
         found = score_ranges(InputSpec((("bank", encoder),), LabelBlock(None)), weights)["bank"]
-        assert found.middle - found.reach <= scores.min() <= found.middle - found.reach + 1e-3
-        assert found.middle + found.reach - 1e-3 <= scores.max() <= found.middle + found.reach
+        assert found.middle - found.extent <= scores.min() <= found.middle - found.extent + 1e-3
+        assert found.middle + found.extent - 1e-3 <= scores.max() <= found.middle + found.extent

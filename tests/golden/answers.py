@@ -51,9 +51,9 @@ from colonnade.planning.plan_job import features_of, plan_job
 from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
 
-WORDS: dict[str, str] = {}
+WORDS = {"keepers": "computing_parties"}
 CANARY = "7731"
-ROLES = ("threshold", "keepers", "disclosed_noise", "server", "alignment", "held_out")
+ROLES = ("threshold", "computing_parties", "disclosed_noise", "server", "alignment", "held_out")
 
 
 def answer(kind: str, case: dict[str, Any], folder: Path) -> Any:
@@ -102,7 +102,7 @@ def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
                 owner: sorted(f"{line.observer} {line.unit}" for line in planned.lines_for(owner))
                 for owner in planned.group.owners
             },
-            "keepers": [*planned.group.keepers, planned.group.threshold],
+            "keepers": [*planned.group.computing_parties, planned.group.threshold],
         }
     except Exception as error:
         return {"error": _number(error)}
@@ -129,8 +129,8 @@ def coding(case: dict[str, Any], folder: Path) -> dict[str, Any]:
             path = Path(place) / f"house.{case['database']}"
             write_database(case["database"], case["statements"], path)
             source = SQLiteSource if case["database"] == "sqlite" else DuckDBSource
-            asked = case["sql"], path, tuple(case.get("combines_rows", ()))
-            return _coded(lambda: Table("house", source(*asked), _schema(case["schema"])), case)
+            requested = case["sql"], path, tuple(case.get("combines_rows", ()))
+            return _coded(lambda: Table("house", source(*requested), _schema(case["schema"])), case)
     path = folder / case["file"]
     said = _coded(lambda: Table("house", path, _schema(case["schema"])), case)
     if path.suffix == ".parquet" and path.read_bytes()[-4:] == b"PAR1":
@@ -253,11 +253,11 @@ def _trained(job: Job, federation: Federation, case: dict[str, Any]) -> dict[str
     except Exception as error:
         said["model"] = {"error": _number(error)}
     if job.held_out is not None:
-        judged: Any = evaluate_trained(job, federation, result, done)
+        evaluated: Any = evaluate_trained(job, federation, result, done)
         said["judged"] = (
             "not judged"
-            if isinstance(judged, str)
-            else {name: [f.value, f.error] for name, f in sorted(judged.estimate.figures.items())}
+            if isinstance(evaluated, str)
+            else {name: [f.value, f.error] for name, f in sorted(evaluated.estimate.figures.items())}
         )
         said["totals after"] = _totals(federation)
     return said
@@ -357,8 +357,8 @@ def _invoke(words: list[str], folder: Path) -> tuple[int, str, str]:
 
 def _prepared(case: dict[str, Any], folder: Path) -> Path:
     """A job, each party's file, schema and rows, and what the commands before leave."""
-    asked = json.dumps([case["project"], case.get("before", []), case.get("changes", [])])
-    if asked not in _PREPARED:
+    requested = json.dumps([case["project"], case.get("before", []), case.get("changes", [])])
+    if requested not in _PREPARED:
         made = Path(tempfile.mkdtemp(prefix="golden-"))
         atexit.register(shutil.rmtree, made, ignore_errors=True)
         project = json.loads((folder / case["project"]).read_text(encoding="utf-8"))
@@ -374,8 +374,8 @@ def _prepared(case: dict[str, Any], folder: Path) -> Path:
             code, _, err = _invoke(words, made)
             if code:
                 raise RuntimeError(f"{words}: {err}")
-        _PREPARED[asked] = made
-    return _PREPARED[asked]
+        _PREPARED[requested] = made
+    return _PREPARED[requested]
 
 
 def cli(case: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from colonnade.data.schema import Schema
-from colonnade.lab.targets import Wanted
+from colonnade.lab.targets import AuditTarget
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.plans import Task, TrainingSpec
 from colonnade.runtime.party import Group
@@ -32,9 +32,9 @@ def wanted(
     delta: float = 1e-5,
     parties: int = 2,
     **options: Any,
-) -> Wanted:
+) -> AuditTarget:
     bank = Schema.parse(BANK + LABELS[task]).public("bank")
     shops = tuple(Schema.parse(SHOP).public(name) for name in ("shop", "store")[: parties - 1])
     group = Group.of(("bank", *(shop.party for shop in shops)), active="bank" if LABELS[task] else None)
-    asked = TrainingSpec(task, epsilon, delta=delta, options=checked_options(METHODS[method], options))
-    return Wanted(method, asked, group, (bank, *shops))
+    requested = TrainingSpec(task, epsilon, delta=delta, options=checked_options(METHODS[method], options))
+    return AuditTarget(method, requested, group, (bank, *shops))

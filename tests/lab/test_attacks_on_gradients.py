@@ -175,17 +175,17 @@ def run_asking(
     question: type[PackedQuestion] | Callable[..., Any], **changes: Any
 ) -> tuple[Run[Any], PackedQuestion]:
     """A run in which b asks something else than was agreed; and what it asked with."""
-    asked: list[Any] = []
+    requested: list[Any] = []
 
     async def session(party: Party, table: Table | None, request: TrainingSpec) -> Descended:
         if party.name != "b":
             return await encrypted_session(party, table, request)
         plan = request.plan(party.group, (tables["a"], tables["b"]), 60)
-        asked.append(question(plan, "b"))
-        return await encrypted_session(party, table, request, asked[-1])
+        requested.append(question(plan, "b"))
+        return await encrypted_session(party, table, request, requested[-1])
 
     tables = {table.party: table.public() for table in tables_of({"a": 3, "b": 4}, 60)}
-    return run_of({"a": 3, "b": 4}, 60, session=session, batch=20, epochs=1, **changes), asked[-1]
+    return run_of({"a": 3, "b": 4}, 60, session=session, batch=20, epochs=1, **changes), requested[-1]
 
 
 def test_packed_questions_read_every_message_of_batches_five_times_the_columns() -> None:

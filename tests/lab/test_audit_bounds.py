@@ -47,9 +47,9 @@ def canaries(
     generator = np.random.default_rng(seed)
     directions = np.eye(size) + 0.2
     directions /= np.linalg.norm(directions, axis=1)[:, None]
-    coins = generator.random((runs, size)) < 0.5
-    released = coins @ directions + generator.normal(0, sigma, (runs, size))
-    return released @ directions.T, coins
+    draws = generator.random((runs, size)) < 0.5
+    released = draws @ directions + generator.normal(0, sigma, (runs, size))
+    return released @ directions.T, draws
 
 
 def test_many_canaries_exceed_a_known_epsilon_in_at_most_one_audit_of_twenty() -> None:
@@ -72,8 +72,8 @@ def test_many_canaries_catch_noise_that_is_far_too_small() -> None:
 
 
 def test_no_canary_is_guessed_both_ways() -> None:
-    coins = (np.arange(46) % 2 == 1).reshape(46, 1)
-    found = canary_bound(coins + 0.0, coins)
+    draws = (np.arange(46) % 2 == 1).reshape(46, 1)
+    found = canary_bound(draws + 0.0, draws)
     assert found.trials == 23
     assert (found.hits, found.misses) == (22, 0)
 
@@ -129,5 +129,5 @@ def test_nothing_is_shown_where_there_is_nothing_to_see() -> None:
     generator = np.random.default_rng(3)
     shown = threshold_bound(generator.normal(size=2000), generator.normal(size=2000)).epsilon
     assert shown < 0.05
-    coins = generator.random((200, 10)) < 0.5
-    assert canary_bound(generator.normal(size=(200, 10)), coins).epsilon < 0.05
+    draws = generator.random((200, 10)) < 0.5
+    assert canary_bound(generator.normal(size=(200, 10)), draws).epsilon < 0.05

@@ -107,8 +107,8 @@ def test_noise_does_not_depend_on_whether_a_record_is_there() -> None:
         experiment, sessions = target.experiments[0], sessions_of(target)
         plans = []
         for there in (False, True):
-            coins = np.array([there])
-            plans.append(sessions.run(experiment.request(coins), experiment.people(coins)).plan)
+            draws = np.array([there])
+            plans.append(sessions.run(experiment.request(draws), experiment.people(draws)).plan)
         assert [plan.rows for plan in plans] == [1, 2]
         assert plans[0].to_data()["views"] == plans[1].to_data()["views"]
 
@@ -151,8 +151,8 @@ def test_a_passive_party_makes_nothing_of_scores_that_it_never_saw() -> None:
         for each in target.experiments
         if each.kind == "neighbours" and each.claims[0].observer == "party:shop"
     )
-    coins = np.array([True])
-    session = sessions_of(target).run(experiment.request(coins), experiment.people(coins))
+    draws = np.array([True])
+    session = sessions_of(target).run(experiment.request(draws), experiment.people(draws))
 
     class Elsewhere:
         """The same session, in which the store told the bank something else."""
@@ -216,7 +216,7 @@ def test_people_are_at_the_ends_of_what_is_declared() -> None:
 def test_draws_of_margins_noise_catch_half_of_its_scale() -> None:
     """The real noise stays below its claim; noise of half the scale shows more than is claimed."""
     wish = wanted("margin", epsilon=2.0, steps=1)
-    plan = replace(wish.asked, alignment="equal").plan(wish.group, wish.schemas, 8)
+    plan = replace(wish.spec, alignment="equal").plan(wish.group, wish.schemas, 8)
     halved = replace(plan)
     halved.__dict__.update(guarantees=plan.guarantees, views=plan.views)
     halved.__dict__["noise"] = replace(plan.noise, sigma_squared=plan.noise.sigma_squared / 4)

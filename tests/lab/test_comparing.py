@@ -258,21 +258,21 @@ def test_on_private_data_everything_is_charged_and_nothing_scored() -> None:
 def test_a_budget_that_runs_out_stops_the_charging_and_says_so_to_whoever_may_know() -> None:
     federation = Federation(tables(), budget=(1.0, 1e-5))
     field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
-    told: list[str] = []
+    announced: list[str] = []
     found = compare_charged(
         federation,
         task="classification",
         field=field,
         epsilons=(0.4, 3.0),
         delta=1e-5,
-        tell=lambda name, error: told.append(f"{name}: {error}"),
+        tell=lambda name, error: announced.append(f"{name}: {error}"),
     )
     assert not found.rows[0].failures
     (reason,) = found.rows[1].failures
     assert "its own operator can see why" in reason and "bank" not in reason, (
         "what a party has left is its own"
     )
-    assert len(told) == 1 and told[0].startswith("moments at ε = 3: ") and "bank" in told[0]
+    assert len(announced) == 1 and announced[0].startswith("moments at ε = 3: ") and "bank" in announced[0]
     assert sum(entry.kind == "charge" for entry in federation.ledgers["bank"].entries()) == 1
 
 
@@ -311,9 +311,9 @@ def test_the_auc_is_that_of_scikit_learn_and_r_squared_too() -> None:
     assert people._figures(several)["AUC"] == pytest.approx(np.mean(areas))
     numbers = HeldOut("regression", tables(60, label=NUMBER))
     predicted = numbers.labels + scores
-    told = numbers._figures(predicted[:, None])
-    assert told["R²"] == pytest.approx(r2_score(numbers.labels, predicted))
-    assert told["RMSE"] == pytest.approx(np.sqrt(np.mean(scores**2)))
+    announced = numbers._figures(predicted[:, None])
+    assert announced["R²"] == pytest.approx(r2_score(numbers.labels, predicted))
+    assert announced["RMSE"] == pytest.approx(np.sqrt(np.mean(scores**2)))
 
 
 def test_ties_are_stated_where_splits_cannot_tell_methods_apart() -> None:

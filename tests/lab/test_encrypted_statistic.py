@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
@@ -29,7 +29,7 @@ def plan() -> Any:
         PublicSchema("shop", (NumericColumn("visits", low=0, high=1),), None),
     )
     group = Group.of(("bank", "shop"), active="bank")
-    return asked(EncryptedOptions, epsilon=1.0, delta=1e-5).plan(group, schemas, ROWS)
+    return requested(EncryptedOptions, epsilon=1.0, delta=1e-5).plan(group, schemas, ROWS)
 
 
 def scores(
@@ -56,8 +56,8 @@ def scores(
                 others[0] = -0.5 * record
             others = others + drawn.normal(size=ROWS)
             own = drawn.normal(size=ROWS)
-            told = others + own - (2.0 * (2.0 * label - 1.0) if holds else 0.0)
-            looks.append(Look(0, np.arange(ROWS), told, own, True))
+            announced = others + own - (2.0 * (2.0 * label - 1.0) if holds else 0.0)
+            looks.append(Look(0, np.arange(ROWS), announced, own, True))
         monkeypatch.setattr(audit, "OwnerView", lambda *_, looks=looks: SimpleNamespace(looks=looks))
         session: Any = SimpleNamespace(result=lambda _: SimpleNamespace(diary=None), people=people)
         claim: Any = None

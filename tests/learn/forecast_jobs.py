@@ -53,23 +53,23 @@ def planned(
 ) -> tuple[TrainingSpec, Plan, Federation]:
     """What is asked, the plan for so many people, and a federation to run it in."""
     chosen = METHODS[method]
-    asked = TrainingSpec(task, 1.0, options=checked_options(chosen, options))
+    requested = TrainingSpec(task, 1.0, options=checked_options(chosen, options))
     federation = Federation(made, budget=(1e9, 0.5))
     schemas = tuple(table.public() for table in made)
     assert isinstance(chosen, Method)
-    return asked, asked.plan(federation.group, schemas, rows), federation
+    return requested, requested.plan(federation.group, schemas, rows), federation
 
 
-def foretold(method: str, asked: TrainingSpec, plan: Plan, made: list[Table]) -> Cost:
+def foretold(method: str, requested: TrainingSpec, plan: Plan, made: list[Table]) -> Cost:
     """The forecast from pilots alone, for people whom all hold in one order."""
     schemas = {table.party: table.public() for table in made}
     rehearsals = PilotRuns(schemas, effort=0.0, tries=1, weighed=False)
-    cost = rehearsals.rehearse(untyped(METHODS[method]), asked, plan).cost
+    cost = rehearsals.rehearse(untyped(METHODS[method]), requested, plan).cost
     asking = Matching(plan.group, schemas, "auto", plan.rows, dict.fromkeys(schemas, plan.rows)).cost(plan)
     return cost if asking is None else weighted([(1.0, cost), (1.0, asking)])
 
 
-def ran(method: str, asked: TrainingSpec, federation: Federation) -> Outcome:
+def ran(method: str, requested: TrainingSpec, federation: Federation) -> Outcome:
     """The run itself, on real rows."""
-    METHODS[method].train(federation, asked)
+    METHODS[method].train(federation, requested)
     return federation.runs[-1].outcome

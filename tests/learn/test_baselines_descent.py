@@ -17,8 +17,8 @@ from colonnade.methods.baselines import descents as descent
 from colonnade.methods.baselines.descents import (
     GRID,
     CentralLoss,
+    DescentSchedule,
     Law,
-    Schedule,
     clipped_sum,
     descend,
     schedule,
@@ -95,7 +95,9 @@ def test_the_event_is_the_one_that_the_noise_owes(law: Law) -> None:
 
 
 def test_a_sample_has_the_rate_that_was_accounted_for() -> None:
-    made = Schedule("gaussian", rows=200_000, entries=1, steps=1, rate=Fraction(1, 8), noise=Fraction(1))
+    made = DescentSchedule(
+        "gaussian", rows=200_000, entries=1, steps=1, rate=Fraction(1, 8), noise=Fraction(1)
+    )
     sizes = len(descent._sample(made, SeededRandomness(3)))
     spread = (200_000 * 7 / 64) ** 0.5
     assert abs(sizes - 25_000) < 6.2 * spread  # false alarm 1e-9
@@ -111,11 +113,11 @@ class Silent:
 
 
 def test_without_noise_and_clipping_it_finds_the_exact_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Schedule, "mechanism", Silent())
+    monkeypatch.setattr(DescentSchedule, "mechanism", Silent())
     rng = np.random.default_rng(0)
     features = np.column_stack([rng.uniform(-1, 1, (400, 2)), np.ones(400)])
     classes = (features @ [2.0, -1.0, 0.3] + rng.logistic(size=400) > 0).astype(np.int64)
-    made = Schedule("gaussian", rows=400, entries=3, steps=600, rate=Fraction(1), noise=Fraction(1))
+    made = DescentSchedule("gaussian", rows=400, entries=3, steps=600, rate=Fraction(1), noise=Fraction(1))
     loss = CentralLoss("classes", classes, outputs=1)
     found = descend(features, loss, made, clip=10.0, learning_rate=2.0, randomness=SeededRandomness(0))
     exact = LogisticRegression(C=1e9, fit_intercept=False, tol=1e-10).fit(features, classes).coef_

@@ -35,14 +35,14 @@ def test_a_choice_is_never_priced_below_its_own_epsilon(exponent: int) -> None:
 
 def chosen_law(scores: list[int], scale: float) -> list[float]:
     """The probability of each choice, summed over the noise: the oracle for small scales."""
-    reach = int(40 * scale) + 1
-    values = np.arange(-reach, reach + 1)
+    extent = int(40 * scale) + 1
+    values = np.arange(-extent, extent + 1)
     mass = np.exp(-np.abs(values) / scale)
     mass /= mass.sum()
     above = np.cumsum(mass[::-1])[::-1]
 
     def tail(place: int) -> float:
-        return float(above[place + reach]) if -reach <= place <= reach else float(place < 0)
+        return float(above[place + extent]) if -extent <= place <= extent else float(place < 0)
 
     found = []
     for corner, score in enumerate(scores):

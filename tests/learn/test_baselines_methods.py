@@ -52,7 +52,7 @@ def shops(kind: str, rows: int = 3000, *, public: bool = True) -> tuple[Federati
     return Federation([bank, shop], budget=(1.0, 1e-5), public=public, noise_seed=3), labels
 
 
-def asked(task: Task, options: Form | None = None, epsilon: float = 1.0) -> TrainingSpec:
+def requested(task: Task, options: Form | None = None, epsilon: float = 1.0) -> TrainingSpec:
     made = TrainingSpec(task, epsilon, delta=1e-5)
     return made if options is None else replace(made, options=options)
 
@@ -68,7 +68,7 @@ OPTIONS: dict[str, Form] = {
 def test_data_that_is_not_public_is_refused_before_a_row_is_read(name: str) -> None:
     federation, _ = shops("two", public=False)
     with pytest.raises(PlanError, match="public"):
-        METHODS[name].train(federation, asked("classification", OPTIONS.get(name)))
+        METHODS[name].train(federation, requested("classification", OPTIONS.get(name)))
     assert not federation.runs
 
 
@@ -79,12 +79,12 @@ def test_each_learns_at_a_generous_epsilon_and_promises_no_more_than_asked(name:
         return
     federation, labels = shops(kind)
     task: Task = "regression" if kind == "real" else "classification"
-    found = METHODS[name].train(federation, asked(task, OPTIONS.get(name), epsilon=15.0))
+    found = METHODS[name].train(federation, requested(task, OPTIONS.get(name), epsilon=15.0))
     for item in found.privacy:
         assert item.observer == Reader() and item.epsilon <= 15.0 and "trusted" in item.assumption
         assert (item.delta == 0.0) == (name == "dp-sgd-laplace")
     assert bool(found.privacy) == (name != "non-private")
-    rows = gather(federation, asked(task))
+    rows = gather(federation, requested(task))
     score = _score(found, rows.features, labels, kind)
     # One class or the mean everywhere scores at most 0.5, or an R² of 0.
     assert score > (0.3 if kind == "real" else 0.55), score
@@ -106,15 +106,15 @@ def _score(found: TrainedModel | MomentRelease, rows: np.ndarray, labels: np.nda
 def test_nothing_is_charged() -> None:
     federation, _ = shops("two", rows=200)
     for name, method in METHODS.items():
-        method.train(federation, asked("classification", OPTIONS.get(name)))
+        method.train(federation, requested("classification", OPTIONS.get(name)))
     assert all(entry.kind != "charge" for ledger in federation.ledgers.values() for entry in ledger.entries())
 
 
 def test_without_privacy_is_scikit_learns_solution() -> None:
     federation, labels = shops("real")
-    rows = gather(federation, asked("regression"))
+    rows = gather(federation, requested("regression"))
     exact = Squares().fit(rows.features, labels)
-    found = METHODS["non-private"].train(federation, asked("regression"))
+    found = METHODS["non-private"].train(federation, requested("regression"))
     assert isinstance(found, TrainedModel)
     assert np.allclose(untyped(found).coefficients[0], exact.coef_) and np.allclose(
         untyped(found).intercepts, exact.intercept_
@@ -122,8 +122,8 @@ def test_without_privacy_is_scikit_learns_solution() -> None:
     assert "without any privacy" in found.notes[0]
     for kind in ("two", "three"):
         federation, labels = shops(kind)
-        rows = gather(federation, asked("classification"))
-        found = METHODS["non-private"].train(federation, asked("classification"))
+        rows = gather(federation, requested("classification"))
+        found = METHODS["non-private"].train(federation, requested("classification"))
         assert isinstance(found, TrainedModel)
         central_model = Logistic(C=1e3, max_iter=2000).fit(rows.features, labels)
         assert _score(found, rows.features, labels, kind) == pytest.approx(
@@ -141,15 +141,15 @@ def test_a_class_that_does_not_occur_is_never_predicted() -> None:
     smaller = Federation(
         [bank.take(kept), federation.tables["shop"].take(kept)], budget=(1.0, 1e-5), public=True
     )
-    found = METHODS["non-private"].train(smaller, asked("classification"))
+    found = METHODS["non-private"].train(smaller, requested("classification"))
     assert isinstance(found, TrainedModel) and untyped(found).coefficients.shape[0] == 3
-    rows = gather(smaller, asked("classification"))
+    rows = gather(smaller, requested("classification"))
     scores = rows.features @ untyped(found).coefficients.T + untyped(found).intercepts
     assert set(scores.argmax(axis=1)) == {0, 2}
     one = np.flatnonzero(labels == "low")
     alone = Federation([bank.take(one), federation.tables["shop"].take(one)], budget=(1.0, 1e-5), public=True)
     with pytest.raises(DataError, match="only one class"):
-        METHODS["non-private"].train(alone, asked("classification"))
+        METHODS["non-private"].train(alone, requested("classification"))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_class_that_does_not_occur_is_never_predicted() -> None:
 )
 def test_central_moments_without_noise_are_the_ideal(kind: str, task: Task) -> None:
     federation, _ = shops(kind, rows=150)
-    rows = gather(federation, asked(task))
+    rows = gather(federation, requested(task))
     ideal = ideal_moments({table.party: table for table in rows.tables}, rows.plan)
     assert np.array_equal(rows.moments().astype(object), ideal)
     assert np.array_equal(central.exact_release(rows).matrix.astype(object), ideal)
@@ -165,7 +165,7 @@ def test_central_moments_without_noise_are_the_ideal(kind: str, task: Task) -> N
 
 def test_central_noise_has_the_variances_that_mu_says() -> None:
     federation, _ = shops("two", rows=150)
-    rows = gather(federation, asked("pca"))
+    rows = gather(federation, requested("pca"))
     exact = rows.moments()
     noises = []
     for draw in range(400):
@@ -186,8 +186,8 @@ def test_central_noise_has_the_variances_that_mu_says() -> None:
 
 def test_components_come_from_central_moments_too() -> None:
     federation, _ = shops("two")
-    exact = METHODS["non-private"].train(federation, asked("pca"))
-    noisy = METHODS["central"].train(federation, asked("pca", epsilon=10.0))
+    exact = METHODS["non-private"].train(federation, requested("pca"))
+    noisy = METHODS["central"].train(federation, requested("pca", epsilon=10.0))
     assert isinstance(exact, MomentRelease) and isinstance(noisy, MomentRelease)
     one, other = PCA(n_components=1).fit(exact).components_, PCA(n_components=1).fit(noisy).components_
     assert abs(float(one[0] @ other[0])) > 0.9
@@ -196,4 +196,4 @@ def test_components_come_from_central_moments_too() -> None:
 def test_frank_wolfe_is_for_two_classes() -> None:
     federation, _ = shops("three", rows=100)
     with pytest.raises(PlanError, match="two classes"):
-        METHODS["frank-wolfe"].train(federation, asked("classification", WalkOptions()))
+        METHODS["frank-wolfe"].train(federation, requested("classification", WalkOptions()))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.cli.plan import _expected_lines
 from colonnade.data.kinds import NumericColumn
@@ -20,24 +20,24 @@ from colonnade.runtime.party import Group
 
 
 def quadratic(size: int, seed: int) -> tuple[Any, Any]:
-    coins = np.random.default_rng(seed)
-    rows = coins.normal(size=(200, size)) * np.geomspace(1.0, 0.01, size)
-    return rows.T @ rows, rows.T @ (rows @ coins.normal(size=size) + coins.normal(size=200))
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(200, size)) * np.geomspace(1.0, 0.01, size)
+    return rows.T @ rows, rows.T @ (rows @ generator.normal(size=size) + generator.normal(size=200))
 
 
 @pytest.mark.parametrize("size", [2, 5, 12])
 def test_a_noisy_quadratic_costs_what_the_theorem_says_up_to_its_factor(size: int) -> None:
     matrix, right = quadratic(size, size)
-    coins, damping = np.random.default_rng(1), 3.0
+    generator, damping = np.random.default_rng(1), 3.0
     damped = matrix + damping * np.eye(size)
     best = np.linalg.solve(damped, right)
     ratios = []
     for _ in range(200):
-        noise = np.triu(coins.normal(size=(size, size)), 1)
-        noise = noise + noise.T + math.sqrt(2) * np.diag(coins.normal(size=size))
+        noise = np.triu(generator.normal(size=(size, size)), 1)
+        noise = noise + noise.T + math.sqrt(2) * np.diag(generator.normal(size=size))
         # As strong as the theorem allows.
         noise *= damping / 2 / np.linalg.norm(noise, 2)
-        side = coins.normal(size=size)
+        side = generator.normal(size=size)
         off = np.linalg.solve(damped + noise, right + side) - best
         rest = side - noise @ best
         ratios.append((off @ damped @ off) / (rest @ np.linalg.solve(damped, rest)))
@@ -50,11 +50,11 @@ def test_the_middle_of_the_theorem_is_its_mean_over_the_noise() -> None:
     size, draws = 3, 40_000
     inverse = np.diag([1.0, 0.8, 0.5]) + 0.1
     best = np.array([2.0, -1.0, 0.5])
-    coins = np.random.default_rng(2)
-    upper = np.triu(coins.normal(size=(draws, size, size)), 1)
-    diagonal = np.sqrt(2) * coins.normal(size=(draws, size))
+    generator = np.random.default_rng(2)
+    upper = np.triu(generator.normal(size=(draws, size, size)), 1)
+    diagonal = np.sqrt(2) * generator.normal(size=(draws, size))
     noise = upper + upper.transpose(0, 2, 1) + diagonal[:, :, None] * np.eye(size)
-    rest = coins.normal(size=(draws, size)) - noise @ best
+    rest = generator.normal(size=(draws, size)) - noise @ best
     found = np.einsum("ni,ij,nj->n", rest, inverse, rest)
     foretold = (1 + best @ best) * np.trace(inverse) + best @ inverse @ best
     error = found.std() / math.sqrt(draws)
@@ -70,7 +70,7 @@ def plan_of(*, epsilon: float = 1.0, rows: int = 20_000, columns: int = 10, labe
         schemas.append(Schema("id", names, mine).public(party))
     task: Any = "classification" if isinstance(label, ClassLabel) else "regression"
     group = Group.of(("a", "b"), active="a", server="server")
-    return asked(MomentsOptions, task, epsilon, delta=1e-5, accepted_delta=1e-5).planned(
+    return requested(MomentsOptions, task, epsilon, delta=1e-5, accepted_delta=1e-5).planned(
         group, tuple(schemas), rows
     )
 

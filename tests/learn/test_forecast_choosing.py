@@ -27,7 +27,7 @@ from colonnade.planning.pairs import FEWEST_PAIRS, MOST_TRIALS, best_of, differe
 from colonnade.planning.pilot_run import PilotRuns
 from colonnade.planning.plan_job import Answer
 from colonnade.planning.recommend import Candidate, choose
-from colonnade.planning.synthetic import Invented
+from colonnade.planning.synthetic import SyntheticPeople
 from colonnade.planning.work import Work
 from colonnade.protocols.plans import Task
 
@@ -255,7 +255,7 @@ def test_the_area_under_the_curve_stands_beside_the_error_of_classes(task: Task)
     job = Job.parse(
         f"name = 'n'\ntask = '{task}'\nmethod = 'moments'\nparties = {owners}\nactive = '{owners[0]}'\nepsilon = 4.0"
     )
-    told = facts.plan_facts(
+    notify = facts.plan_facts(
         job,
         {table.party: table.public() for table in made},
         files={},
@@ -264,8 +264,8 @@ def test_the_area_under_the_curve_stands_beside_the_error_of_classes(task: Task)
         named=frozenset(),
         advance=lambda step, done, total: None,
     )
-    found = told["methods"][0]["forecast"]["expected"]
-    said = " ".join(notes(told))
+    found = notify["methods"][0]["forecast"]["expected"]
+    said = " ".join(notes(notify))
     if task == "regression":
         assert found["auc"] is None and "AUC" not in said
         return
@@ -277,11 +277,11 @@ def test_the_area_under_the_curve_stands_beside_the_error_of_classes(task: Task)
 @pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
 def test_invented_people_are_as_declared_and_the_same_every_time(label: str) -> None:
     schema = Schema.parse(EVERY_KIND + label).public("bank")
-    people = Invented({"bank": schema}, 300, tested=50)
+    people = SyntheticPeople({"bank": schema}, 300, tested=50)
     table = people.tables(200)["bank"]
     assert table.public() == schema and table.rows == 200
     (block,) = table.blocks()
-    (again,) = Invented({"bank": schema}, 300, tested=50).tables(200)["bank"].blocks()
+    (again,) = SyntheticPeople({"bank": schema}, 300, tested=50).tables(200)["bank"].blocks()
     assert all(np.array_equal(block.columns[name], again.columns[name]) for name in block.columns)
     features = schema.encoder("linear").encode(block)
     assert np.isfinite(features).all() and np.abs(features).max() <= 1 + 1e-9
@@ -292,7 +292,7 @@ def test_invented_people_are_as_declared_and_the_same_every_time(label: str) -> 
 
 def test_invented_columns_say_something_about_the_label() -> None:
     schema = Schema.parse(EVERY_KIND + LABELS["real"]).public("bank")
-    (block,) = Invented({"bank": schema}, 4000).tables(4000)["bank"].blocks()
+    (block,) = SyntheticPeople({"bank": schema}, 4000).tables(4000)["bank"].blocks()
     features = schema.encoder("linear").encode(block)
     targets = np.asarray(block.label) - np.mean(np.asarray(block.label))
     fitted = features @ np.linalg.lstsq(features, targets, rcond=None)[0]
@@ -304,7 +304,7 @@ def test_people_of_another_draw_are_others_with_the_same_columns() -> None:
     schema = Schema.parse(EVERY_KIND + LABELS["real"]).public("bank")
     fits = []
     for draw, people in ((0, 4000), (1, 4000), (0, 300)):
-        (block,) = Invented({"bank": schema}, people, draw=draw).tables(people)["bank"].blocks()
+        (block,) = SyntheticPeople({"bank": schema}, people, draw=draw).tables(people)["bank"].blocks()
         x = np.column_stack([schema.encoder("linear").encode(block), np.ones(people)])
         fits.append((block, np.linalg.lstsq(x, np.asarray(block.label), rcond=None)[0]))
     (one, fit), (other, again), _ = fits
@@ -314,10 +314,10 @@ def test_people_of_another_draw_are_others_with_the_same_columns() -> None:
 
 def test_a_plan_has_one_answer() -> None:
     made = tables([2, 2], 600)
-    asked, plan, _ = planned("moments", made, 600, options={})
+    requested, plan, _ = planned("moments", made, 600, options={})
     schemas = {table.party: table.public() for table in made}
     one, again = (
-        forecast(PilotRuns(schemas, weighed=False), untyped(METHODS["moments"]), asked, plan)
+        forecast(PilotRuns(schemas, weighed=False), untyped(METHODS["moments"]), requested, plan)
         for _ in range(2)
     )
     assert one.expected == again.expected and one.expected is not None and len(one.expected.errors) == 2
@@ -328,7 +328,7 @@ def test_progress_goes_forward_and_is_full_only_at_the_end() -> None:
     heard: list[int] = []
     work = Work(lambda step, done, total: heard.append(done), parts=3)
     for left in (5.0, 1.0, 0.1):
-        work.told(left)
+        work.notify(left)
         work.done()
     assert max(heard) < 100
     work.end()
@@ -338,7 +338,7 @@ def test_progress_goes_forward_and_is_full_only_at_the_end() -> None:
 def test_progress_takes_parts_to_come_for_as_long_as_the_first() -> None:
     heard: list[int] = []
     work = Work(lambda step, done, total: heard.append(done), parts=10)
-    work.told(600.0)
+    work.notify(600.0)
     work.done()
     assert max(heard) <= 10
 
@@ -351,13 +351,13 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
     def noting(name: str) -> Any:
         real = getattr(facts, name)
 
-        def noted(*given: Any, **named: Any) -> Any:
+        def recorded(*given: Any, **named: Any) -> Any:
             heard.append((f"{name} begins", 0))
             made = real(*given, **named)
             heard.append((f"{name} ends", 0))
             return made
 
-        return noted
+        return recorded
 
     for name in ("settle", "candidates", "error_without_privacy"):
         monkeypatch.setattr(facts, name, noting(name))
@@ -389,12 +389,12 @@ def test_a_method_too_long_to_run_is_simulated_by_its_twin_or_on_fewer_people() 
     rehearsals = PilotRuns(
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
     )
-    asked, plan, _ = planned("slr", made, 1500, options={"epochs": 4.0})
-    found = forecast(rehearsals, untyped(METHODS["slr"]), asked, plan)
+    requested, plan, _ = planned("slr", made, 1500, options={"epochs": 4.0})
+    found = forecast(rehearsals, untyped(METHODS["slr"]), requested, plan)
     assert not found.whole and found.expected is None and "--effort" in found.unknown
-    asked, plan, _ = planned("intermediate", made, 1500, options={})
+    requested, plan, _ = planned("intermediate", made, 1500, options={})
     quick = PilotRuns(rehearsals.schemas, effort=60.0, tries=1, draws=2, weighed=False)
-    found = forecast(quick, untyped(METHODS["intermediate"]), asked, plan)
+    found = forecast(quick, untyped(METHODS["intermediate"]), requested, plan)
     assert found.whole and found.expected is not None and found.expected.rows == 1500
     assert 0 <= found.expected.error <= 1 and found.to_data()["expected"]["draws"] == 2
 

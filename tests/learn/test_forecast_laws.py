@@ -10,7 +10,7 @@ import pytest
 from forecast_jobs import foretold, planned, ran, tables
 from hypothesis import given
 from hypothesis import strategies as st
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import there, untyped
 
 from colonnade.data.schema import Schema
@@ -58,12 +58,12 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
 ) -> None:
     rows = 170 + 13 * len(widths)
     made = tables(widths, rows, task=task)
-    asked, plan, federation = planned(method, made, rows, task=task, options=options)
+    requested, plan, federation = planned(method, made, rows, task=task, options=options)
     if method in ("slr", "margin", "intermediate"):
         assert len(untyped(METHODS[method]).pilots(plan)) > 1, (
             "something must be left out for this to show anything"
         )
-    cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
+    cost, outcome = foretold(method, requested, plan, made), ran(method, requested, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
     assert set(cost.by_step) == set(outcome.bytes_by_step)
@@ -74,9 +74,9 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
     for name in ("moments", "functional"):
         monkeypatch.setattr(f"colonnade.methods.{name}.plan.block_rows", lambda columns: 64)
     made = tables([2, 2, 2], 700)
-    asked, plan, federation = planned(method, made, 700, options={})
+    requested, plan, federation = planned(method, made, 700, options={})
     assert [pilot.plan.rows for pilot in untyped(METHODS[method]).pilots(plan)] == [60 + 2 * 64, 60 + 6 * 64]
-    cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
+    cost, outcome = foretold(method, requested, plan, made), ran(method, requested, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
     assert set(cost.by_step) == set(outcome.bytes_by_step)
@@ -87,9 +87,9 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
 )
 def test_batches_under_encryption_are_counted(widths: list[int]) -> None:
     made = tables(widths, 29)
-    asked, plan, federation = planned("encrypted", made, 29, options={"epochs": 3, "batch": 8})
+    requested, plan, federation = planned("encrypted", made, 29, options={"epochs": 3, "batch": 8})
     assert len(untyped(METHODS["encrypted"]).pilots(plan)) == 3
-    cost, outcome = foretold("encrypted", asked, plan, made), ran("encrypted", asked, federation)
+    cost, outcome = foretold("encrypted", requested, plan, made), ran("encrypted", requested, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
 
@@ -99,12 +99,12 @@ def test_batches_of_networks_are_counted(regime: str) -> None:
     pytest.importorskip("torch")
     made = tables([3, 2, 2], 130)
     options = {"regime": regime, "batch": 3, "epochs": 4, "held_out": 0.2, "embedding": 4, "patience": 50}
-    asked, plan, federation = planned("network", made, 130, options=options)
+    requested, plan, federation = planned("network", made, 130, options=options)
     assert (
         max(pilot.plan.train_rows for pilot in untyped(METHODS["network"]).pilots(plan))
         < untyped(plan).train_rows
     )
-    cost, outcome = foretold("network", asked, plan, made), ran("network", asked, federation)
+    cost, outcome = foretold("network", requested, plan, made), ran("network", requested, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
 
@@ -114,19 +114,19 @@ def test_a_request_says_whether_its_plans_are_in_shares(
     name: str, task: Any, options: dict[str, Any]
 ) -> None:
     """By this the parties of a run and a plan of it take the same way to match people."""
-    asked, plan, _ = planned(name, tables([2, 2], 60, task=task), 60, task=task, options=options)
-    assert asked.in_shares is isinstance(plan, SharedPlan)
+    requested, plan, _ = planned(name, tables([2, 2], 60, task=task), 60, task=task, options=options)
+    assert requested.in_shares is isinstance(plan, SharedPlan)
 
 
 @pytest.mark.parametrize("widths", [[1, 1], [1, 1, 1]], ids=["two", "three"])
 def test_people_to_match_are_counted(widths: list[int]) -> None:
     made = tables(widths, 90, alone=40)
-    asked, plan, federation = planned("one-shot", made, 90, options={})
+    requested, plan, federation = planned("one-shot", made, 90, options={})
     schemas = {table.party: table.public() for table in made}
     added = Matching(federation.group, schemas, "auto", 90, dict.fromkeys(schemas, 130)).cost(plan)
     assert added is not None
-    cost = weighted([(1.0, foretold("one-shot", asked, plan, made)), (1.0, added)])
-    outcome = ran("one-shot", asked, federation)
+    cost = weighted([(1.0, foretold("one-shot", requested, plan, made)), (1.0, added)])
+    outcome = ran("one-shot", requested, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
 
@@ -157,7 +157,7 @@ def test_bytes_through_the_server_are_foretold_to_the_last_one(bank: int, shop: 
     made = [held("bank", bank), held("shop", shop)]
     federation = Federation(made, budget=(9.0, 1e-6))
     schemas = {table.party: table.public() for table in made}
-    request = asked_of(MomentsOptions, "pca", 1.0, delta=1e-6)
+    request = spec_of(MomentsOptions, "pca", 1.0, delta=1e-6)
     plan = request.plan(federation.group, tuple(schemas.values()), common)
     numbers = {"bank": bank, "shop": shop}
     cost = Matching(federation.group, schemas, "auto", common, numbers).cost(plan)
@@ -231,7 +231,7 @@ class OnAClock(PilotRuns):
     ran: list[tuple[int, bool]] = field(default_factory=list)
 
     def perform(
-        self, method: Method, asked: Any, plan: Any, *, traced: bool = False, trial: int = 0
+        self, method: Method, requested: Any, plan: Any, *, traced: bool = False, trial: int = 0
     ) -> tuple[Cost, Any]:
         seconds = self.fixed + self.each * plan.rows
         if not self.ran:
@@ -245,9 +245,9 @@ class OnAClock(PilotRuns):
 def on_a_clock(rows: int, **how: Any) -> tuple[float, OnAClock]:
     made = tables([2, 2], 50)
     schemas = {table.party: table.public() for table in made}
-    asked, plan, _ = planned("moments", made, rows, options={})
+    requested, plan, _ = planned("moments", made, rows, options={})
     rehearsals = OnAClock(schemas, **how)
-    return rehearsals.rehearse(untyped(METHODS["moments"]), asked, plan).cost.seconds, rehearsals
+    return rehearsals.rehearse(untyped(METHODS["moments"]), requested, plan).cost.seconds, rehearsals
 
 
 @pytest.mark.parametrize("rows", [1000, 10**6, 10**7, 10**8])

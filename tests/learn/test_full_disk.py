@@ -41,8 +41,10 @@ def test_a_disk_that_fills_up_is_told_by_its_party_and_named_by_peers(
     kits: dict[str, Kit], disk: Path
 ) -> None:
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(split(4000))))
-    noted = json.loads((disk / "j1" / "outcome.json").read_text())
-    assert (noted["state"], noted["kind"]) == ("failed", "CannotWrite") and "No space left" in noted["reason"]
+    recorded = json.loads((disk / "j1" / "outcome.json").read_text())
+    assert (recorded["state"], recorded["kind"]) == ("failed", "CannotWrite") and "No space left" in recorded[
+        "reason"
+    ]
     assert "shop" in outcomes["bank"]["reason"] and "connection" not in outcomes["bank"]["reason"]
     facts = health(kits["shop"])
     assert facts.jobs == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}

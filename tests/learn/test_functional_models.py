@@ -12,7 +12,7 @@ from functional_parties import NAMES, tables_of
 from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import there, untyped
 
 from colonnade import Federation, LinearRegression, LogisticRegression
@@ -54,7 +54,7 @@ def opened_without_noise(tables: list[Table], task: Task, **more: Any) -> Opened
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockNoise, "part", lambda self, group: Silent())
         # An ε that no other test asks for, so that no plan with silent noise is remembered.
-        request = asked_of(FunctionalOptions, task, 0.987, delta=1e-5, gamma=2**16, **more)
+        request = spec_of(FunctionalOptions, task, 0.987, delta=1e-5, gamma=2**16, **more)
         run = federation.run(functional_session, request)
     result: OpenedObjective = run.result()
     return result
@@ -236,11 +236,11 @@ def test_a_single_class_is_told_from_its_noisy_count() -> None:
 def test_paper_mode_is_for_public_data_and_promises_nothing() -> None:
     tables = tables_of(NAMES[:2], 2000)
     options = FunctionalOptions(calibration="paper")
-    asked = TrainingSpec("classification", 100.0, delta=1e-5, options=options)
+    requested = TrainingSpec("classification", 100.0, delta=1e-5, options=options)
     with pytest.raises(PlanError, match="declared public"):
-        METHOD.train(Federation(tables, budget=(1.0, 1e-5)), asked)
+        METHOD.train(Federation(tables, budget=(1.0, 1e-5)), requested)
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
-    learnt = train_with(federation, "functional", asked)
+    learnt = train_with(federation, "functional", requested)
     assert len(learnt.privacy) == 0 and learnt.run is None
     assert all(LABEL in str(figure) for figure in learnt.figures) and any(LABEL in n for n in learnt.notes)
     d = untyped(learnt).coefficients.shape[1]
@@ -321,16 +321,16 @@ def test_the_intercept_is_not_shifted_by_the_noise_it_shares_with_the_weights() 
     joint = np.column_stack([x, np.ones(rows)])
     matrix, linear = joint.T @ joint, -2 * joint.T @ v
     exact = minimise(Objective(matrix, linear, noise=0.0, intercept=True)).intercept
-    taken, left = [], []
+    used, left = [], []
     for _ in range(3000):
         noisy = matrix.copy()
         row = s * draw.normal(size=d)
         noisy[:-1, -1] += row
         noisy[-1, :-1] += row
         objective = Objective(noisy, linear, noise=0.0, border_noise=s, intercept=True)
-        taken.append(minimise(objective).intercept)
+        used.append(minimise(objective).intercept)
         left.append(minimise(replace(objective, border_noise=0.0)).intercept)
     error = np.std(left) / math.sqrt(len(left))
     # What is left comes from the scatter matrix, which has the row's noise in it as well.
-    assert abs(np.mean(taken) - exact) < 0.5 * abs(np.mean(left) - exact)
+    assert abs(np.mean(used) - exact) < 0.5 * abs(np.mean(left) - exact)
     assert abs(np.mean(left) - exact) > 6.1 * error, "this test would notice the shift"

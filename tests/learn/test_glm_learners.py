@@ -75,7 +75,7 @@ def federation(
     return Federation(made, **{"budget": (60.0, 1e-4), "noise_seed": 2, "public": public, **changes})
 
 
-def asked(method: Baseline | Method, task: Task, epsilon: float = 1.0, **options: Any) -> TrainingSpec:
+def requested(method: Baseline | Method, task: Task, epsilon: float = 1.0, **options: Any) -> TrainingSpec:
     return TrainingSpec(task, epsilon, options=method.options(**options))
 
 
@@ -127,7 +127,7 @@ def test_training_without_noise_is_what_scikit_learn_finds() -> None:
 
 def test_one_party_alone_learns_from_its_own_columns_and_says_nothing() -> None:
     parties = federation("classes")
-    learnt = SINGLE.train(parties, asked(SINGLE, "classification"))
+    learnt = SINGLE.train(parties, requested(SINGLE, "classification"))
     assert untyped(learnt).coefficients[0, 2:].tolist() == [0.0, 0.0]
     assert untyped(learnt).coefficients[0, 0] > 0 > untyped(learnt).coefficients[0, 1]
     assert not learnt.privacy
@@ -136,11 +136,11 @@ def test_one_party_alone_learns_from_its_own_columns_and_says_nothing() -> None:
 
 def test_baselines_without_privacy_run_on_public_data_only() -> None:
     for train in (
-        lambda parties: IDEAL.train(parties, asked(IDEAL, "classification")),
+        lambda parties: IDEAL.train(parties, requested(IDEAL, "classification")),
         lambda parties: exactly(
             parties, TrainingSpec("classification", 1.0), LOSSES["logistic"], GlmOptions(), alone=False
         ),
-        lambda parties: MESSAGES.train(parties, asked(MESSAGES, "classification", calibration="paper")),
+        lambda parties: MESSAGES.train(parties, requested(MESSAGES, "classification", calibration="paper")),
     ):
         with pytest.raises(PlanError, match="public"):
             untyped(train)(federation("classes"))
@@ -150,15 +150,16 @@ def test_a_plan_can_be_made_from_a_request_without_a_run() -> None:
     parties = federation("classes")
     schemas = tuple(table.public() for table in parties.tables.values())
     for method in (MESSAGES, ONE_SHOT):
-        plan = asked(method, "classification").plan(parties.group, schemas, ROWS)
+        plan = requested(method, "classification").plan(parties.group, schemas, ROWS)
         assert max(guarantee.epsilon for guarantee in plan.guarantees) <= 1.0
     with pytest.raises(PlanError, match="protects nobody"):
-        asked(MESSAGES, "classification", calibration="paper").check()
+        requested(MESSAGES, "classification", calibration="paper").check()
 
 
 def test_paper_mode_says_what_it_is() -> None:
     learnt = MESSAGES.train(
-        federation("classes", public=True), asked(MESSAGES, "classification", calibration="paper", radius=1.0)
+        federation("classes", public=True),
+        requested(MESSAGES, "classification", calibration="paper", radius=1.0),
     )
     assert PAPER in untyped(learnt).notes
     assert not learnt.privacy
@@ -187,13 +188,13 @@ def test_every_owner_codes_each_of_its_rows_once(method: Method, monkeypatch: py
         return integers(self, owner, block)
 
     monkeypatch.setattr(ClippedRows, "integers", counted)
-    method.train(federation("classes"), asked(method, "classification"))
+    method.train(federation("classes"), requested(method, "classification"))
     assert coded == dict.fromkeys(coded, ROWS)
 
 
 def test_rows_that_clipping_leaves_as_they_are_have_the_scores_of_training() -> None:
     """And longer rows have longer scores: coefficients follow from the weights and the public plan alone."""
-    learnt = MESSAGES.train(federation("classes"), asked(MESSAGES, "classification", epsilon=20.0))
+    learnt = MESSAGES.train(federation("classes"), requested(MESSAGES, "classification", epsilon=20.0))
     plan = untyped(learnt.run).plan
     trained, short = np.zeros(ROWS), np.ones(ROWS, dtype=bool)
     for owner in plan.group.owners:
@@ -221,7 +222,7 @@ def test_stronger_penalties_give_shorter_weights(penalty: str) -> None:
             untyped(
                 IDEAL.train(
                     federation("classes", public=True),
-                    asked(IDEAL, "classification", penalty=penalty, strength=strength, epochs=100),
+                    requested(IDEAL, "classification", penalty=penalty, strength=strength, epochs=100),
                 )
             ).coefficients
         ).sum()
@@ -242,7 +243,7 @@ def test_mistakes_are_told_before_anything_is_charged() -> None:
         with pytest.raises(error, match=message):
             SupportVectorClassifier(options=options).fit(parties)
     with pytest.raises(PlanError, match="for classification there are"):
-        MESSAGES.train(parties, asked(MESSAGES, "classification", loss="least_squares"))
+        MESSAGES.train(parties, requested(MESSAGES, "classification", loss="least_squares"))
     for model, kind, loss, message in (
         (LinearRegression, "count", "poisson", "PoissonRegression"),
         (LinearRegression, "cost", "gamma", "GammaRegression"),

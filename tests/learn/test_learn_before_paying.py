@@ -63,17 +63,17 @@ def test_what_is_advised_of_a_large_delta_can_be_given_to_every_estimator(
 ) -> None:
     if learner.__name__.startswith("Neural"):
         pytest.importorskip("torch")
-    asked = {"epsilon": 20.0, "delta": 0.05, **chosen}
+    requested = {"epsilon": 20.0, "delta": 0.05, **chosen}
     people = Shoppers(60).federation(kind)
     with pytest.raises(DeltaTooLarge, match=r"or say accepted_delta = 0\.05 if you mean it"):
-        learner(**asked).fit(people)
+        learner(**requested).fit(people)
     for ledger in people.ledgers.values():
         ledger.set_budget(people.datasets.get(ledger.party, "d"), "*", "*", epsilon=900.0, delta=0.05)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = learner(**asked, accepted_delta=0.05).fit(people)
+        fitted = learner(**requested, accepted_delta=0.05).fit(people)
     assert fitted.privacy_ and all(item.delta == 0.05 for item in fitted.privacy_)
-    assert learner(**asked, accepted_delta=0.05).get_params()["accepted_delta"] == 0.05
+    assert learner(**requested, accepted_delta=0.05).get_params()["accepted_delta"] == 0.05
 
 
 def test_a_run_that_stopped_says_at_which_party_and_after_which_step() -> None:

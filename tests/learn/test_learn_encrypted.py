@@ -26,7 +26,7 @@ from colonnade.randomness import SystemRandomness
 WIDTHS = {"a": 2, "b": 3}
 
 
-def asked(epsilon: float = 1.0, **options: Any) -> TrainingSpec:
+def requested(epsilon: float = 1.0, **options: Any) -> TrainingSpec:
     return TrainingSpec(
         "classification", epsilon, delta=1e-5, options=EncryptedOptions(epochs=2, batch=20, **options)
     )
@@ -56,7 +56,7 @@ def test_the_method_is_in_the_table() -> None:
 
 def test_scores_of_the_model_are_those_of_the_parties_together() -> None:
     parties = federation()
-    learnt = METHOD.train(parties, asked(defence="none"))
+    learnt = METHOD.train(parties, requested(defence="none"))
     run = learnt.run
     together = sum(
         OwnerState(o, untyped(run).aligned[o], untyped(run).plan, SystemRandomness()).features
@@ -84,11 +84,11 @@ def test_without_a_defence_it_learns_as_well_as_least_squares() -> None:
 
 
 def test_each_defence_says_what_it_is() -> None:
-    sound = METHOD.train(federation(public=False), asked(defence="sound"))
+    sound = METHOD.train(federation(public=False), requested(defence="sound"))
     assert [item.epsilon <= 1.0 for item in sound.privacy] == [True, True] and untyped(sound).figures == ()
-    none = METHOD.train(federation(), asked(defence="none"))
+    none = METHOD.train(federation(), requested(defence="none"))
     assert tuple(none.privacy) == () and "no ε" in untyped(none).notes[0]
-    paper = METHOD.train(federation(), asked(epsilon=0.5, defence="paper", learning_rate=0.5))
+    paper = METHOD.train(federation(), requested(epsilon=0.5, defence="paper", learning_rate=0.5))
     assert tuple(paper.privacy) == () and LABEL in untyped(paper).notes[0]
     assert len(untyped(paper).figures) == 2 and all(LABEL in str(figure) for figure in untyped(paper).figures)
 
@@ -97,14 +97,14 @@ def test_each_defence_says_what_it_is() -> None:
 def test_private_data_is_refused_without_a_sound_defence(defence: str) -> None:
     parties = federation(public=False)
     with pytest.raises(PlanError, match="runs on public data in one process"):
-        METHOD.train(parties, asked(defence=defence, learning_rate=0.5))
+        METHOD.train(parties, requested(defence=defence, learning_rate=0.5))
     assert all(not list(parties.ledgers[owner].totals()) for owner in WIDTHS)
 
 
 def test_a_plan_without_a_run_is_of_the_sound_defence_only() -> None:
-    asked().check()
+    requested().check()
     with pytest.raises(PlanError, match="in one process"):
-        asked(defence="none").check()
+        requested(defence="none").check()
 
 
 def test_options_that_are_none_are_told_by_name() -> None:
@@ -118,10 +118,10 @@ def test_options_that_are_none_are_told_by_name() -> None:
 
 def test_between_machines_every_owner_keeps_its_own_weights() -> None:
     parties = federation(public=False)
-    run = METHOD.train(parties, asked()).run
-    own = METHOD.model(asked(), {"b": untyped(run).result("b")})
+    run = METHOD.train(parties, requested()).run
+    own = METHOD.model(requested(), {"b": untyped(run).result("b")})
     assert untyped(own).frame.feature_names == ("b0", "b1", "b2")
     assert untyped(own).coefficients[0].tolist() == untyped(run).result("b").weights.tolist()
-    nobody = METHOD.model(asked(), {"server": untyped(run).result("server")})
+    nobody = METHOD.model(requested(), {"server": untyped(run).result("server")})
     assert untyped(nobody).coefficients.size == 0 and untyped(nobody).split
-    assert METHOD.resumable and METHOD.session(asked()) is encrypted_session
+    assert METHOD.resumable and METHOD.session(requested()) is encrypted_session

@@ -40,10 +40,10 @@ class Recorder:
 
     def __init__(self, release: MomentRelease) -> None:
         self.release = release
-        self.asked: list[dict[str, Any]] = []
+        self.requested: list[dict[str, Any]] = []
 
     def moments(self, *, task: str, epsilon: float, delta: float) -> MomentRelease:
-        self.asked.append({"task": task, "epsilon": epsilon, "delta": delta})
+        self.requested.append({"task": task, "epsilon": epsilon, "delta": delta})
         return self.release
 
 
@@ -199,9 +199,9 @@ def test_a_federation_is_asked_once_at_the_stated_price_and_a_release_never(mode
     kind = {"classification": "two", "regression": "real", "pca": "none"}[task]
     source = Recorder(PEOPLE.release(kind))
     model.fit(source)
-    assert source.asked == [{"task": task, "epsilon": 0.5, "delta": 1e-6}]
+    assert source.requested == [{"task": task, "epsilon": 0.5, "delta": 1e-6}]
     model.fit(model.releases_[0])
-    assert len(source.asked) == 1
+    assert len(source.requested) == 1
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_parameter_that_makes_no_sense_is_refused_before_anything_is_paid(mode
     source = Recorder(PEOPLE.release("two"))
     with pytest.raises(InputError):
         model.fit(source)
-    assert source.asked == []
+    assert source.requested == []
 
 
 def test_a_release_that_was_paid_for_is_kept_when_nothing_can_be_learned_from_it() -> None:

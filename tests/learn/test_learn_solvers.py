@@ -137,10 +137,10 @@ def test_a_rotation_of_the_features_does_not_change_a_score(seed: int, noise: fl
     for classes, rule_of in ((2, binary_rule), (4, multiclass_rule)):
         y = labels_of(x, seed % 11, classes)
         plain = class_moments(x, y, classes, noise=noise)
-        turned = class_moments(x @ turn, y, classes, noise=noise)
+        rotated = class_moments(x @ turn, y, classes, noise=noise)
         if plain.counts.min() <= 2 * plain.count_noise:
             continue
-        first, second = rule_of(plain), rule_of(turned)
+        first, second = rule_of(plain), rule_of(rotated)
         np.testing.assert_allclose(
             x @ first.coefficients.T + first.intercepts,
             x @ turn @ second.coefficients.T + second.intercepts,
@@ -217,13 +217,13 @@ def test_deflated_squares_are_those_the_rows_have_along_the_noisy_directions() -
     columns, noise = 150, 2.0
     real = np.zeros(columns)
     real[0] = 2 * noise * columns**0.5
-    seen, told, true = [], [], []
+    seen, notify, true = [], [], []
     for seed in range(40):
         values, vectors = np.linalg.eigh(np.diag(real) + symmetric_noise(columns, noise, seed))
         seen.append(values[-1])
-        told.append(deflated(values, noise)[-1])
+        notify.append(deflated(values, noise)[-1])
         true.append(vectors[0, -1] ** 2 * real[0])
-    assert np.mean(told) == pytest.approx(np.mean(true), rel=0.04)
+    assert np.mean(notify) == pytest.approx(np.mean(true), rel=0.04)
     assert np.mean(seen) > 1.4 * np.mean(true)
 
 

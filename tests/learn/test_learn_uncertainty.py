@@ -46,10 +46,10 @@ def release(kind: str, *, noise: float, seed: int = 0) -> MomentRelease:
     drawn = np.rint((square + square.T) * (noise * quiet.gamma**2 / np.sqrt(2.0))).astype(np.int64)
     if quiet.label.one_hot:
         drawn[columns:, columns:] = np.diag(np.diag(drawn[columns:, columns:]))
-    return replace(told(quiet, noise), matrix=quiet.matrix + drawn)
+    return replace(notify(quiet, noise), matrix=quiet.matrix + drawn)
 
 
-def told(quiet: MomentRelease, noise: float) -> MomentRelease:
+def notify(quiet: MomentRelease, noise: float) -> MomentRelease:
     """Moments without noise that say how much noise the floor is for."""
     return replace(quiet, mu=Fraction(round(noise**2 * quiet.gamma**4)))
 
@@ -68,7 +68,7 @@ def simulated(kind: str, noise: float) -> tuple[Uncertainty, ...]:
 @cache
 def misses(kind: str, noise: float) -> np.ndarray:
     """Error over half-width, one coefficient a release, so that trials are independent."""
-    target = noise_free(told(release(kind, noise=0.0), noise))
+    target = noise_free(notify(release(kind, noise=0.0), noise))
     relative = []
     for number, found in enumerate(simulated(kind, noise)):
         errors = np.abs(found.coefficients - target) / found.half_widths
@@ -101,7 +101,7 @@ def test_intervals_of_half_the_width_would_be_noticed() -> None:
 
 def test_combinations_of_coefficients_are_covered_too() -> None:
     contrast = np.array([[1.0, 1.0, -1.0, 0.5, 0.0, 0.0, 2.0]])
-    target = noise_free(told(release("real", noise=0.0), NOISE)) @ contrast.T
+    target = noise_free(notify(release("real", noise=0.0), NOISE)) @ contrast.T
     covered = 0
     for found in simulated("real", NOISE):
         error = abs((found.coefficients @ contrast.T - target).item())
@@ -145,7 +145,7 @@ def test_they_are_around_the_coefficients_of_the_models() -> None:
 
 def test_where_the_floor_does_not_bite_noise_free_is_plain_least_squares() -> None:
     quiet = release("real", noise=0.0)
-    assert np.allclose(noise_free(told(quiet, 0.01))[0], LinearRegression().fit(quiet).coef_, rtol=1e-9)
+    assert np.allclose(noise_free(notify(quiet, 0.01))[0], LinearRegression().fit(quiet).coef_, rtol=1e-9)
 
 
 def test_three_classes_are_each_against_the_others_which_predicts_the_same() -> None:
@@ -168,7 +168,7 @@ def test_nothing_is_claimed_of_a_class_that_the_noise_hides() -> None:
 
 
 def test_a_release_that_drowned_has_no_intervals_rather_than_wrong_ones() -> None:
-    drowned = told(release("real", noise=0.0), 1e6)
+    drowned = notify(release("real", noise=0.0), 1e6)
     assert noise_uncertainty(drowned, draws=19) is None
 
 

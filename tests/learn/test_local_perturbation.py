@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
@@ -74,7 +74,7 @@ def run_without_noise(
     tables, people, labels = tables_of(rows, task)
     kind = "classification" if task == "three" else task
     monkeypatch.setattr(LocalPlan, "noise", Silence())
-    run = federation(tables).run(local_session, asked(LocalOptions, untyped(kind), 1.0, delta=1e-5))
+    run = federation(tables).run(local_session, requested(LocalOptions, untyped(kind), 1.0, delta=1e-5))
     return run, people, labels
 
 
@@ -108,7 +108,7 @@ def test_for_components_the_constant_is_known_and_not_sent(monkeypatch: pytest.M
 def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task: Task) -> None:
     tables, _, _ = tables_of(100, task)
     source = federation(tables)
-    run = source.run(local_session, asked(LocalOptions, task, 1.0, delta=1e-5))
+    run = source.run(local_session, requested(LocalOptions, task, 1.0, delta=1e-5))
     by_name = {one.observer.name: one for one in run.plan.guarantees}
     assert 0.99 < by_name["server"].epsilon <= 1.0
     assert all(
@@ -162,7 +162,7 @@ def test_rows_past_what_noise_can_reach_are_refused(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(local_perturbation, "tell", swollen)
     with pytest.raises(RemoteProtocolError, match="no perturbed row of this plan has"):
-        federation(tables).run(local_session, asked(LocalOptions, "pca", 1.0, delta=1e-5))
+        federation(tables).run(local_session, requested(LocalOptions, "pca", 1.0, delta=1e-5))
 
 
 def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(session, "tell", bent)
     with pytest.raises(RemoteProtocolError, match="not symmetric"):
-        federation(tables).run(local_session, asked(LocalOptions, "pca", 1.0, delta=1e-5))
+        federation(tables).run(local_session, requested(LocalOptions, "pca", 1.0, delta=1e-5))
 
 
 def test_a_missing_label_is_refused_before_anything_is_charged() -> None:
@@ -189,10 +189,10 @@ def test_a_missing_label_is_refused_before_anything_is_charged() -> None:
     assert source.runs == []
 
 
-def test_so_little_privacy_needs_no_keepers() -> None:
+def test_so_little_privacy_needs_no_computing_parties() -> None:
     tables, _, _ = tables_of(50, "pca")
-    group = Group.of(("bank", "shop"), keepers=("server", "bank", "shop"))
-    plan = asked(LocalOptions, task="pca", epsilon=1.0, delta=1e-5).plan(
+    group = Group.of(("bank", "shop"), computing_parties=("server", "bank", "shop"))
+    plan = requested(LocalOptions, task="pca", epsilon=1.0, delta=1e-5).plan(
         group, tuple(t.public() for t in tables), 50
     )
     release = plan.release("bank", run="r", reproducible=False)

@@ -184,10 +184,10 @@ def test_on_rare_and_on_common_classes_probabilities_come_close_to_the_best_line
 ) -> None:
     x, y = people(40_000, level=level, steep=steep, seed=1)
     rule = binary_rule(moments(x[:20_000], y[:20_000], noise=noise, seed=2))
-    odds, told = x[20_000:] @ rule.coefficients[0] + rule.intercepts[0], y[20_000:]
-    loss, share = cross_entropy(odds, told), float(y[:20_000].mean())
-    assert loss < cross_entropy(np.full(len(told), math.log(share / (1 - share))), told)
-    assert loss < within * recalibrated(odds, told)
+    odds, notify = x[20_000:] @ rule.coefficients[0] + rule.intercepts[0], y[20_000:]
+    loss, share = cross_entropy(odds, notify), float(y[:20_000].mean())
+    assert loss < cross_entropy(np.full(len(notify), math.log(share / (1 - share))), notify)
+    assert loss < within * recalibrated(odds, notify)
 
 
 def test_noise_that_leaves_nothing_to_say_leaves_the_share_of_the_class_and_keeps_an_order() -> None:

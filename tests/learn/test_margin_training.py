@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gradient_tables import ledgers_for, tables_of
 from numpy.typing import NDArray
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
@@ -193,15 +193,15 @@ def declared(party: str, columns: int, classes: str | tuple[()] = ()) -> PublicS
 def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes: str, method: str) -> None:
     group = Group.of(PAIR, active="bank")
     schemas = {"bank": declared("bank", 4, classes), "shop": declared("shop", 4)}
-    asked = TrainingSpec("classification", 4.0, delta=1e-6)
-    found = default_for(asked, group, schemas, rows=1000)
+    requested = TrainingSpec("classification", 4.0, delta=1e-6)
+    found = default_for(requested, group, schemas, rows=1000)
     assert found[0] == method and "in 4 trials margin descent" in found[1]
     assert ("beyond chance" in found[1]) == (method == "margin")
     job = Job.parse(
         "name = 'n'\ntask = 'classification'\nparties = ['bank', 'shop']\nepsilon = 4.0\ndelta = 1e-6"
     )
     left: list[float] = []
-    settled = settle(job, group, schemas, rows=1000, told=left.append)
+    settled = settle(job, group, schemas, rows=1000, notify=left.append)
     assert (settled.method, job.method) == (method, "margin") and settled.because.startswith(found[1])
     assert settled.options == METHODS[method].options()
     assert len(left) == 2 * TRIALS and min(left[:-1]) > 0 == left[-1]
@@ -298,7 +298,7 @@ class Mortal:
 
 
 GROUP = Group.of(PAIR, active="bank")
-ASKED = asked_of(MarginOptions, epsilon=4.0, steps=3, delta=1e-5, alignment="equal")
+ASKED = spec_of(MarginOptions, epsilon=4.0, steps=3, delta=1e-5, alignment="equal")
 
 
 def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: Any = None) -> Any:

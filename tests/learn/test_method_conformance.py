@@ -11,7 +11,7 @@ import pytest
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import LinearModel, Method, Noise
+from colonnade.methods.method import LinearModel, Method, NoiseSummary
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.table import METHODS
 from colonnade.protocols.plans import TrainingSpec
@@ -49,17 +49,17 @@ def test_a_method_of_ours_keeps_the_contract(name: str) -> None:
     check_method(PROTOCOLS[name], source, options=OPTIONS.get(name))
 
 
-def elsewhere(asked: Any, results: Any) -> Any:
+def elsewhere(requested: Any, results: Any) -> Any:
     """A model that differs where only one member is."""
-    found = PROTOCOLS["local"].model(asked, results)
+    found = PROTOCOLS["local"].model(requested, results)
     if len(results) == 1 and isinstance(found, LinearModel):
         return replace(found, coefficients=found.coefficients + 1e-12)
     return found
 
 
-def everything(asked: Any, results: Any) -> Any:
+def everything(requested: Any, results: Any) -> Any:
     """A part that is larger than its party's own."""
-    found = PROTOCOLS["intermediate"].model(asked, results)
+    found = PROTOCOLS["intermediate"].model(requested, results)
     if len(results) == 1 and isinstance(found, LinearModel):
         return replace(found, coefficients=np.concatenate([found.coefficients, found.coefficients], axis=1))
     return found
@@ -91,7 +91,7 @@ DRAWN: list[MomentsPlan] = []
         ("intermediate", {"model": everything}, "a site has its part"),
         ("moments", {"views": lambda plan: ()}, "every observer's view is priced"),
         ("moments", {"pilots": lambda plan: ()}, "pilot runs add up"),
-        ("moments", {"noise": lambda plan: Noise(0.0, "nothing")}, "noise is said in numbers"),
+        ("moments", {"noise": lambda plan: NoiseSummary(0.0, "nothing")}, "noise is said in numbers"),
         ("moments", {"tasks": ("clustering",)}, "it has a name, tasks"),
         ("moments", {"options": Forgetful}, "a plan is the same wherever it is made"),
         ("moments", {"options": Wavering}, "a plan is the same wherever it is made"),

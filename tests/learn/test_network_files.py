@@ -171,7 +171,7 @@ def test_files_that_are_cut_altered_newer_or_missing_are_refused_by_name(tmp_pat
     ],
 )
 def test_a_document_that_was_written_with_another_network_in_mind_is_refused(
-    change: dict[str, Any], told: str, tmp_path: Path
+    change: dict[str, Any], notify: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.json"
     fitted().save(path)
@@ -179,7 +179,7 @@ def test_a_document_that_was_written_with_another_network_in_mind_is_refused(
     if isinstance(change.get("design"), str):
         change = {"design": data["design"] | {str(change["design"]): "another"}}
     write_document(path, data | change)
-    with pytest.raises(ModelError, match=told):
+    with pytest.raises(ModelError, match=notify):
         NetworkFile.load(path)
 
 

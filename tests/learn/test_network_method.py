@@ -42,14 +42,14 @@ batch = 50
 """
 
 
-def asked(task: Task = "classification", **options: object) -> TrainingSpec:
+def requested(task: Task = "classification", **options: object) -> TrainingSpec:
     return TrainingSpec(task, 6.0, delta=1e-5, options=NetworkOptions(**{**SMALL, **options}))
 
 
 @pytest.fixture(scope="module")
 def found() -> NetworkModel:
     """One network for all tests that need a private one: calibrating is what takes time."""
-    learnt = train_with(federation_of(400), "network", asked())
+    learnt = train_with(federation_of(400), "network", requested())
     assert isinstance(learnt, NetworkModel)
     return learnt
 
@@ -72,7 +72,7 @@ def test_without_pytorch_training_names_the_extra_and_comparisons_leave_networks
     monkeypatch.setitem(sys.modules, "torch", None)
     federation = federation_of(60)
     with pytest.raises(NotInstalled, match=r"pip install 'colonnade\[networks\]'"):
-        train_with(federation, "network", asked())
+        train_with(federation, "network", requested())
     assert not federation.ledgers["p0"].totals()
     field = field_of(METHODS.values(), "classification")
     assert "network" not in [entry.name for entry in field.contenders]
@@ -86,7 +86,7 @@ def test_a_method_trains_what_the_estimator_would_and_its_run_is_the_one_that_wa
 ) -> None:
     federation = federation_of(400)
     assert found.split and found.holder is None and found.run is not None
-    planned = asked().plan(
+    planned = requested().plan(
         federation.group,
         tuple(table.public() for table in federation.tables.values()),
         400,
@@ -110,7 +110,9 @@ def test_a_method_trains_what_the_estimator_would_and_its_run_is_the_one_that_wa
 
 def test_numbers_are_predicted_in_their_own_units_within_their_bounds() -> None:
     federation = federation_of(200, label=REAL, public=True)
-    found = train_with(federation, "network", asked("regression", regime="paper", mechanism="none", epochs=1))
+    found = train_with(
+        federation, "network", requested("regression", regime="paper", mechanism="none", epochs=1)
+    )
     predicted = untyped(found).scores(untyped(found).frame.features(rows_of(50, seed=2)[0]))
     assert predicted.shape == (50, 1) and np.abs(predicted).max() <= 1.0
 
@@ -118,18 +120,18 @@ def test_numbers_are_predicted_in_their_own_units_within_their_bounds() -> None:
 def test_jobs_name_the_options_and_what_they_cannot_be() -> None:
     job = Job.parse(JOB)
     assert untyped(spec_of(job)).epsilon == 6.0 and untyped(job.options).embedding == 2
-    for wrong, told in (
+    for wrong, notify in (
         ("embeding = 3", "Did you mean 'embedding'"),
         ('networks = "dens"', "Did you mean 'dense'"),
         ("image = [1, 2]", "image"),
         ("momentum = 1.0", "momentum"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=notify):
             Job.parse(JOB.replace("embedding = 2", wrong))
     with pytest.raises(InputError, match="cannot do pca"):
         method_named("network", "pca")
     with pytest.raises(OnlyForPublicData, match="one process"):
-        asked(regime="paper").check()
+        requested(regime="paper").check()
     with pytest.raises(PlanError, match="networks have none"):
         TrainingSpec("classification", 1.0, gamma=64, options=NetworkOptions()).check()
     with pytest.raises(TypeError, match="NetworkOptions"):

@@ -57,7 +57,7 @@ def session(made: onnx.ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
-def asked(made: onnx.ModelProto, given: dict[str, Any]) -> dict[str, Any]:
+def requested(made: onnx.ModelProto, given: dict[str, Any]) -> dict[str, Any]:
     """What the graph answers, by name; columns as lists become what it takes."""
     running = session(made)
     arrays = {
@@ -167,7 +167,7 @@ def raw(model: ModelFile, people: dict[str, list[Any]]) -> dict[str, Any]:
 def test_the_graph_says_what_the_model_says(case: tuple[ModelFile, dict[str, list[Any]]]) -> None:
     model, people = case
     estimator, given = model.estimator(), raw(model, people)
-    answers = asked(onnx_model(model), people)
+    answers = requested(onnx_model(model), people)
     wanted = np.asarray(getattr(estimator, ANSWERS.get(model.kind, "predict"))(given))
     # A moment has microseconds, and the days of the graph do not.
     close = 1e-6 if any(np.asarray(values).dtype.kind == "M" for values in given.values()) else 1e-11
@@ -222,7 +222,7 @@ def test_where_the_model_refuses_a_value_the_graph_says_nothing_of_that_person(
     people[column][1] = value
     with pytest.raises(DataError):
         untyped(classifier().estimator()).predict({**people, column: [people[column][0], value or None]})
-    answers = asked(onnx_model(classifier()), people)
+    answers = requested(onnx_model(classifier()), people)
     assert answers["label"].tolist()[1] == "" and answers["label"].tolist()[0] in ("no", "yes")
     assert np.isnan(answers["probabilities"][1]).all() and np.isfinite(answers["probabilities"][0]).all()
 
@@ -263,9 +263,9 @@ def test_under_every_rule_of_spelling_the_graph_says_what_the_model_says_or_stop
             wanted = None
         if wanted is None:
             with pytest.raises(Exception, match="region: every category is one that is declared"):
-                asked(graph, {"region": [text]})
+                requested(graph, {"region": [text]})
         else:
-            answers = asked(graph, {"region": [text]})
+            answers = requested(graph, {"region": [text]})
             assert np.allclose(answers["probabilities"], wanted) and answers["label"].tolist()[0] in (
                 "no",
                 "yes",
@@ -275,9 +275,9 @@ def test_under_every_rule_of_spelling_the_graph_says_what_the_model_says_or_stop
     for text in ("nOrTh", "south", "\tnorth"):
         if other is None:
             with pytest.raises(Exception, match="region: every category is one that is declared"):
-                asked(graph, {"region": [text]})
+                requested(graph, {"region": [text]})
         else:
-            took_in = asked(graph, {"region": [text]})["probabilities"]
+            took_in = requested(graph, {"region": [text]})["probabilities"]
             assert np.allclose(took_in, estimator.predict_proba({"region": ["other"]}))
 
 
@@ -312,7 +312,7 @@ def test_a_model_just_fitted_can_be_exported(model: Any, kind: str, answer: str,
     model.fit(people.federation(kind))
     raw_columns = {column: values.tolist() for column, values in people.raw.items()}
     assert np.allclose(
-        asked(onnx_model(model), raw_columns)[name], getattr(model, answer)(people.raw), atol=1e-10
+        requested(onnx_model(model), raw_columns)[name], getattr(model, answer)(people.raw), atol=1e-10
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 
 from colonnade import Federation, Ledger, Schema, Table
 from colonnade.errors import ModelDamaged, OutOfRange, PlanError
@@ -43,7 +43,7 @@ def federation(tmp_path: Path | None = None, held_out: float | None = 0.2, **opt
     return Federation(tables, budget=budget, ledgers=ledgers, held_out=held_out, **options)  # type: ignore[arg-type]
 
 
-REQUEST = asked_of(MomentsOptions, "classification", 2.0, delta=1e-5)
+REQUEST = spec_of(MomentsOptions, "classification", 2.0, delta=1e-5)
 
 
 def people(run: object) -> dict[str, list[str]]:
@@ -101,7 +101,7 @@ def test_the_key_of_whoever_was_cut_before_is_used_and_another_key_counts_in_ful
     said = json.loads(mine.read_text())
     mine.write_text(json.dumps({**said, "key": "00" * 32}))
     federation(tmp_path).run(
-        moments_session, asked_of(MomentsOptions, "classification", 0.5, delta=1e-5), part="held-out"
+        moments_session, spec_of(MomentsOptions, "classification", 0.5, delta=1e-5), part="held-out"
     )
     for name in ("bank", "shop"):
         totals = Ledger.open(tmp_path / f"{name}.ledger").totals()
@@ -136,6 +136,6 @@ def test_parties_that_hold_out_different_shares_name_the_difference() -> None:
     from colonnade.protocols.agreement import PartSpec
 
     parties = federation()
-    asked = parties.parts("training") | {"server": PartSpec(0.3, "training")}
+    requested = parties.parts("training") | {"server": PartSpec(0.3, "training")}
     with pytest.raises((RemoteProtocolError, GroupMismatch, PlanError), match="held_out"):
-        parties._run(moments_session, REQUEST, parts=asked)
+        parties._run(moments_session, REQUEST, parts=requested)

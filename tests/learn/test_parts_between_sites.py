@@ -31,8 +31,8 @@ def test_members_cut_alike_and_charge_the_training_part(kits: dict[str, Kit], tm
     give_bank_two_labels(tmp_path)
     text = f"held_out = 0.2\n{job_text(MOMENTS, epsilon=4.0)}"
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
-    told = [outcome.get("reason") for outcome in outcomes.values()]
-    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, told
+    notify = [outcome.get("reason") for outcome in outcomes.values()]
+    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, notify
     rows = {outcome["rows"] for outcome in outcomes.values()}
     assert len(rows) == 1 and 0.5 * everybody < rows.pop() < everybody
     for member in PARTIES:

@@ -87,8 +87,8 @@ def asked_for() -> list[Any]:
         losses = [None, *LOSSES] if "loss" in method.options.model_fields else [None]
         for task, label, loss in product(method.tasks, LABELS, losses):
             options = {**SHORT.get(name, {}), **({} if loss is None else {"loss": loss})}
-            told = " ".join(filter(None, (name, task, label, loss)))
-            listed.append(pytest.param(name, task, label, options, id=told.replace(" ", "-")))
+            notify = " ".join(filter(None, (name, task, label, loss)))
+            listed.append(pytest.param(name, task, label, options, id=notify.replace(" ", "-")))
     return listed
 
 

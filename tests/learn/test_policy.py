@@ -47,13 +47,14 @@ FIVE = '["bank", "shop", "clinic", "school", "town"]'
             'server = "elsewhere"',
         ),
         (
-            job('keepers = ["server", "bank", "shop"]', parties=THREE),
-            "keepers: the job gives shares to server, and accepted are bank, shop, clinic, the default",
-            'keepers = ["server", "bank", "shop"]',
+            job('computing_parties = ["server", "bank", "shop"]', parties=THREE),
+            "computing parties: the job gives shares to server, and accepted are bank, shop, clinic, the default",
+            'computing_parties = ["server", "bank", "shop"]',
         ),
         (
             job("threshold = 1", parties=FIVE),
-            "threshold: in the job 1 keepers may pool what they have and learn nothing, and accepted is the default, 2",
+            "threshold: in the job 1 computing parties may pool what they have and learn nothing, and accepted "
+            "is the default, 2",
             "threshold = 1",
         ),
         (
@@ -86,15 +87,15 @@ FIVE = '["bank", "shop", "clinic", "school", "town"]'
     ids=lambda value: value if isinstance(value, str) and " = " in value else "",
 )
 def test_what_a_policy_does_not_name_is_refused_with_its_key_and_what_to_write(
-    asked: Job, found: str, remedy: str
+    requested: Job, found: str, remedy: str
 ) -> None:
     with pytest.raises(PolicyRefused, match=rf"^bank\.policy\.toml, {found}") as refused:
-        policy().check_job(asked, "bank")
+        policy().check_job(requested, "bank")
     if remedy:
         table, dot, written = remedy.rpartition(".")
         assert f"write {written}" in str(refused.value)
         assert not dot or str(refused.value).endswith(f"under [{table}].")
-        policy(remedy).check_job(asked, "bank")
+        policy(remedy).check_job(requested, "bank")
 
 
 @pytest.mark.parametrize("parties", ['["bank", "shop"]', THREE, FIVE])
@@ -105,15 +106,19 @@ def test_a_job_that_chooses_nothing_is_accepted_by_a_policy_that_names_nothing(
     policy().check_job(job(method=method, parties=parties), "bank")
     # To spell the defaults out is to ask for nothing more.
     group = job(method=method, parties=parties).group()
-    spelt = f"keepers = {list(group.keepers)}\nthreshold = {group.threshold}\nserver = 'server'\nalignment = 'auto'"
+    spelt = (
+        f"computing_parties = {list(group.computing_parties)}\nthreshold = {group.threshold}\nserver = "
+        f"'server'\nalignment = 'auto'"
+    )
     policy().check_job(job(spelt, method=method, parties=parties), "bank")
 
 
 def test_keepers_that_are_named_bound_the_default_committee_too() -> None:
-    named = policy('keepers = ["shop", "clinic"]')
+    named = policy('computing_parties = ["shop", "clinic"]')
     named.check_job(job(parties=THREE), "bank")
     with pytest.raises(
-        PolicyRefused, match="keepers: the job gives shares to server, and accepted are shop, clinic"
+        PolicyRefused,
+        match="computing parties: the job gives shares to server, and accepted are shop, clinic",
     ):
         named.check_job(job(), "bank")
 
@@ -135,10 +140,10 @@ def test_a_threshold_that_is_named_is_the_least() -> None:
     ],
 )
 def test_an_option_takes_the_values_that_are_named_and_its_default(
-    rule: str, taken: tuple[str, ...], refused: tuple[str, ...]
+    rule: str, used: tuple[str, ...], refused: tuple[str, ...]
 ) -> None:
     named = policy(f"options.slr.epochs = {rule}")
-    for value in ("10", *taken):
+    for value in ("10", *used):
         named.check_job(job(f"options = {{epochs = {value}}}", method="slr"), "bank")
     for value in refused:
         with pytest.raises(
@@ -171,7 +176,7 @@ def test_an_option_takes_the_values_that_are_named_and_its_default(
         ("options.slr.epochs = 3", r"options.slr.epochs: found 3; write a list of accepted values, \{least"),
         ("options.slr.epochs = {up = 3}", r"options.slr.epochs.up: unknown key 'up'; known are least, most"),
         ("options.slr.epochs = {}", "write a list of accepted values"),
-        ("keeper = ['bank']", "unknown key 'keeper'.*Did you mean 'keepers'"),
+        ("computing party = ['bank']", "unknown key 'computing party'.*Did you mean 'computing_parties'"),
     ],
 )
 def test_what_is_wrong_with_a_policy_is_said_with_its_line(line: str, found: str) -> None:
@@ -253,13 +258,13 @@ SMALL = Gaussian(sensitivity=1, sigma=32)
 
 
 def test_what_everybody_hears_is_refused_where_no_limit_for_readers_could_hold() -> None:
-    told = LedgerLine("party:shop", "others-part", SMALL)
-    policy().check_release(release(told, shown_to=("shop",), published=False))
+    notify = LedgerLine("party:shop", "others-part", SMALL)
+    policy().check_release(release(notify, shown_to=("shop",), published=False))
     with pytest.raises(
         PolicyRefused, match=r"would tell everybody something.*no ε for readers.*held_out = 0"
     ):
-        policy().check_release(release(told, shown_to=("shop",), published=True))
-    policy().check_release(release(told, LedgerLine("reader", "record", SMALL), published=True))
+        policy().check_release(release(notify, shown_to=("shop",), published=True))
+    policy().check_release(release(notify, LedgerLine("reader", "record", SMALL), published=True))
 
 
 def test_a_coalition_by_its_name_is_limited_also_where_nothing_bounds_it() -> None:
@@ -297,13 +302,13 @@ def test_a_job_turns_no_check_off_unless_the_policy_says_so() -> None:
 
 
 def test_a_policy_that_asks_for_checks_looks_at_the_plan() -> None:
-    asked = policy('verify = "rows"\n')
-    asked.check_plan(untyped(SimpleNamespace(delta=1e-6, rows=10, verify="rows")))
-    asked.check_plan(untyped(SimpleNamespace(delta=1e-6, rows=10, verify="all")))
+    requested = policy('verify = "rows"\n')
+    requested.check_plan(untyped(SimpleNamespace(delta=1e-6, rows=10, verify="rows")))
+    requested.check_plan(untyped(SimpleNamespace(delta=1e-6, rows=10, verify="all")))
     for plan in (SimpleNamespace(delta=1e-6, rows=10, verify="none"), SimpleNamespace(delta=1e-6, rows=10)):
         with pytest.raises(PolicyRefused, match="the least accepted is 'rows'"):
-            asked.check_plan(untyped(plan))
-    assert "checked: rows" in asked.words
+            requested.check_plan(untyped(plan))
+    assert "checked: rows" in requested.words
 
 
 def test_a_job_asks_for_checks_only_of_methods_that_have_them() -> None:

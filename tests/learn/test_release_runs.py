@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table, rank_columns
@@ -79,7 +79,7 @@ def plan_of(mapped: str, *, rows: int = 5000, **change: object) -> MomentsPlan:
     arguments: dict[str, Any] = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
     eye, shop = schemas(mapped)
     group = Group.of(("eye", "shop"), active="shop")
-    request = asked(MomentsOptions, **arguments | change)
+    request = requested(MomentsOptions, **arguments | change)
     made: MomentsPlan = request.plan(group, (eye.public("eye"), shop.public("shop")), rows)
     return made
 
@@ -122,7 +122,7 @@ def test_a_plan_says_when_to_declare_ordered_bins_and_warns_of_matrices_by_class
             ("shop", 'label = {column = "y", kind = "classes", classes = ["a", "b"]}'),
         )
     )
-    request = asked(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5, conditional=True)
+    request = requested(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5, conditional=True)
     plan = request.plan(group, levelled, 5000)
     assert coding_warnings(plan) == () and "tables of invented people can be made" in coding_advice(plan)
 

@@ -190,10 +190,10 @@ def test_sites_that_mean_different_models_stop(trained: tuple[Path, dict[str, Ki
 
 def test_a_site_that_was_not_told_whom_to_score_says_so(trained: tuple[Path, dict[str, Kit]]) -> None:
     _, kits = trained
-    told = kits["bank"].site()
-    kits["bank"].tell_site({key: value for key, value in told.items() if key != "score"})
+    notify = kits["bank"].site()
+    kits["bank"].tell_site({key: value for key, value in notify.items() if key != "score"})
     outcomes = ended(kits, score_text("released"), "untold")
-    kits["bank"].tell_site(told)
+    kits["bank"].tell_site(notify)
     assert "party start --score" in outcomes["bank"]["reason"]
 
 

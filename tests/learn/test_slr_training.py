@@ -136,9 +136,9 @@ def test_options_that_are_none_are_named(options: Any, part: Any) -> None:
 
 
 def test_the_grid_of_a_job_is_not_the_grid_of_gradients() -> None:
-    asked = TrainingSpec("classification", 1.0, gamma=8192, options=SlrOptions())
+    requested = TrainingSpec("classification", 1.0, gamma=8192, options=SlrOptions())
     with pytest.raises(PlanError, match=r"under \[options\]"):
-        asked.check()
+        requested.check()
 
 
 # --- the paper's own algorithm

@@ -1,4 +1,6 @@
-"""Components by SPCA: coarse grids, keepers that own nothing, the paper's own algorithm, captured variance."""
+"""Components by SPCA: coarse grids, computing parties that own nothing, the paper's own algorithm, captured
+variance.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA as Exact
-from training_specs import asked
+from training_specs import requested
 
 from colonnade import PCA, Federation, Schema, Table
 from colonnade.errors import InputError, JobError, PlanError
@@ -74,8 +76,8 @@ def test_retry_keeps_the_bound_of_the_paper_in_the_plan() -> None:
 
 
 def test_rounding_is_part_of_what_parties_compare() -> None:
-    plain = asked(MomentsOptions, "pca", 1.0, delta=1e-5)
-    retried = asked(SpcaOptions, "pca", 1.0, delta=1e-5)
+    plain = requested(MomentsOptions, "pca", 1.0, delta=1e-5)
+    retried = requested(SpcaOptions, "pca", 1.0, delta=1e-5)
     assert plain.to_data() != retried.to_data()
 
 
@@ -119,7 +121,7 @@ def test_more_colluders_leave_a_party_no_cheaper() -> None:
             budget=(50.0, 1e-5),
             noise_seed=3,
             threshold=threshold,
-            keepers=names[: 2 * threshold + 1],
+            computing_parties=names[: 2 * threshold + 1],
         )
         model = PCA(1, epsilon=1.0, method="spca").fit(source)
         epsilons.append(
@@ -130,10 +132,10 @@ def test_more_colluders_leave_a_party_no_cheaper() -> None:
 
 def test_clients_may_hand_their_shares_to_keepers_that_own_nothing() -> None:
     """Federated analytics: the clients deal and leave, three others multiply, the server reads."""
-    source = federation(keepers=("north", "south", "west"))
+    source = federation(computing_parties=("north", "south", "west"))
     run = source.run(
         moments_session,
-        asked(SpcaOptions, "pca", 1.0, delta=1e-5, gamma=64),
+        requested(SpcaOptions, "pca", 1.0, delta=1e-5, gamma=64),
         record=True,
     )
     heard = {
@@ -143,7 +145,7 @@ def test_clients_may_hand_their_shares_to_keepers_that_own_nothing() -> None:
     assert "moments" in heard["server"] and "columns" not in heard["server"]
     model = PCA(2).fit(run.release)
     assert model.captured_variance(named(rows_of())) > 0.9
-    assert all("keeper" in str(one) for one in run.plan.guarantees)
+    assert all("computing party" in str(one) for one in run.plan.guarantees)
 
 
 # --- captured variance
@@ -193,10 +195,10 @@ def test_the_papers_gram_is_right_on_average() -> None:
     gathered = gather(federation(rows), TrainingSpec("pca", 1.0, delta=1e-5))
     exact = 64.0**2 * gathered.features.T @ gathered.features
     found = paper_gram(gathered, 64, SeededRandomness(1))
-    beside = ~np.eye(6, dtype=bool)
+    alongside = ~np.eye(6, dtype=bool)
     # Off the diagonal the error has variance at most n(γ²/6 · 2/4 + 1/16) an entry.
     limit = FALSE_ALARM_SIGMAS * np.sqrt(2000 * (64**2 / 12 + 1 / 16))
-    assert np.abs(found - exact)[beside].max() < limit
+    assert np.abs(found - exact)[alongside].max() < limit
     assert np.all(np.diag(found) - np.diag(exact) < 2000 / 4 + limit)
 
 

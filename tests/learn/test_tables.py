@@ -23,7 +23,7 @@ from colonnade.errors import (
     DataError,
     DrownedByNoise,
     InputError,
-    NameTaken,
+    NameInUse,
     NotConverged,
 )
 from colonnade.models.release import MomentRelease
@@ -157,15 +157,15 @@ def test_a_seed_draws_the_same_people_and_none_draws_others(release: MomentRelea
 def test_a_saved_table_is_read_back_as_it_was(release: MomentRelease, tmp_path: Path, suffix: str) -> None:
     table = release.synthesize(500, seed=2)
     target = tmp_path / f"people.{suffix}"
-    beside = table.save(target)
-    assert json.loads(beside.read_text()) == json.loads(json.dumps(dict(table.manifest)))
+    alongside = table.save(target)
+    assert json.loads(alongside.read_text()) == json.loads(json.dumps(dict(table.manifest)))
     rows = open_file(target, party="reader")
     assert list(rows.fields) == list(table.column_names)
     batch = next(rows.batches(list(table.column_names), size=500, floats={"age", "pay"}))
     read = dict(zip(table.column_names, batch.columns, strict=True))
     for name, codes in coded(table).items():
         assert np.array_equal(coded({**{key: table[key] for key in NAMES}, name: read[name]})[name], codes)
-    with pytest.raises(NameTaken):
+    with pytest.raises(NameInUse):
         table.save(target)
 
 

@@ -52,11 +52,11 @@ def test_moments_are_bit_for_bit_those_of_one_process(
     kits: dict[str, Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bytes] = []
-    told: list[tuple[str, str, bytes]] = []
+    notify: list[tuple[str, str, bytes]] = []
     sent = SealedChannel.send
 
     async def send(channel: SealedChannel, to: str, step: str, frame: bytes) -> None:
-        told.append((to, step, bytes(frame)))
+        notify.append((to, step, bytes(frame)))
         await sent(channel, to, step, frame)
 
     def relay(message: Any) -> None:
@@ -81,8 +81,8 @@ def test_moments_are_bit_for_bit_those_of_one_process(
     clear = [frame for frame in seen if b"CLND" in frame and b"sealed hello" not in frame]
     assert not clear
     # Nor is the end of any frame, where shares and masks lie, of those that parties sent each other or the server.
-    assert {"columns 0", "noise", "moments"} <= {step for _, step, _ in told}
-    ends = {frame[-24:] for _, _, frame in told if len(frame) >= 24}
+    assert {"columns 0", "noise", "moments"} <= {step for _, step, _ in notify}
+    ends = {frame[-24:] for _, _, frame in notify if len(frame) >= 24}
     assert len(ends) > 20 and not [end for end in ends if end in passed]
     for party in PARTIES:
         assert charges(tmp_path, party) == 1
@@ -122,10 +122,10 @@ def test_what_was_trained_is_judged_at_every_site_and_costs_nothing_more(
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
     found = [json.loads((kits[name].run_folder("j1") / "facts.json").read_text()) for name in MEMBERS]
-    judged = [facts["judged"] for facts in found]
-    assert judged[0]["people"] + found[0]["rows"] == MANY
-    assert judged[0]["figures"] == judged[1]["figures"] == judged[2]["figures"]
-    assert judged[0]["figures"][figure]["noise"] > 0
+    evaluated = [facts["judged"] for facts in found]
+    assert evaluated[0]["people"] + found[0]["rows"] == MANY
+    assert evaluated[0]["figures"] == evaluated[1]["figures"] == evaluated[2]["figures"]
+    assert evaluated[0]["figures"][figure]["noise"] > 0
     stated = {(item["observer"], item["unit"]): item["epsilon"] for item in found[0]["guarantees"]}
     for party in PARTIES:
         assert charges(tmp_path, party) == 2
@@ -185,14 +185,17 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
 def test_no_site_begins_a_job_that_holds_people_out_for_a_model_that_cannot_be_judged(
     kits: dict[str, Kit], tmp_path: Path
 ) -> None:
-    """Neither where weights stay apart, nor where a keeper reads no model: nothing is charged, no ids are compared."""
+    """Neither where weights stay apart, nor where a computing party reads no model: nothing is charged, no ids
+    are compared.
+    """
     with pytest.raises(PlanError, match="its weights stay with their parties"):
         parse_job(f"held_out = 0.5\n{job_text(SPLIT)}")
     passed: list[str] = []
     text = f'held_out = 0.5\nkeepers = ["bank", "shop", "notary"]\n{job_text()}'
     reasons = failed(run_job(kits, texts=dict.fromkeys(MEMBERS, text), relay=noting(passed)), tmp_path)
     assert all(
-        "keepers without columns (notary) do not read the model" in reasons[party] for party in PARTIES
+        "computing parties without columns (notary) do not read the model" in reasons[party]
+        for party in PARTIES
     )
     assert not set(passed) & set(IDS)
 
@@ -228,7 +231,10 @@ def compared(tmp_path: Path, passed: list[str]) -> list[str]:
         ({"observers": "server"}, "would tell (reader|party:shop) something, and nothing is accepted for it"),
         ({"delta": 1e-6}, "delta: the job is at δ = 1e-05, and the largest accepted is 1e-06"),
         ({"more": 'server = "other"'}, "server: the job's is 'server', and accepted is 'other'"),
-        ({"more": 'keepers = ["bank", "shop"]'}, "keepers: the job gives shares to server"),
+        (
+            {"more": 'computing_parties = ["bank", "shop"]'},
+            "computing parties: the job gives shares to server",
+        ),
         ({"more": 'alignment = ["equal"]'}, "alignment: the job asks for 'auto'"),
         (
             {"more": "rows = 61"},
@@ -238,7 +244,7 @@ def compared(tmp_path: Path, passed: list[str]) -> list[str]:
     ],
     ids=[
         *("method", "epsilon of the job", "epsilon of an observer", "party", "observer"),
-        *("delta", "server", "keepers", "alignment", "rows", "alignments"),
+        *("delta", "server", "computing_parties", "alignment", "rows", "alignments"),
     ],
 )
 def test_what_a_policy_does_not_accept_is_refused_before_ids_are_compared_or_anything_is_charged(
@@ -643,9 +649,9 @@ def test_flare_reads_the_kits_as_they_are_meant(kits: dict[str, Kit], member: st
     may = {"submit": {"submit_job", "manage_job", "view"}, "stop": {"manage_job", "view"}, "view": {"view"}}
     for what, wanted in may.items():
         whoever, another = Person("eve", "ours", MAY[what]), Person("admin", "ours", "lead")
-        asked = ("submit_job", "manage_job", "view")
+        requested = ("submit_job", "manage_job", "view")
         assert {
-            right for right in asked if rights.authorize(AuthzContext(right, whoever, another))[0]
+            right for right in requested if rights.authorize(AuthzContext(right, whoever, another))[0]
         } == wanted
 
 

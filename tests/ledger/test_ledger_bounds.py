@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_samples import DELTA
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import BudgetExceeded, InputError
@@ -218,7 +218,7 @@ def test_no_total_is_below_the_truth_and_no_release_lowers_one(drawn: list[World
 
 
 def test_the_world_would_notice_a_reader_taken_for_a_coalition() -> None:
-    """A control: what the truth says of two keepers is more than any line of a reader."""
+    """A control: what the truth says of two computing parties is more than any line of a reader."""
     world = World(
         ("a", "b", "c"), dict.fromkeys("abc", 1), 0, ("a", "b", "c"), 1, True, (), "", frozenset(), False
     )
@@ -247,7 +247,7 @@ def parties(*owners: str) -> tuple[Group, tuple[PublicSchema, ...]]:
 @cache
 def moments(*owners: str, epsilon: float = 1.0) -> MomentsPlan:
     group, schemas = parties(*owners)
-    made: MomentsPlan = asked(MomentsOptions, task="classification", epsilon=epsilon, delta=DELTA).plan(
+    made: MomentsPlan = requested(MomentsOptions, task="classification", epsilon=epsilon, delta=DELTA).plan(
         group, schemas, 1000
     )
     return made
@@ -255,7 +255,7 @@ def moments(*owners: str, epsilon: float = 1.0) -> MomentsPlan:
 
 @cache
 def messages(*owners: str) -> Plan:
-    made: Plan = asked(IntermediateOptions, penalty="none", delta=DELTA, epochs=2).plan(
+    made: Plan = requested(IntermediateOptions, penalty="none", delta=DELTA, epochs=2).plan(
         *parties(*owners), 1000
     )
     return made
@@ -263,7 +263,7 @@ def messages(*owners: str) -> Plan:
 
 @cache
 def network(*owners: str) -> Plan:
-    request = asked(NetworkOptions, task="classification", epsilon=2.0, delta=DELTA, embedding=1)
+    request = requested(NetworkOptions, task="classification", epsilon=2.0, delta=DELTA, embedding=1)
     made: Plan = request.plan(*parties(*owners), 1000)
     return made
 
@@ -384,7 +384,9 @@ def test_what_is_not_published_reaches_nobody_else() -> None:
 def test_a_server_that_is_a_party_elsewhere_is_no_stranger_to_a_coalition() -> None:
     schemas = tuple(schema(owner, label=owner == "bank") for owner in ("bank", "insurer"))
     group = Group.of(("bank", "insurer"), active="bank", server="shop")
-    plan = asked(MomentsOptions, task="classification", epsilon=1.0, delta=DELTA).plan(group, schemas, 1000)
+    plan = requested(MomentsOptions, task="classification", epsilon=1.0, delta=DELTA).plan(
+        group, schemas, 1000
+    )
     release = of(plan, "insurer", "r")
     for coalition in ("coalition:bank+shop", "coalition:bank+server"):
         assert bound(release, Account("people", "own-part:insurer", coalition), DELTA).unbounded
@@ -397,14 +399,14 @@ def test_every_method_can_follow_every_other_with_three_owners() -> None:
     group, schemas = parties(*owners)
     plans = {
         "moments": moments(*owners),
-        "one-shot": asked(OneShotOptions, "classification", 1.0, delta=DELTA).plan(group, schemas, 1000),
+        "one-shot": requested(OneShotOptions, "classification", 1.0, delta=DELTA).plan(group, schemas, 1000),
         "network": network(*owners),
         "scores": ScoresSpec("bank", 1, 4.0, "released", 1.0, delta=DELTA).plan(group, schemas, 1000),
     }
     for first, second in itertools.permutations(plans, 2):
         ledger = house("shop")
         for unit in ("own-part:shop", "others-part"):
-            # Two keepers of moments hold every column, whoever else they are: accepted by name.
+            # Two computing parties of moments hold every column, whoever else they are: accepted by name.
             ledger.set_budget("people", unit, "coalition:bank+insurer", epsilon=math.inf, delta=DELTA)
         ledger.charge(of(plans[first], "shop", "r0"), "people")
         ledger.charge(of(plans[second], "shop", "r1"), "people")
@@ -414,7 +416,7 @@ def test_every_method_can_follow_every_other_with_three_owners() -> None:
 
 
 def test_early_stopping_where_networks_learn_is_read_by_everybody() -> None:
-    request = asked(
+    request = requested(
         NetworkOptions,
         task="classification",
         epsilon=8.0,

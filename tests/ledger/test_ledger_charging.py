@@ -383,16 +383,16 @@ def test_a_peers_receipt_is_kept_once() -> None:
 def test_a_peer_that_tells_two_histories_is_found_out_and_one_that_goes_on_is_not() -> None:
     ledger = bank()
     one, two = "11" * 32, "22" * 32
-    told = Receipt("insurer", entry=3, head="ab" * 32, origin=one)
+    announced = Receipt("insurer", entry=3, head="ab" * 32, origin=one)
     retold = Receipt("insurer", entry=3, head="cd" * 32, origin=one)
-    ledger.keep_receipt(told)
+    ledger.keep_receipt(announced)
     ledger.keep_receipt(Receipt("insurer", entry=4, head="cd" * 32, origin=one))
     ledger.keep_receipt(Receipt("insurer", entry=3, head="cd" * 32, origin=two))
     ledger.keep_receipt(Receipt("shop", entry=3, head="cd" * 32, origin=one))
     assert ledger.contradictions() == ()
     with pytest.raises(LedgerAltered, match="insurer gives another head for entry 3"):
         ledger.keep_receipt(retold)
-    assert ledger.contradictions() == ((told, retold),)
+    assert ledger.contradictions() == ((announced, retold),)
 
 
 def test_two_parties_that_keep_each_others_receipts_can_check_each_other() -> None:

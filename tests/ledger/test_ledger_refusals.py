@@ -30,7 +30,7 @@ from colonnade.ledger import (
     Release,
 )
 from colonnade.ledger import bounds as lattice
-from colonnade.ledger.admission import check_told
+from colonnade.ledger.admission import check_announced
 from colonnade.ledger.bounds import Account, Bound, bound
 from colonnade.ledger.state import LedgerState, Spent, left
 from colonnade.privacy.events import Gaussian, Laplace
@@ -261,18 +261,18 @@ def test_a_receipt_whose_number_goes_back_is_refused(
     ledger.keep_receipt(Receipt("bank", 4, "3" * 64, "a" * 64))
     ledger.keep_receipt(Receipt("bank", 12, "1" * 64, "a" * 64))
     ledger.keep_receipt(Receipt("clinic", 40, "1" * 64, "a" * 64))
-    told = Receipt("bank", entry, "2" * 64, origin * 64)
+    announced = Receipt("bank", entry, "2" * 64, origin * 64)
     if refused:
         highest = 12 if after is None else after
         with pytest.raises(
             LedgerAltered, match=f"for entry {entry} of its ledger after one for entry {highest}"
         ):
-            ledger.keep_receipt(told, after=after)
+            ledger.keep_receipt(announced, after=after)
     else:
-        ledger.keep_receipt(told, after=after)
-    assert told in ledger.receipts("bank"), "it is kept, as evidence or as a witness"
+        ledger.keep_receipt(announced, after=after)
+    assert announced in ledger.receipts("bank"), "it is kept, as evidence or as a witness"
     # What is kept already is no news.
-    ledger.keep_receipt(told, after=after)
+    ledger.keep_receipt(announced, after=after)
     ledger.keep_receipt(Receipt("bank", 4, "3" * 64, "a" * 64))
 
 
@@ -289,7 +289,7 @@ def test_the_highest_receipt_is_of_this_very_ledger_and_the_first_of_two() -> No
     assert Opening("bank", "a" * 64, anew=False).highest(kept) == kept[1]
     assert Opening("bank", "b" * 64, anew=False).highest(kept) == kept[4]
     assert Opening("bank", "c" * 64, anew=True).highest(kept) is None
-    check_told(kept[1], kept[:1], after=None, where="here")
+    check_announced(kept[1], kept[:1], after=None, where="here")
 
 
 # Rounding.

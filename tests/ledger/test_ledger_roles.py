@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_samples import DELTA, STEP
-from training_specs import asked
+from training_specs import requested
 
 from colonnade import Federation, Schema, Table
 from colonnade.errors import BudgetExceeded
@@ -178,7 +178,7 @@ def table(party: str) -> Table:
 
 def moments_plan(*owners: str) -> MomentsPlan:
     schemas = tuple(table(owner).public() for owner in owners)
-    made: MomentsPlan = asked(MomentsOptions, task="pca", epsilon=1.0, delta=DELTA).plan(
+    made: MomentsPlan = requested(MomentsOptions, task="pca", epsilon=1.0, delta=DELTA).plan(
         Group.of(owners), schemas, ROWS
     )
     return made

@@ -10,14 +10,14 @@ from scipy import special, stats
 FALSE_ALARM = 1e-9
 
 
-def chi_square(draws: NDArray[np.int64], probability: Callable[..., Any], reach: int) -> float:
+def chi_square(draws: NDArray[np.int64], probability: Callable[..., Any], extent: int) -> float:
     """p-value of the draws against probability(k) on [-reach, reach], everything beyond in one bin.
 
     Bins with fewer than 20 expected draws are pooled.
     """
-    values = np.arange(-reach, reach + 1)
-    inside = draws[np.abs(draws) <= reach]
-    observed = np.bincount(inside + reach, minlength=2 * reach + 1).astype(float)
+    values = np.arange(-extent, extent + 1)
+    inside = draws[np.abs(draws) <= extent]
+    observed = np.bincount(inside + extent, minlength=2 * extent + 1).astype(float)
     expected = probability(values) * len(draws)
     return pooled(observed, expected, len(draws))
 

@@ -30,7 +30,7 @@ from colonnade.noise import sampler as sampler_module
 from colonnade.noise import sampler as table_module
 from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
 from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw, PolyaLaw
-from colonnade.noise.sampler import Table, cut, draw_from, sample, table_of
+from colonnade.noise.sampler import StripTable, cut, draw_from, sample, table_of
 from colonnade.noise.skellam import SkellamLaw
 from colonnade.randomness import SystemRandomness
 
@@ -127,9 +127,9 @@ def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal() -> 
     ],
 )
 def test_this_chi_square_would_notice_a_five_percent_error_in_variance(
-    draws: Callable[..., Any], wrong: Callable[..., Any], reach: int
+    draws: Callable[..., Any], wrong: Callable[..., Any], extent: int
 ) -> None:
-    assert chi_square(draws(), wrong, reach) < FALSE_ALARM
+    assert chi_square(draws(), wrong, extent) < FALSE_ALARM
 
 
 def test_the_chi_square_of_quantiles_would_notice_it_too() -> None:
@@ -138,7 +138,7 @@ def test_the_chi_square_of_quantiles_would_notice_it_too() -> None:
 
 
 @pytest.fixture
-def coarse(monkeypatch: pytest.MonkeyPatch) -> Table:
+def coarse(monkeypatch: pytest.MonkeyPatch) -> StripTable:
     """A table of 16 cells: its envelope wastes much, so that every decision shows in the law."""
     law = DiscreteGaussianLaw(Fraction(10**4))
     monkeypatch.setattr(table_module, "cut", lambda law, limit: cut(law, 8))
@@ -147,33 +147,33 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> Table:
     return made
 
 
-def in_doubt(table: Table) -> Table:
+def in_doubt(table: StripTable) -> StripTable:
     rows = table.rows.copy()
     rows[:, 6] = 1 << 25
     return replace(table, rows=rows)
 
 
-def test_a_table_of_few_cells_passes_the_audit_and_follows_the_law(coarse: Table) -> None:
+def test_a_table_of_few_cells_passes_the_audit_and_follows_the_law(coarse: StripTable) -> None:
     assert findings(coarse, points=64) == ()
     assert (
         chi_square(draw_from(coarse, 100_000, SystemRandomness()), discrete_gaussian(1e4), 600) > FALSE_ALARM
     )
 
 
-def test_the_slow_path_alone_follows_the_law(coarse: Table) -> None:
+def test_the_slow_path_alone_follows_the_law(coarse: StripTable) -> None:
     draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
     assert chi_square(draws, discrete_gaussian(1e4), 600) > FALSE_ALARM
 
 
 def test_a_slow_path_that_takes_every_doubt_would_be_noticed(
-    coarse: Table, monkeypatch: pytest.MonkeyPatch
+    coarse: StripTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampler_module, "accepts", lambda *_, **__: True)
     draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
     assert chi_square(draws, discrete_gaussian(1e4), 600) < FALSE_ALARM
 
 
-def test_reversed_slopes_would_be_noticed(coarse: Table) -> None:
+def test_reversed_slopes_would_be_noticed(coarse: StripTable) -> None:
     rows = coarse.rows.copy()
     rows[:, 4] += rows[:, 5]
     rows[:, 5] *= -1

@@ -199,9 +199,9 @@ def test_what_a_fraction_leaves_would_cost_many_times_the_claim() -> None:
     """Two parties with shares 1/2 at scale 100: one unit costs 35 times 1/scale near 0, by convolution."""
     from scipy import stats
 
-    scale, reach = 100, 4000
-    half = stats.nbinom.pmf(np.arange(reach), 0.5, 1 - np.exp(-1 / scale))
-    left = np.convolve(half, half[::-1])[reach - 1 :]
+    scale, extent = 100, 4000
+    half = stats.nbinom.pmf(np.arange(extent), 0.5, 1 - np.exp(-1 / scale))
+    left = np.convolve(half, half[::-1])[extent - 1 :]
     loss = float(np.log(left[0] / left[1])) * scale
     assert 35 < loss < 36
 

@@ -33,8 +33,8 @@ def hankel_mass(mu: Fraction, k: int, period: int) -> mpmath.mpf:
 )
 def test_the_masses_are_bessel_functions_to_within_two_units(mu: Fraction) -> None:
     law = SkellamLaw(mu)
-    reach = 1 << law.exponent
-    for k in {*range(min(reach, 40)), *range(0, reach + 1, max(1, reach // 20)), reach}:
+    extent = 1 << law.exponent
+    for k in {*range(min(extent, 40)), *range(0, extent + 1, max(1, extent // 20)), extent}:
         assert abs(law.mass(k) - bessel_mass(mu, k, law.period)) <= 2
 
 
@@ -43,8 +43,8 @@ def test_the_masses_are_bessel_functions_to_within_two_units(mu: Fraction) -> No
 )
 def test_the_masses_follow_hankels_series_to_within_two_units_at_large_mu(mu: Fraction) -> None:
     law = SkellamLaw(mu)
-    reach = 1 << law.exponent
-    for k in {0, 1, 2, 3, *range(0, reach + 1, reach // 40), reach - 1, reach}:
+    extent = 1 << law.exponent
+    for k in {0, 1, 2, 3, *range(0, extent + 1, extent // 40), extent - 1, extent}:
         assert abs(law.mass(k) - hankel_mass(mu, k, law.period)) <= 2
 
 

@@ -24,7 +24,7 @@ from colonnade.noise.sampler import (
     CAPACITY,
     COLUMNS,
     UNIFORM_BITS,
-    Table,
+    StripTable,
     accepts,
     alias_columns,
     draw_from,
@@ -82,7 +82,7 @@ def test_tables_of_arbitrary_fractions_pass_the_audit(base: Fraction, decades: i
     assert findings(table_of(DiscreteGaussianLaw(base * 10**decades)), points=2) == ()
 
 
-def with_row(table: Table, row: int, field: int, change: Callable[..., Any] | type[int]) -> Table:
+def with_row(table: StripTable, row: int, field: int, change: Callable[..., Any] | type[int]) -> StripTable:
     rows = table.rows.copy()
     rows[row, field] = change(int(rows[row, field]))
     return dataclasses.replace(table, rows=rows)
@@ -99,7 +99,7 @@ class Inflated:
         return self._law.mass(k) * 1001 // 1000
 
 
-def widest(table: Table) -> int:
+def widest(table: StripTable) -> int:
     return max(range(len(table.cells)), key=lambda j: int(table.rows[j, 6]))
 
 
@@ -110,7 +110,7 @@ def moved_weight(table: Any) -> Any:
     return dataclasses.replace(table, weights=tuple(weights))
 
 
-def narrowed(table: Table) -> Table:
+def narrowed(table: StripTable) -> StripTable:
     rows = table.rows.copy()
     rows[:, 6] = rows[:, 6] * 6 // 10
     return dataclasses.replace(table, rows=rows)
@@ -208,14 +208,14 @@ def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bi
 
 
 def by_kernel(
-    kernel: CPUDispatcher | Callable[..., Any], table: Table, words: NDArray[np.uint64]
+    kernel: CPUDispatcher | Callable[..., Any], table: StripTable, words: NDArray[np.uint64]
 ) -> list[int | Candidate]:
     out = np.zeros(len(words), dtype=np.int64)
     doubts = np.zeros((len(words), 4), dtype=np.int64)
-    slot, used, noted = kernel(table.rows, words, out, 0, doubts)
+    slot, used, recorded = kernel(table.rows, words, out, 0, doubts)
     assert used == len(words)
     slots = out[:slot].tolist()
-    for place, cell, offset, uniform in doubts[:noted].tolist():
+    for place, cell, offset, uniform in doubts[:recorded].tolist():
         slots[place] = Candidate(cell, offset, uniform)
     result: list[int | Candidate] = slots
     return result
@@ -251,8 +251,8 @@ def test_the_kernel_stops_when_slots_words_or_room_for_doubts_run_out() -> None:
     assert fill(table.rows, words[:5], out, 0, np.zeros((10, 4), dtype=np.int64))[1] == 4
     always = with_row(table, 0, 6, int).rows.copy()
     always[:, 6] = 1 << 25
-    slot, used, noted = fill(always, words, out, 0, np.zeros((3, 4), dtype=np.int64))
-    assert (slot, used, noted) == (3, 6, 3)
+    slot, used, recorded = fill(always, words, out, 0, np.zeros((3, 4), dtype=np.int64))
+    assert (slot, used, recorded) == (3, 6, 3)
 
 
 def test_a_full_room_for_doubts_changes_no_law_and_loses_no_slot() -> None:
@@ -338,8 +338,8 @@ def test_masses_are_within_two_units_of_an_independent_formula(
         DiscreteLaplaceLaw: exact_laplace,
         PolyaLaw: exact_polya,
     }
-    reach = 1 << law.exponent
-    values = {0, 1, 2, 3, 511, 512, 513, reach, *range(0, reach + 1, max(1, reach // 12))}
+    extent = 1 << law.exponent
+    values = {0, 1, 2, 3, 511, 512, 513, extent, *range(0, extent + 1, max(1, extent // 12))}
     with mpmath.workprec(law.precision + 700):
-        for k in (k for k in values if k <= reach):
+        for k in (k for k in values if k <= extent):
             assert abs(law.mass(k) - mpmath.ldexp(formula[type(law)](law, k), law.precision)) <= 2

@@ -66,7 +66,7 @@ def ask(
         costs=(cost, replace(cost, observer="party:shop", unit="others-part")),
         people=people,
         digest="5" * 64,
-        asked=now.isoformat(timespec="seconds"),
+        requested=now.isoformat(timespec="seconds"),
         until=(now + datetime.timedelta(hours=1)).isoformat(timespec="seconds"),
         state="waiting",
         ledger=str(ledger),
@@ -118,20 +118,20 @@ class Client:
             "client": ("127.0.0.1", 5), "server": ("127.0.0.1", PORT),
         }  # fmt: skip
         got: list[dict[str, Any]] = []
-        asked = iter([{"type": "http.request", "body": body, "more_body": False}])
+        requested = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive() -> dict[str, Any]:
-            return next(asked, {"type": "http.disconnect"})
+            return next(requested, {"type": "http.disconnect"})
 
         async def send(message: dict[str, Any]) -> None:
             got.append(message)
 
         asyncio.run(self._app(scope, receive, send))
-        told = {name.decode(): value.decode() for name, value in got[0]["headers"]}
-        cookies = SimpleCookie(told.get("set-cookie", ""))
+        announced = {name.decode(): value.decode() for name, value in got[0]["headers"]}
+        cookies = SimpleCookie(announced.get("set-cookie", ""))
         self.cookies |= {name: found.value for name, found in cookies.items()}
         text = b"".join(message.get("body", b"") for message in got).decode("utf-8", "replace")
-        return Answer(got[0]["status"], told, text)
+        return Answer(got[0]["status"], announced, text)
 
 
 @dataclass
@@ -179,7 +179,7 @@ def visit(folder: Path, person: Person | None = ADA, *, access: Access | None = 
     return found
 
 
-def noted(folder: Path) -> list[tuple[str, str, str]]:
+def recorded(folder: Path) -> list[tuple[str, str, str]]:
     """Who did what, and what came of it, as the log has it."""
     lines = (folder / "board.jsonl").read_text().splitlines()
     return [(act["by"], act["act"], act["found"]) for act in map(json.loads, lines)]

@@ -126,18 +126,18 @@ class Browser:
         """Ask, and wait for the answer; what the page complains of meanwhile is kept in `logged`."""
         self._number += 1
         number = self._number
-        asked: dict[str, Any] = {"id": number, "method": method, "params": parameters}
+        requested: dict[str, Any] = {"id": number, "method": method, "params": parameters}
         if self._session:
-            asked["sessionId"] = self._session
-        os.write(self._send, json.dumps(asked).encode() + b"\0")
-        while (told := self._next()).get("id") != number:
-            if told.get("method") == "Log.entryAdded":
-                self.logged.append(told["params"]["entry"]["text"])
-            if told.get("method") == "Network.requestWillBeSent" and hasattr(self, "requested"):
-                self.requested.append(told["params"]["request"]["url"])
-        if "error" in told:
-            raise BrowserError(f"{method}: {told['error']['message']}")
-        result: dict[str, Any] = told["result"]
+            requested["sessionId"] = self._session
+        os.write(self._send, json.dumps(requested).encode() + b"\0")
+        while (announced := self._next()).get("id") != number:
+            if announced.get("method") == "Log.entryAdded":
+                self.logged.append(announced["params"]["entry"]["text"])
+            if announced.get("method") == "Network.requestWillBeSent" and hasattr(self, "requested"):
+                self.requested.append(announced["params"]["request"]["url"])
+        if "error" in announced:
+            raise BrowserError(f"{method}: {announced['error']['message']}")
+        result: dict[str, Any] = announced["result"]
         return result
 
     def _next(self) -> dict[str, Any]:
@@ -147,8 +147,8 @@ class Browser:
                 raise BrowserError(f"the browser ended with {self._process.poll()}")
             self._buffer += more
         message, self._buffer = self._buffer.split(b"\0", 1)
-        told: dict[str, Any] = json.loads(message)
-        return told
+        announced: dict[str, Any] = json.loads(message)
+        return announced
 
     def show(self, page: Path | str, *, width: int, dark: bool = False, paper: bool = False) -> None:
         """Open a file or an address at a width, and wait until it is laid out."""
@@ -215,7 +215,7 @@ class Browser:
     def printed(self) -> bytes:
         """The page as PDF on A4, as a person would print it: its own margins and its own headers."""
         self.call("Emulation.setEmulatedMedia", media="", features=[])
-        told = self.call(
+        announced = self.call(
             "Page.printToPDF",
             paperWidth=8.27,
             paperHeight=11.69,
@@ -223,12 +223,12 @@ class Browser:
             printBackground=False,
             displayHeaderFooter=False,
         )
-        return base64.b64decode(told["data"])
+        return base64.b64decode(announced["data"])
 
     def picture(self) -> bytes:
         """The whole page as PNG."""
-        told = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        return base64.b64decode(told["data"])
+        announced = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        return base64.b64decode(announced["data"])
 
 
 def executable() -> str:
@@ -244,11 +244,11 @@ def executable() -> str:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """A browser that is gone afterwards, with its folder."""
-    asked, answered = os.pipe(), os.pipe()
+    requested, answered = os.pipe(), os.pipe()
 
     def descriptors() -> None:
         # The browser reads 3 and writes 4. Copies first: a pipe's own number may be one of the two.
-        reads, writes = os.dup(asked[0]), os.dup(answered[1])
+        reads, writes = os.dup(requested[0]), os.dup(answered[1])
         os.dup2(reads, 3)
         os.dup2(writes, 4)
 
@@ -261,15 +261,15 @@ def browser() -> Iterator[Browser]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(asked[0])
+        os.close(requested[0])
         os.close(answered[1])
         try:
-            driven = Browser(process, asked[1], answered[0])
+            driven = Browser(process, requested[1], answered[0])
             yield driven
             driven.close()
         finally:
             if process.poll() is None:
                 process.kill()
             process.wait()
-            os.close(asked[1])
+            os.close(requested[1])
             os.close(answered[0])

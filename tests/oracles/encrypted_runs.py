@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import AlignedTable, Table
@@ -66,7 +66,7 @@ def request_of(widths: Any, **changes: Any) -> TrainingSpec:
     keys = changes.pop("keys", SMALL if changes.get("defence", "none") == "none" else WIDER)
     short = isinstance(keys, PaillierKeysForTests)
     chosen["short_bits" if short else "key_bits"] = keys.bits
-    return asked(ShortKeys, **{**chosen, **changes})
+    return requested(ShortKeys, **{**chosen, **changes})
 
 
 def plan_of(widths: dict[str, int], rows: int, **changes: Any) -> EncryptedPlan:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.data.schema import Schema
@@ -84,7 +84,7 @@ def plan_for(
     rows = rows or tables[0].rows
     if "epsilons" in more:
         more |= {"epsilons": dict(more["epsilons"]), "budget": "bottom-up"}
-    made: FunctionalPlan = asked(FunctionalOptions, task=task, epsilon=epsilon, delta=delta, **more).plan(
+    made: FunctionalPlan = requested(FunctionalOptions, task=task, epsilon=epsilon, delta=delta, **more).plan(
         group, schemas, rows
     )
     return made

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.data.encoder import Rounding
 from colonnade.data.schema import Schema
@@ -68,7 +68,7 @@ def plan_for(
     **shape: Any,
 ) -> GradientPlan:
     group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
-    made: GradientPlan = asked(
+    made: GradientPlan = requested(
         SlrOptions,
         epsilon=epsilon,
         delta=1e-5,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from colonnade.sites.kit import Kit
-from colonnade.sites.processes import JOB_PROCESS, LONGEST_NAME
+from colonnade.sites.processes import JOB_PROCESS, MAX_NAME
 
 _PROGRAM = "import sys; open('/proc/self/comm', 'w').write(sys.argv[3]); print(flush=True); sys.stdin.read()"
 
@@ -16,7 +16,7 @@ _PROGRAM = "import sys; open('/proc/self/comm', 'w').write(sys.argv[3]); print(f
 @contextmanager
 def job_at_work(kit: Kit, job: str) -> Iterator[None]:
     """While the block lasts a job of this kit has a process."""
-    command = [sys.executable, "-c", _PROGRAM, JOB_PROCESS, str(kit.path), job[:LONGEST_NAME]]
+    command = [sys.executable, "-c", _PROGRAM, JOB_PROCESS, str(kit.path), job[:MAX_NAME]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         if process.stdout is not None:
             process.stdout.readline()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from table_audit import chord_at
 
-from colonnade.noise.sampler import CAPACITY, COLUMN_BITS, OFFSET_BITS, Table
+from colonnade.noise.sampler import CAPACITY, COLUMN_BITS, OFFSET_BITS, StripTable
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Candidate:
     uniform: int
 
 
-def propose(table: Table, first: int, second: int) -> Candidate:
+def propose(table: StripTable, first: int, second: int) -> Candidate:
     """The candidate that two 64-bit words stand for."""
     column = first >> (64 - COLUMN_BITS)
     cell = column if first % CAPACITY < int(table.rows[column, 0]) else int(table.rows[column, 1])
@@ -27,7 +27,7 @@ def propose(table: Table, first: int, second: int) -> Candidate:
     return Candidate(cell, offset, second >> OFFSET_BITS)
 
 
-def verdict(table: Table, candidate: Candidate) -> bool | None:
+def verdict(table: StripTable, candidate: Candidate) -> bool | None:
     """Taken, refused, or None: too close to the chord to tell from 24 bits."""
     chord, band = chord_at(table, candidate.cell, candidate.offset)
     if candidate.uniform < chord - band:
@@ -35,7 +35,7 @@ def verdict(table: Table, candidate: Candidate) -> bool | None:
     return False if candidate.uniform >= chord + band else None
 
 
-def run(table: Table, words: Iterable[int]) -> list[int | Candidate]:
+def run(table: StripTable, words: Iterable[int]) -> list[int | Candidate]:
     """What the kernel writes from these words: a value for each slot, or the candidate in doubt."""
     slots: list[int | Candidate] = []
     stream = iter(words)

@@ -23,7 +23,7 @@ from colonnade.federation.holdout import OUTCOME
 from colonnade.sites.kit import Kit
 from colonnade.sites.processes import (
     CONSOLE,
-    LONGEST_NAME,
+    MAX_NAME,
     SPARE,
     Administration,
     Begin,
@@ -86,8 +86,8 @@ class Live:
     def outcome(self, member: str, job_id: str) -> dict[str, Any] | None:
         """What a member noted; None if it noted nothing."""
         path = self.kits[member].run_folder(job_id) / OUTCOME
-        noted: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
-        return noted
+        recorded: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+        return recorded
 
     def has_ended(self, member: str, job_id: str) -> bool:
         """Whether a member noted how its run ended."""
@@ -147,7 +147,7 @@ class Live:
         for process in kit_processes(self.kits[member]):
             # It may end while it is looked at.
             with contextlib.suppress(psutil.Error):
-                if process.name() == name[:LONGEST_NAME]:
+                if process.name() == name[:MAX_NAME]:
                     found.append(int(process.pid))
         return found
 
@@ -186,8 +186,8 @@ def federation_of(
     parties = tuple(name for name in sites if name != "server")
     port = free_port()
     _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=port)
-    for name, told in sites.items():
-        kits[name].tell_site(told)
+    for name, announced in sites.items():
+        kits[name].tell_site(announced)
     prepare(kits)
     with process_group() as begin:
         running = Live(folder, kits, begin, parties)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from gradient_tables import ledgers_for, tables_of
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.methods.margin.plan import MarginOptions
 from colonnade.methods.margin.protocol import noisy_margin
@@ -43,7 +43,7 @@ def margin_plan(
     **terms: Any,
 ) -> Any:
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
-    return asked(
+    return requested(
         MarginOptions,
         epsilon=epsilon,
         delta=1e-5,

@@ -11,9 +11,9 @@ import numpy as np
 
 def integer_rows(entries: int, norm_squared: int) -> np.ndarray:
     """All integer vectors with so many entries and at most this squared norm."""
-    reach = range(-math.isqrt(norm_squared), math.isqrt(norm_squared) + 1)
+    extent = range(-math.isqrt(norm_squared), math.isqrt(norm_squared) + 1)
     rows = [
-        row for row in itertools.product(reach, repeat=entries) if sum(v * v for v in row) <= norm_squared
+        row for row in itertools.product(extent, repeat=entries) if sum(v * v for v in row) <= norm_squared
     ]
     return np.array(rows, dtype=np.int64).reshape(len(rows), entries)
 
@@ -60,7 +60,7 @@ def worst_replace(row: Any) -> np.ndarray:
     return result
 
 
-def _beside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
+def _alongside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
     return np.concatenate([part, np.broadcast_to(rest, (len(part), len(rest)))], axis=1)
 
 
@@ -68,7 +68,7 @@ def worst_part_replaced(part: Any, rest: Any) -> np.ndarray:
     parts = all_rows(part)
     worst: list[Any] = []
     for fixed in all_rows(rest):
-        products = outer(_beside(parts, fixed))
+        products = outer(_alongside(parts, fixed))
         worst.extend(measures(products - one).max(0) for one in products)
     result: np.ndarray = np.max(worst, axis=0)
     return result

@@ -11,7 +11,7 @@ from colonnade.protocols.plans import Options, Task, TrainingSpec
 _OWN = {item.name for item in fields(TrainingSpec)} - {"options", "gamma"}
 
 
-def asked(
+def requested(
     options: type[Options], task: Task = "classification", epsilon: float = 1.0, **given: Any
 ) -> TrainingSpec:
     """A spec with these options, taken as they are: what a form would refuse, a plan refuses too.

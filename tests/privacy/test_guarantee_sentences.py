@@ -99,7 +99,7 @@ def test_an_observer_who_knows_more_never_gets_a_smaller_epsilon(owners: tuple[s
         account(Skellam(3, 3, whole * (len(owners) - parts) / len(owners)), 1e-5).epsilon for parts in known
     ]
     assert skellam == sorted(skellam)
-    coins = [
+    draws = [
         account(PoissonBinomial(len(owners) - parts, 2, Fraction(1, 10)), 1e-5).epsilon for parts in known
     ]
-    assert coins == sorted(coins)
+    assert draws == sorted(draws)

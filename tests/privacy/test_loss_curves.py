@@ -30,19 +30,19 @@ from colonnade.privacy.events import (
     Skellam,
     itemise,
 )
-from colonnade.privacy.loss import Curve, curves_of, loss_distribution
+from colonnade.privacy.loss import HockeyStickCurve, curves_of, loss_distribution
 from colonnade.privacy.renyi import gaussian_delta, least_epsilon
 
 EPSILONS = (-3.0, -0.6, -0.1, 0.0, 0.05, 0.3, 1.0, 2.5)
 
 
-def curve_of(leaf: Mechanism | PoissonSampled) -> Curve:
+def curve_of(leaf: Mechanism | PoissonSampled) -> HockeyStickCurve:
     [(curve, count)] = curves_of(leaf) or ()
     assert count == 1
     return curve
 
 
-def at(curve: Curve, epsilon: float) -> float:
+def at(curve: HockeyStickCurve, epsilon: float) -> float:
     return float(curve.forward(np.array([epsilon]))[0])
 
 
@@ -58,11 +58,11 @@ LAWS = [
 
 @pytest.mark.parametrize(("leaf", "law", "shift", "reach"), LAWS)
 def test_curves_on_the_integers_are_the_summed_hockey_stick(
-    leaf: Mechanism, law: oracle.Law, shift: int, reach: int
+    leaf: Mechanism, law: oracle.Law, shift: int, extent: int
 ) -> None:
     for epsilon in EPSILONS:
         truth = oracle.hockey_stick_of_laws(
-            oracle.shifted(law, shift), law, epsilon, range(-reach, reach + 1)
+            oracle.shifted(law, shift), law, epsilon, range(-extent, extent + 1)
         )
         assert math.isclose(at(curve_of(leaf), epsilon), truth, rel_tol=1e-9, abs_tol=1e-14)
 
@@ -70,10 +70,10 @@ def test_curves_on_the_integers_are_the_summed_hockey_stick(
 @pytest.mark.parametrize("rate", [0.02, 0.7])
 @pytest.mark.parametrize(("leaf", "law", "shift", "reach"), LAWS)
 def test_sampled_curves_are_the_summed_hockey_stick_in_both_directions(
-    leaf: Mechanism, law: oracle.Law, shift: int, reach: int, rate: float
+    leaf: Mechanism, law: oracle.Law, shift: int, extent: int, rate: float
 ) -> None:
     curve = curve_of(PoissonSampled(rate, leaf))  # type: ignore[arg-type]
-    mixed, window = oracle.mixture(rate, oracle.shifted(law, shift), law), range(-reach, reach + 1)
+    mixed, window = oracle.mixture(rate, oracle.shifted(law, shift), law), range(-extent, extent + 1)
     for epsilon in EPSILONS:
         forward = oracle.hockey_stick_of_laws(mixed, law, epsilon, window)
         backward = oracle.hockey_stick_of_laws(law, mixed, epsilon, window)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.privacy.distributions import (
-    LONGEST_SUM,
+    MAX_SUM,
     groups,
     homogeneous_renyi,
     poisson_binomial_renyi,
@@ -100,15 +100,15 @@ def test_a_long_sum_is_cut_into_groups_that_cost_hardly_more() -> None:
     leaf = PoissonBinomial(10, 128, Fraction(1, 20))
     cut = groups(leaf)
     assert sum(trials * count for _, trials, count in cut) == 128
-    assert all(contributors == 10 and contributors * trials <= LONGEST_SUM for contributors, trials, _ in cut)
+    assert all(contributors == 10 and contributors * trials <= MAX_SUM for contributors, trials, _ in cut)
     exact = homogeneous_renyi(10, 128, 0.05, 2.0)
     assert exact <= poisson_binomial_renyi(leaf, 2.0) <= 1.001 * exact
 
 
 def test_contributors_past_the_longest_sum_count_as_known() -> None:
-    crowd = PoissonBinomial(LONGEST_SUM + 50, 1, Fraction(1, 10))
-    assert groups(crowd) == [(LONGEST_SUM, 1, 1)]
-    assert poisson_binomial_renyi(crowd, 2.0) >= homogeneous_renyi(LONGEST_SUM + 50, 1, 0.1, 2.0)
+    crowd = PoissonBinomial(MAX_SUM + 50, 1, Fraction(1, 10))
+    assert groups(crowd) == [(MAX_SUM, 1, 1)]
+    assert poisson_binomial_renyi(crowd, 2.0) >= homogeneous_renyi(MAX_SUM + 50, 1, 0.1, 2.0)
 
 
 def test_extreme_parameters_stay_within_doubles() -> None:

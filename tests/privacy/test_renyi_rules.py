@@ -73,8 +73,8 @@ def test_the_discrete_laplace_rule_is_the_summed_divergence(
     shift: int, scale: Fraction, order: float
 ) -> None:
     law = oracle.discrete_laplace_law(scale)
-    reach = int(60 * scale) + shift
-    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-reach, reach + 1))
+    extent = int(60 * scale) + shift
+    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-extent, extent + 1))
     claims(renyi(DiscreteLaplace(shift, scale), order), truth, tight=1 + NUMERICAL)
 
 
@@ -84,8 +84,8 @@ def test_the_discrete_gaussian_rule_is_above_the_summed_divergence(
     shift: int, variance: Fraction, order: float
 ) -> None:
     law = oracle.discrete_gaussian_law(variance)
-    reach = int(order * shift + 12 * math.sqrt(variance)) + 12
-    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-reach, reach + 1))
+    extent = int(order * shift + 12 * math.sqrt(variance)) + 12
+    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-extent, extent + 1))
     claims(renyi(DiscreteGaussian(shift, variance), order), truth)
     claims(renyi(PerStep((shift,), variance), order), truth)
 
@@ -96,8 +96,8 @@ def test_the_discrete_gaussian_rule_is_above_the_summed_divergence(
 )
 def test_the_skellam_rules_are_above_the_summed_divergence(shift: int, mu: Fraction, order: float) -> None:
     law = oracle.skellam_law(mu)
-    reach = int(order * shift + 14 * math.sqrt(2 * mu)) + 40
-    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-reach, reach + 1))
+    extent = int(order * shift + 14 * math.sqrt(2 * mu)) + 40
+    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-extent, extent + 1))
     claims(renyi(Skellam(shift, shift, mu), order), truth)
     claims(exact_skellam_renyi(shift, float(mu), order), truth, tight=1 + NUMERICAL)
     claims(renyi(Skellam(shift, shift, mu, coordinates=1), order), truth, tight=1 + NUMERICAL)
@@ -142,10 +142,10 @@ def test_the_exact_skellam_table_is_the_bessel_function() -> None:
     ],
 )
 def test_the_sampling_rule_is_above_both_directions(
-    leaf: AdditiveNoise, law: oracle.Law, shift: int, reach: int, order: int, rate: float
+    leaf: AdditiveNoise, law: oracle.Law, shift: int, extent: int, order: int, rate: float
 ) -> None:
     mixed = oracle.mixture(rate, oracle.shifted(law, shift), law)
-    window = range(-reach, reach + 1)
+    window = range(-extent, extent + 1)
     rule = renyi(PoissonSampled(rate, leaf), order)
     forward = oracle.renyi_of_laws(mixed, law, order, window)
     claims(rule, forward)

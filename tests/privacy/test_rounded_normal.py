@@ -42,8 +42,8 @@ def eta(variance: float | mpf) -> mpf:
     return 2 * mpmath.fsum(mpmath.exp(-2 * mpmath.pi**2 * variance * m * m) for m in range(1, 60))
 
 
-def discrete(variance: mpf, reach: int) -> list[mpf]:
-    weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * variance)) for k in range(-reach, reach + 1)]
+def discrete(variance: mpf, extent: int) -> list[mpf]:
+    weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * variance)) for k in range(-extent, extent + 1)]
     total = mpmath.fsum(weights)
     return [weight / total for weight in weights]
 
@@ -62,13 +62,13 @@ def test_the_roundings_are_as_near_as_they_are_charged_for(bits: int, least: int
 
 @pytest.mark.parametrize(("bits", "least"), [(COARSE_BITS, 4), (FINE_BITS, 36), (FINEST_BITS, 72)])
 def test_a_rounding_takes_what_a_vector_and_a_matrix_need(bits: int, least: int) -> None:
-    taken = ROUNDING_VARIANCES[bits]
-    assert taken >= least and smallest_part(bits) >= 2 * least
+    used = ROUNDING_VARIANCES[bits]
+    assert used >= least and smallest_part(bits) >= 2 * least
     # Off the diagonal the variance is half, so that it takes 2s² of the whole; the event has left out some already.
     change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
     event = matrix_gaussian_event(change, Fraction(1000), size=3, parts=1, bits=bits)
     assert isinstance(event, Approximated) and isinstance(event.event, DiscreteGaussian)
-    assert event.event.sigma_squared - taken <= 1000 - 2 * least
+    assert event.event.sigma_squared - used <= 1000 - 2 * least
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_the_sum_of_two_discrete_gaussians_is_as_near_to_one_as_is_proved_and_no
 ) -> None:
     with mpmath.workprec(BITS):
         one, other = (mpmath.mpf(part.numerator) / part.denominator for part in (first, second))
-        reach = math.ceil(22 * math.sqrt(max(first, second)))
-        left, right = discrete(one, reach), discrete(other, reach)
+        extent = math.ceil(22 * math.sqrt(max(first, second)))
+        left, right = discrete(one, extent), discrete(other, extent)
         summed = [
-            mpmath.fsum(left[j] * right[k - j] for j in range(max(0, k - 2 * reach), min(2 * reach, k) + 1))
-            for k in range(4 * reach + 1)
+            mpmath.fsum(left[j] * right[k - j] for j in range(max(0, k - 2 * extent), min(2 * extent, k) + 1))
+            for k in range(4 * extent + 1)
         ]
-        found = distance(summed, discrete(one + other, 2 * reach))
+        found = distance(summed, discrete(one + other, 2 * extent))
         bound = eta(one * other / (one + other))
         # Truncation of the lists, at 22 deviations, is far below what is compared.
         assert bound / (1 - bound) * (1 + mpmath.mpf(10) ** -20) >= found > bound / 1000
@@ -94,8 +94,8 @@ def test_the_sum_of_two_discrete_gaussians_is_as_near_to_one_as_is_proved_and_no
 
 def test_many_small_parts_add_up_to_no_more_than_is_charged() -> None:
     with mpmath.workprec(BITS):
-        part, reach = mpmath.mpf(1), 24
-        law = summed = discrete(part, reach)
+        part, extent = mpmath.mpf(1), 24
+        law = summed = discrete(part, extent)
         for number in range(2, 6):
             size = len(summed) + len(law) - 1
             summed = [
@@ -106,7 +106,7 @@ def test_many_small_parts_add_up_to_no_more_than_is_charged() -> None:
                 for k in range(size)
             ]
             bound = eta(part / 2)
-            assert distance(summed, discrete(number * part, number * reach)) <= (number - 1) * bound / (
+            assert distance(summed, discrete(number * part, number * extent)) <= (number - 1) * bound / (
                 1 - bound
             )
 
@@ -131,8 +131,8 @@ def test_rounded_normal_noise_is_as_near_to_a_discrete_gaussian_as_is_proved(
 
 def exact_delta(variance: int, shift: tuple[int, ...], epsilon: float) -> float:
     """Σ max(0, P − e^ε Q) over a box that holds all but 1e-14 of both laws."""
-    reach = math.ceil(8 * math.sqrt(variance)) + max(abs(step) for step in shift)
-    points = np.arange(-reach, reach + 1)
+    extent = math.ceil(8 * math.sqrt(variance)) + max(abs(step) for step in shift)
+    points = np.arange(-extent, extent + 1)
     law = np.exp(-(points.astype(float) ** 2) / (2 * variance))
     law /= law.sum()
     first = second = np.ones(1)

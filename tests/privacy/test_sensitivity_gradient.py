@@ -10,8 +10,8 @@ from matrix_brute_force import integer_rows
 from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity.gradient import (
+    GradientChange,
     GradientShape,
-    VectorChange,
     fused_replace,
     fused_zero_out,
     three_part_formula,
@@ -34,7 +34,7 @@ def contributions(gamma: int, rows: NDArray[np.int64], weight: NDArray[np.int64]
     return [np.concatenate(parts) for parts in (fused, first, second, third)]
 
 
-def inside(vectors: NDArray[np.int64], change: VectorChange) -> np.bool:
+def inside(vectors: NDArray[np.int64], change: GradientChange) -> np.bool:
     squares = (vectors.astype(object) ** 2).sum(-1).max()
     result: np.bool = squares <= change.l2**2 and np.abs(vectors).sum(-1).max() <= change.l1
     return result
@@ -78,7 +78,7 @@ def test_the_formula_agrees_with_the_integers() -> None:
 
 
 def test_an_integer_vector_is_never_longer_in_l1_than_its_squared_l2() -> None:
-    assert VectorChange.of_square(3, entries=1000).l1 == 3
+    assert GradientChange.of_square(3, entries=1000).l1 == 3
 
 
 def test_impossible_gradients_are_refused() -> None:

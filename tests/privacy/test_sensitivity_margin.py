@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, Waves, angle_of, circle
 from colonnade.privacy.sensitivity.gradient import (
-    Longest,
-    Reach,
+    RowNorms,
     Slopes,
+    TableBounds,
     margin_others_replaced,
     margin_replace,
     margin_zero_out,
@@ -132,12 +132,12 @@ def test_neither_the_holder_of_the_label_nor_another_owner_takes_a_slope_further
     harmonics: list[tuple[int, int]], others: int, plain_norm: int, labelled_norm: int, constant: int
 ) -> None:
     plain, labelled = ([pair[which] for pair in harmonics] for which in (0, 1))
-    reach = Reach(
-        plain=Longest(plain_norm, tuple(value * value for value in plain)),
-        labelled=Longest(labelled_norm, tuple(value * value for value in labelled)),
+    extent = TableBounds(
+        plain=RowNorms(plain_norm, tuple(value * value for value in plain)),
+        labelled=RowNorms(labelled_norm, tuple(value * value for value in labelled)),
         others=others,
     )
-    slopes = verified_slopes(reach, constant)
+    slopes = verified_slopes(extent, constant)
     assert slopes.least == -slopes.most
     to_holder = [value**others for value in plain]
     to_other = [mine * theirs ** (others - 1) for mine, theirs in zip(labelled, plain, strict=True)]
@@ -185,18 +185,18 @@ def test_any_finite_score_is_one_of_the_angles(scores: list[float]) -> None:
 
 def test_an_angle_is_the_nearest() -> None:
     scores = np.random.default_rng(2).uniform(-50, 50, 1000)
-    turned = np.remainder(scores - angle_of(scores) * (PERIOD / ANGLES) + PERIOD / 2, PERIOD) - PERIOD / 2
-    assert np.abs(turned).max() <= PERIOD / ANGLES / 2 * (1 + 1e-9)
+    rotated = np.remainder(scores - angle_of(scores) * (PERIOD / ANGLES) + PERIOD / 2, PERIOD) - PERIOD / 2
+    assert np.abs(rotated).max() <= PERIOD / ANGLES / 2 * (1 + 1e-9)
 
 
 # --- brute force over small integers
 
 
 def rows_of(columns: int, norm_squared: int) -> list[NDArray[np.int64]]:
-    reach = range(-int(norm_squared**0.5), int(norm_squared**0.5) + 1)
+    extent = range(-int(norm_squared**0.5), int(norm_squared**0.5) + 1)
     return [
         np.array(row)
-        for row in itertools.product(reach, repeat=columns)
+        for row in itertools.product(extent, repeat=columns)
         if sum(v * v for v in row) <= norm_squared
     ]
 
@@ -258,9 +258,9 @@ def test_curves_that_are_not_fitted_are_refused() -> None:
 
 def largest_turned(norm_squared: int, fixed: tuple[int, ...]) -> int:
     """The largest |Σ_j Re(P_j·E_j)| over all integer rows P of this norm, where E_j is real and its square given."""
-    reach = range(-int(norm_squared**0.5), int(norm_squared**0.5) + 1)
+    extent = range(-int(norm_squared**0.5), int(norm_squared**0.5) + 1)
     rows = [
-        row for row in itertools.product(reach, repeat=len(fixed)) if sum(v * v for v in row) <= norm_squared
+        row for row in itertools.product(extent, repeat=len(fixed)) if sum(v * v for v in row) <= norm_squared
     ]
     return max(abs(sum(p * math.isqrt(square) for p, square in zip(row, fixed, strict=True))) for row in rows)
 
@@ -269,22 +269,22 @@ def largest_turned(norm_squared: int, fixed: tuple[int, ...]) -> int:
 @pytest.mark.parametrize(
     ("plain", "labelled"),
     [
-        (Longest(25, (16, 9)), Longest(100, (64, 36))),
-        (Longest(25, (16, 9)), Longest(26, (25, 1))),
-        (Longest(50, (1, 49)), Longest(25, (16, 9))),
-        (Longest(2, (1, 1)), Longest(100, (100, 0))),
+        (RowNorms(25, (16, 9)), RowNorms(100, (64, 36))),
+        (RowNorms(25, (16, 9)), RowNorms(26, (25, 1))),
+        (RowNorms(50, (1, 49)), RowNorms(25, (16, 9))),
+        (RowNorms(2, (1, 1)), RowNorms(100, (100, 0))),
     ],
     ids=str,
 )
 def test_whichever_owner_deviates_its_slope_stays_within_the_bound_and_one_of_them_attains_it(
-    plain: Longest, labelled: Longest, others: int
+    plain: RowNorms, labelled: RowNorms, others: int
 ) -> None:
     by_holder = largest_turned(labelled.norm_squared, tuple(square**others for square in plain.squares))
     rest = tuple(
         own * theirs ** (others - 1) for own, theirs in zip(labelled.squares, plain.squares, strict=True)
     )
     by_other = largest_turned(plain.norm_squared, rest)
-    bound = verified_slopes(Reach(plain, labelled, others), constant=3)
+    bound = verified_slopes(TableBounds(plain, labelled, others), constant=3)
     assert bound.least == -bound.most
     most = max(by_holder, by_other)
     # Rows are integers here, which keeps the longest a little off its direction.
@@ -293,23 +293,23 @@ def test_whichever_owner_deviates_its_slope_stays_within_the_bound_and_one_of_th
 
 def test_either_owner_can_be_the_one_that_decides() -> None:
     """A bound that left one of them out would be too small in one of these."""
-    strong, weak = Longest(25, (16, 9)), Longest(25, (1, 1))
-    holder = verified_slopes(Reach(plain=strong, labelled=Longest(100, (0, 0)), others=1), constant=0)
-    other = verified_slopes(Reach(plain=Longest(100, (0, 0)), labelled=strong, others=1), constant=0)
+    strong, weak = RowNorms(25, (16, 9)), RowNorms(25, (1, 1))
+    holder = verified_slopes(TableBounds(plain=strong, labelled=RowNorms(100, (0, 0)), others=1), constant=0)
+    other = verified_slopes(TableBounds(plain=RowNorms(100, (0, 0)), labelled=strong, others=1), constant=0)
     assert holder.most == other.most == 50
-    assert verified_slopes(Reach(weak, weak, others=1), constant=0).most == 7
+    assert verified_slopes(TableBounds(weak, weak, others=1), constant=0).most == 7
 
 
 @pytest.mark.parametrize("harmonics", HARMONICS)
 @pytest.mark.parametrize("others", [1, 2])
 def test_of_every_curve_the_larger_of_two_terms_is_taken(harmonics: int, others: int) -> None:
-    reach = Waves.levelled(Curve.of(harmonics), 128, 128, others).reach
-    holder = reach.labelled.norm_squared * sum(square**others for square in reach.plain.squares)
-    other = reach.plain.norm_squared * sum(
+    extent = Waves.levelled(Curve.of(harmonics), 128, 128, others).extent
+    holder = extent.labelled.norm_squared * sum(square**others for square in extent.plain.squares)
+    other = extent.plain.norm_squared * sum(
         own * theirs ** (others - 1)
-        for own, theirs in zip(reach.labelled.squares, reach.plain.squares, strict=True)
+        for own, theirs in zip(extent.labelled.squares, extent.plain.squares, strict=True)
     )
-    bound = verified_slopes(reach, constant=0).most
+    bound = verified_slopes(extent, constant=0).most
     assert bound**2 <= max(holder, other) < (bound + 1) ** 2
 
 

@@ -134,7 +134,7 @@ def test_random_long_rows_stay_inside_the_zero_out_bounds(row: RowShape, seed: i
 
 @given(plain, shapes)
 def test_replacing_a_part_moves_no_more_than_replacing_the_record(part: RowShape, rest: RowShape) -> None:
-    whole = part.beside(rest)
+    whole = part.alongside(rest)
     replaced, other = matrix_change_part_replaced(part, rest), matrix_change_replace(whole)
     assert replaced.frobenius <= other.frobenius
     assert replaced.weighted_l1 <= other.weighted_l1
@@ -164,7 +164,7 @@ def test_an_impossible_row_cannot_be_made(fields: dict[str, Any]) -> None:
 def test_two_label_blocks_cannot_stand_beside_each_other() -> None:
     labelled = RowShape(features=1, norm_squared=1, label_entries=2, label_norm_squared=1)
     with pytest.raises(ValueError, match="label"):
-        labelled.beside(labelled)
+        labelled.alongside(labelled)
 
 
 def test_the_enumeration_would_notice_a_forgotten_root_of_two_or_a_miscounted_entry() -> None:

@@ -22,12 +22,12 @@ def phases(gamma: int, harmonics: int, *reaches: float) -> Phases:
     frequencies = tuple(2 * number + 1 for number in range(harmonics))
     amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
     omega = math.pi / (2 * sum(reaches))
-    return Phases(frequencies, amplitudes, gamma, gamma, tuple(2 * omega * reach for reach in reaches))
+    return Phases(frequencies, amplitudes, gamma, gamma, tuple(2 * omega * extent for extent in reaches))
 
 
 def rounded(sizes: Any, angle: Any, frequencies: Any) -> NDArray[np.complex128]:
-    turned = np.array(sizes) * np.exp(1j * angle * np.array(frequencies))
-    result: NDArray[np.complex128] = np.rint(turned.real) + 1j * np.rint(turned.imag)
+    rotated = np.array(sizes) * np.exp(1j * angle * np.array(frequencies))
+    result: NDArray[np.complex128] = np.rint(rotated.real) + 1j * np.rint(rotated.imag)
     return result
 
 
@@ -104,8 +104,8 @@ def test_a_finer_grid_comes_to_the_norms_of_phases_that_are_not_rounded() -> Non
     assert bounds.zeroed().l2 / gamma**2 == pytest.approx(math.sqrt(1 + weights.sum()), rel=1e-3)
     # With odd frequencies everything turns round at once where a score goes from one end to the other.
     assert bounds.replaced().l2 / gamma**2 == pytest.approx(2 * math.sqrt(weights.sum()), rel=1e-3)
-    turned = np.linspace(0, bounds.turns[1], 20001)[:, None] * np.array(bounds.frequencies)
-    half = math.sqrt(float((weights * (2 - 2 * np.cos(turned))).sum(axis=1).max()))
+    rotated = np.linspace(0, bounds.turns[1], 20001)[:, None] * np.array(bounds.frequencies)
+    half = math.sqrt(float((weights * (2 - 2 * np.cos(rotated))).sum(axis=1).max()))
     assert bounds.others_replaced().l2 / gamma**2 == pytest.approx(half, rel=5e-3)
 
 

@@ -35,10 +35,10 @@ def test_no_rounding_of_a_clipped_row_is_longer_than_the_bound(
 ) -> None:
     length = math.sqrt(sum(v * v for v in values))
     scaled = [gamma * v / max(length, 1.0) * (1 - 1e-12) for v in values]
-    longest = max(
+    most = max(
         sum(e * e for e in row) for row in itertools.product(*(NEIGHBOURS[rounding](v) for v in scaled))
     )
-    assert longest <= rounded_norm_squared(gamma, 1, columns=len(values), rounding=rounding)
+    assert most <= rounded_norm_squared(gamma, 1, columns=len(values), rounding=rounding)
 
 
 def test_the_stochastic_bound_is_needed_where_the_papers_bound_fails() -> None:

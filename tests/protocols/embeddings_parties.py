@@ -183,8 +183,8 @@ def run(
 ) -> Outcome:
     bring = bring or brings(request)
 
-    async def session(party: Party, table: Table | None, asked: TrainingSpec) -> TrainedEmbeddings:
-        return await embeddings_session(party, table, asked, bring(party.name))
+    async def session(party: Party, table: Table | None, requested: TrainingSpec) -> TrainedEmbeddings:
+        return await embeddings_session(party, table, requested, bring(party.name))
 
     desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers, journals=journals)
     try:

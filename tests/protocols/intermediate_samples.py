@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.data.kinds import NumericColumn
@@ -67,7 +67,7 @@ def request(loss: str = "logistic", **changes: Any) -> TrainingSpec:
     settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
     if changes.get("calibration", "sound") != "sound":
         settings.setdefault("public", NAMES)
-    return asked(IntermediateOptions, LOSSES[loss].task, loss=loss, **settings)
+    return requested(IntermediateOptions, LOSSES[loss].task, loss=loss, **settings)
 
 
 def against(

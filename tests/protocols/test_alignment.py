@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_specs import asked
+from training_specs import requested
 from typed import there, untyped
 
 from colonnade.data.schema import Schema
@@ -252,7 +252,7 @@ def released(**options: Any) -> Any:
         for party, step in zip(TRIO, (1, -1, 1), strict=True)
     ]
     federation = Federation(tables, budget=(9.0, 1e-5), **options)
-    request = asked(MomentsOptions, "pca", 1.0, delta=1e-5)
+    request = requested(MomentsOptions, "pca", 1.0, delta=1e-5)
     try:
         run = federation.run(moments_session, request)
     except RemoteProtocolError as error:

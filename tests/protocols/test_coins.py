@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coins import ALIGNMENT, Coins, CoinsFederation
+from draws import ALIGNMENT, Coins, CoinsFederation
 from encrypted_runs import request_of, tables_of
 from scipy import stats
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 
 from colonnade.crypto.curve import BlindedSet
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, PrivateKey, rerandomised
@@ -78,26 +78,26 @@ CASES: dict[str, Case] = {
     "moments, rows checked": (
         2,
         moments_session,
-        asked_of(MomentsOptions, "classification", 1.0, **TERMS),
+        spec_of(MomentsOptions, "classification", 1.0, **TERMS),
         MEETING | DEALING | ROWS_CHECKED | {"methods/moments/protocol.py:noise_part": "release"},
     ),
     "moments of five": (
         5,
         moments_session,
-        asked_of(MomentsOptions, "classification", 1.0, **TERMS),
+        spec_of(MomentsOptions, "classification", 1.0, **TERMS),
         MEETING
         | {"crypto/sharing.py:Shamir.deal": "columns", "methods/moments/protocol.py:noise_part": "release"},
     ),
     "moments by class": (
         2,
         moments_session,
-        asked_of(MomentsOptions, "classification", 1.0, conditional=True, **TERMS),
+        spec_of(MomentsOptions, "classification", 1.0, conditional=True, **TERMS),
         MEETING | DEALING | {"methods/moments/protocol.py:noise_by_class": "release"},
     ),
     "margin, all checked": (
         2,
         margin_session,
-        asked_of(MarginOptions, steps=1, harmonics=3, verify="all", **TERMS),
+        spec_of(MarginOptions, steps=1, harmonics=3, verify="all", **TERMS),
         MEETING
         | DEALING
         | ROWS_CHECKED
@@ -111,13 +111,13 @@ CASES: dict[str, Case] = {
     "functional": (
         2,
         functional_session,
-        asked_of(FunctionalOptions, "classification", 1.0, **TERMS),
+        spec_of(FunctionalOptions, "classification", 1.0, **TERMS),
         MEETING | DEALING | ROWS_CHECKED | {"methods/functional/protocol.py:noise_part": "release"},
     ),
     "slr": (
         2,
         gradient_session,
-        asked_of(SlrOptions, epsilon=8.0, epochs=1, rate=0.5, **TERMS),
+        spec_of(SlrOptions, epsilon=8.0, epochs=1, rate=0.5, **TERMS),
         MEETING
         | {
             "crypto/sharing.py:Committee.deal": "batch",
@@ -129,13 +129,13 @@ CASES: dict[str, Case] = {
     "local": (
         2,
         local_session,
-        asked_of(LocalOptions, "classification", 1.0, **TERMS),
+        spec_of(LocalOptions, "classification", 1.0, **TERMS),
         MEETING | {"methods/local/protocol.py:perturbed_moments": "release"},
     ),
     "one-shot": (
         2,
         noisy_columns_session,
-        asked_of(OneShotOptions, "classification", 1.0, **TERMS),
+        spec_of(OneShotOptions, "classification", 1.0, **TERMS),
         MEETING | {"methods/one_shot/protocol.py:noisy_columns": "columns"},
     ),
     "encrypted": (
@@ -180,7 +180,7 @@ CASES: dict[str, Case] = {
     "private messages": (
         2,
         intermediate_session,
-        asked_of(IntermediateOptions, penalty="none", epochs=2, **TERMS),
+        spec_of(IntermediateOptions, penalty="none", epochs=2, **TERMS),
         MEETING | {"methods/messages/protocol.py:NoiseStream.take": "scores"},
     ),
 }
@@ -231,7 +231,7 @@ def test_other_coins_at_one_place_are_other_bytes_in_every_frame_that_carries_th
 
 def test_residuals_have_noise_of_their_own() -> None:
     """Without it they would still be other ones when scores have other noise."""
-    drawn = [usual("private messages").coins[owner].drawn for owner in "ab"]
+    drawn = [usual("private messages").draws[owner].drawn for owner in "ab"]
     first, second = (b"".join(found["methods/messages/protocol.py:NoiseStream.take"]) for found in drawn)
     assert len(first) > 0 < len(second) and first != second
 
@@ -254,7 +254,7 @@ def test_challenges_and_seeds_are_32_bytes_as_they_were_drawn_and_none_comes_twi
 ) -> None:
     """Uniform and independent, as the proof asks: docs/proofs/verified-rows.md."""
     federation = usual("margin, all checked")
-    drawn = [coins.drawn[place] for coins in federation.coins.values()]
+    drawn = [draws.drawn[place] for draws in federation.draws.values()]
     pieces = [value[at : at + 32] for values in drawn for value in values for at in range(0, len(value), 32)]
     assert len(set(pieces)) == len(pieces), "one seed or challenge for two uses"
     for step in steps:
@@ -271,9 +271,9 @@ def paillier_key() -> PrivateKey:
     return PrivateKey.generate_for_tests(SeededRandomness("key"), 256)
 
 
-def blinded(coins: Any, padded: int) -> list[bytes]:
+def blinded(draws: Any, padded: int) -> list[bytes]:
     ids = [b"ada", b"grace", b"emmy", b"sofia", b"hypatia", b"maria", b"rosalind", b"lise"]
-    return list(BlindedSet.prepare(ids, domain=b"test", randomness=coins, padded=padded).blinded_blocks())
+    return list(BlindedSet.prepare(ids, domain=b"test", randomness=draws, padded=padded).blinded_blocks())
 
 
 def ciphertexts() -> Ciphertexts:
@@ -283,11 +283,11 @@ def ciphertexts() -> Ciphertexts:
 SECRET = FIELD63.encode(np.arange(4).reshape(2, 2))
 HIDING: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
     "a blinded set": (
-        lambda coins: blinded(coins, 8),
+        lambda draws: blinded(draws, 8),
         {"crypto/curve.py:BlindedSet.prepare": 1, "crypto/curve.py:Blinding.draw": 1},
     ),
     "a padded set": (
-        lambda coins: blinded(coins, 12),
+        lambda draws: blinded(draws, 12),
         {
             "crypto/curve.py:BlindedSet.prepare": 1,
             "crypto/curve.py:Blinding.draw": 1,
@@ -295,58 +295,58 @@ HIDING: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
         },
     ),
     "a bounded mask": (
-        lambda coins: BoundedMask(value_bits=12).draw(3, coins),
+        lambda draws: BoundedMask(value_bits=12).draw(3, draws),
         {"crypto/paillier_vectors.py:BoundedMask.draw": 1},
     ),
     "a uniform mask": (
-        lambda coins: UniformMask(10**30 + 57).draw(3, coins),
+        lambda draws: UniformMask(10**30 + 57).draw(3, draws),
         {"crypto/paillier_vectors.py:UniformMask.draw": 1},
     ),
     "a fresh ciphertext": (
-        lambda coins: rerandomised(ciphertexts(), coins).values,
+        lambda draws: rerandomised(ciphertexts(), draws).values,
         {"crypto/paillier.py:_unit": 1},
     ),
     "an encryption": (
-        lambda coins: Encryptor.for_key(paillier_key().public, coins).encrypt([5, 5]).values,
+        lambda draws: Encryptor.for_key(paillier_key().public, draws).encrypt([5, 5]).values,
         {"crypto/paillier.py:_unit": 1, "crypto/paillier.py:Encryptor._randomisers": 1},
     ),
     "a key of Paillier's": (
-        lambda coins: PrivateKey.generate_for_tests(coins, 256).public.modulus,
+        lambda draws: PrivateKey.generate_for_tests(draws, 256).public.modulus,
         {"crypto/paillier.py:_prime": 1},
     ),
     "a key to agree": (
-        lambda coins: AgreementKey.generate(coins).public,
+        lambda draws: AgreementKey.generate(draws).public,
         {"crypto/sealing.py:AgreementKey.generate": 1},
     ),
     "a key to sign": (
-        lambda coins: SigningKey.generate(coins).public,
+        lambda draws: SigningKey.generate(draws).public,
         {"crypto/sealing.py:SigningKey.generate": 1},
     ),
     "shares of degree 1": (
-        lambda coins: shares(Committee(FIELD63), 1, coins),
+        lambda draws: shares(Committee(FIELD63), 1, draws),
         {"crypto/sharing.py:Committee.deal": 1},
     ),
     "shares of degree 2": (
-        lambda coins: shares(Committee(FIELD63), 2, coins),
+        lambda draws: shares(Committee(FIELD63), 2, draws),
         {"crypto/sharing.py:Committee.deal": 2},
     ),
     "shares among five": (
-        lambda coins: shares(Shamir(5, FIELD63), 4, coins),
+        lambda draws: shares(Shamir(5, FIELD63), 4, draws),
         {"crypto/sharing.py:Shamir.deal": 1},
     ),
 }
 
 
-def shares(scheme: Any, degree: int, coins: Any) -> list[bytes]:
-    return [scheme.expand(piece).to_bytes() for piece in scheme.deal(SECRET, degree, coins)]
+def shares(scheme: Any, degree: int, draws: Any) -> list[bytes]:
+    return [scheme.expand(piece).to_bytes() for piece in scheme.deal(SECRET, degree, draws)]
 
 
 @pytest.mark.parametrize("name", HIDING)
 def test_what_hides_something_draws_and_shows_other_coins(name: str) -> None:
     hide, places = HIDING[name]
-    coins = Coins()
-    first = hide(coins)
-    assert {where: len(lines) for where, lines in coins.lines.items()} == places
+    draws = Coins()
+    first = hide(draws)
+    assert {where: len(lines) for where, lines in draws.lines.items()} == places
     assert hide(Coins()) == first
     for where in places:
         other = hide(Coins(other=where))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coins import CoinsFederation
+from draws import CoinsFederation
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
@@ -92,12 +92,12 @@ def test_other_coins_at_one_place_are_other_bytes_in_every_frame_that_carries_th
 def test_the_key_of_pseudonyms_has_a_fresh_contribution_of_every_owner() -> None:
     """From constant ones and the name of the run, which the server knows, it would make everybody's pseudonyms."""
     place = "protocols/intersection.py:_common_key"
-    drawn = [matched("server", other).coins[owner].drawn[place] for owner in IDS for other in ("", place)]
+    drawn = [matched("server", other).draws[owner].drawn[place] for owner in IDS for other in ("", place)]
     assert [[len(one) for one in some] for some in drawn] == [[32]] * 4
     assert len({one for (one,) in drawn}) == 4
     for owner in IDS:
         (said,) = first_frames(matched("server"), "pseudonym key", owner)
-        assert matched("server").coins[owner].drawn[place][0] in said
+        assert matched("server").draws[owner].drawn[place][0] in said
 
 
 def test_whoever_was_named_what_cannot_be_brings_bytes_that_nobody_knows(
@@ -120,5 +120,5 @@ def test_whoever_was_named_what_cannot_be_brings_bytes_that_nobody_knows(
         federation.align()
     assert len(set(brought.values())) == 2
     assert {name: [digest] for name, digest in brought.items()} == {
-        owner: federation.coins[owner].drawn[SPOILT] for owner in IDS
+        owner: federation.draws[owner].drawn[SPOILT] for owner in IDS
     }

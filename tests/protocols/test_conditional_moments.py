@@ -43,15 +43,15 @@ def run_plan(plan: MomentsPlan, tables: list[Table], *, record: bool = False) ->
 
 
 @pytest.mark.parametrize(
-    ("count", "holder", "keepers"),
+    ("count", "holder", "computing_parties"),
     [(2, 0, None), (2, 1, None), (3, 1, None), (5, 2, None), (2, 0, ("one", "two", "three"))],
 )
 def test_without_noise_moments_by_class_are_the_ideal(
-    count: int, holder: int, keepers: tuple[str, str, str] | None
+    count: int, holder: int, computing_parties: tuple[str, str, str] | None
 ) -> None:
     parties = NAMES[:count]
     tables = tables_of(parties, 130, active=parties[holder], seed=count)
-    more = {} if keepers is None else {"keepers": keepers}
+    more = {} if computing_parties is None else {"computing_parties": computing_parties}
     group = Group.of(parties, active=parties[holder], **untyped(more))
     plan = plan_for(tables, group, conditional=True)
     plan.__dict__.update(noise=Silence(), views=(), block=50)

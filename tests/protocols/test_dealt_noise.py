@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.data.kinds import NumericColumn
@@ -41,7 +41,7 @@ def schemas(owners: tuple[str, ...]) -> tuple[PublicSchema, ...]:
 
 
 def moments(group: Group, epsilon: float = 1.0) -> MomentsPlan:
-    made: MomentsPlan = asked(MomentsOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
+    made: MomentsPlan = requested(MomentsOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
         group, schemas(group.owners), 10_000
     )
     return made
@@ -63,7 +63,7 @@ def said(plan: MomentsPlan, observer: str) -> str:
         (pair(disclosed_noise=0), ("bank", "shop"), 2),
         (Group.of(NAMES[:3]), NAMES[:3], 2),
         (Group.of(NAMES[:3], disclosed_noise=0), NAMES[:3], 3),
-        (Group.of(NAMES, keepers=("server", "bank", "shop")), (*NAMES, "server"), 4),
+        (Group.of(NAMES, computing_parties=("server", "bank", "shop")), (*NAMES, "server"), 4),
         (Group.of(NAMES, threshold=2), (*NAMES, "server"), 3),
         (Group.of(NAMES, threshold=2, disclosed_noise=1), (*NAMES, "server"), 4),
         (Group.pair("bank", "shop"), ("bank", "shop"), 1),
@@ -90,10 +90,11 @@ def test_two_owners_and_a_server_add_a_quarter_to_central_noise_at_most(
 
 def test_every_observer_is_told_what_its_epsilon_rests_on() -> None:
     plan = moments(pair())
-    told = account(plan.zeroed(2), plan.delta).epsilon
-    assert 1.4 < told < 1.5
-    assert f"no owner discloses its noise to it (if one does, ε = {math.ceil(told * 100) / 100:.2f})" in said(
-        plan, "server"
+    announced = account(plan.zeroed(2), plan.delta).epsilon
+    assert 1.4 < announced < 1.5
+    assert (
+        f"no owner discloses its noise to it (if one does, ε = {math.ceil(announced * 100) / 100:.2f})"
+        in said(plan, "server")
     )
     assert "at most one member discloses its noise and its shares or deviates" in said(plan, "reader")
     assert "if one does" not in said(plan, "reader") + said(plan, "party:bank")
@@ -126,7 +127,7 @@ def test_the_server_s_account_knows_its_own_part_of_the_noise() -> None:
 
 def test_the_server_counts_among_those_who_know_parts_together() -> None:
     """Four owners, two of whom keep no share: with the server they hold one share and three parts of five."""
-    group = Group.of(NAMES, active="bank", keepers=("server", "bank", "shop"))
+    group = Group.of(NAMES, active="bank", computing_parties=("server", "bank", "shop"))
     plan = moments(group)
     release = plan.release("bank", run="r", reproducible=False)
     together = Account("d", "others-part", "coalition:clinic+server+tax")
@@ -194,9 +195,9 @@ def test_where_even_fine_draws_do_not_reach_one_true_sentence_says_so() -> None:
 
 def test_laplace_noise_stays_the_owners() -> None:
     for group in (pair(), pair(disclosed_noise=0)):
-        plan = asked(FunctionalOptions, task="classification", epsilon=1.0, delta=1e-5, noise="laplace").plan(
-            group, schemas(group.owners), 10_000
-        )
+        plan = requested(
+            FunctionalOptions, task="classification", epsilon=1.0, delta=1e-5, noise="laplace"
+        ).plan(group, schemas(group.owners), 10_000)
         (noise,) = plan.noises
         assert noise.dealers(group) == group.owners and plan.delta == 0
         assert noise.variance(group) == 2 * noise.variance(Group.pair("bank", "shop")) / 2

@@ -12,7 +12,7 @@ import pytest
 from embeddings_parties import LABEL, group_of, schemas_of, tables_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.errors import PlanError
@@ -23,7 +23,7 @@ from colonnade.privacy.guarantee import account
 from colonnade.privacy.observers import Coalition, ColumnsOf, OthersPart, PartOf, PartyView, Server
 from colonnade.protocols.plans import TrainingSpec
 
-PAPER = asked(
+PAPER = requested(
     NetworkOptions,
     task="classification",
     epsilon=1.0,
@@ -137,7 +137,7 @@ def test_more_contributors_never_cost_more_and_more_epochs_never_less(
     assert cost(longer, Server(), PartOf("p0")) >= here
 
 
-FROZEN = asked(
+FROZEN = requested(
     NetworkOptions, task="classification", epsilon=4.0, delta=1e-5, embedding=2, trials=2, epochs=7
 )
 LOCAL = FROZEN.with_options(regime="private-local", epochs=2, label_epsilon=1.0, parameters=50)

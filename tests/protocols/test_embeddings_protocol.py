@@ -13,7 +13,7 @@ import pytest
 from embeddings_parties import Line, Recorder, brings, group_of, run, tables_for
 from numpy.typing import NDArray
 from scipy.stats import norm
-from training_specs import asked
+from training_specs import requested
 from typed import there, untyped
 
 from colonnade.crypto.masks import packed_size
@@ -36,7 +36,7 @@ from colonnade.runtime.run import Outcome
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
-PAPER = asked(
+PAPER = requested(
     NetworkOptions,
     task="classification",
     epsilon=1.0,
@@ -51,7 +51,7 @@ PAPER = asked(
 )
 PLAIN = PAPER.with_options(mechanism="none", beta=None)
 NOISY = PAPER.with_options(mechanism="local-gaussian")
-FROZEN = asked(
+FROZEN = requested(
     NetworkOptions, task="classification", epsilon=4.0, delta=1e-5, trials=2, embedding=2, batch=10, epochs=1
 )
 LOCAL = FROZEN.with_options(regime="private-local", epochs=2, label_epsilon=1.0, parameters=10)

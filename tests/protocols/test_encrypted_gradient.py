@@ -151,7 +151,7 @@ def test_weights_that_run_away_stop_the_run_by_name(monkeypatch: pytest.MonkeyPa
 def test_weights_that_are_not_finite_stop_the_run_by_name(
     wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encrypted_holding, "initial_weights", lambda plan, owner, coins: np.full(2, wrong))
+    monkeypatch.setattr(encrypted_holding, "initial_weights", lambda plan, owner, draws: np.full(2, wrong))
     with pytest.raises(LocalProtocolError, match="not a finite number"):
         run_of({"a": 2, "b": 2}, 12)
 
@@ -224,11 +224,11 @@ def test_ciphertexts_of_another_key_are_refused() -> None:
 
 
 def test_owners_learn_of_each_batch_how_far_the_run_is() -> None:
-    told = []
+    announced = []
     federation = Federation(tables_of({"a": 2, "b": 2}, 16), budget=(1.0, 1e-4), public=True)
-    federation.progress = lambda step, done, total: told.append((step, done, total))
+    federation.progress = lambda step, done, total: announced.append((step, done, total))
     federation.run(encrypted_session, request_of({"a": 2, "b": 2}))
-    assert [entry for entry in told if entry[0] == "batches"][-1] == ("batches", 4, 4)
+    assert [entry for entry in announced if entry[0] == "batches"][-1] == ("batches", 4, 4)
 
 
 def test_the_owner_of_the_label_may_stand_anywhere_in_the_group() -> None:
@@ -266,11 +266,11 @@ def hostile(
     """A run in which one owner sends something else at one step."""
     real = untyped(encrypted_exchange).tell
 
-    async def told(party: Party, to: str, at: str, message: Message) -> Any:
+    async def announced(party: Party, to: str, at: str, message: Message) -> Any:
         return await real(party, to, at, change(message) if (party.name, at) == (owner, step) else message)
 
     for module in (encrypted_exchange, paillier):
-        monkeypatch.setattr(module, "tell", told)
+        monkeypatch.setattr(module, "tell", announced)
     return run_of({"a": 2, "b": 2}, 12, **terms)
 
 

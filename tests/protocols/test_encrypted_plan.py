@@ -72,9 +72,9 @@ def test_every_approximation_can_be_planned_with_its_own_defaults(
     defence: str, approximation: str, encoding: str
 ) -> None:
     chosen = {"defence": defence, "approximation": approximation, "encoding": encoding}
-    asked = TrainingSpec("classification", 1.0, options=checked_options(METHOD, chosen))
+    requested = TrainingSpec("classification", 1.0, options=checked_options(METHOD, chosen))
     tables = tables_of(TWO, 20)
-    planned = replace(asked, public=tuple(TWO)).plan(
+    planned = replace(requested, public=tuple(TWO)).plan(
         Group.of(tuple(TWO), active="a"), tuple(table.public() for table in tables), 20
     )
     assert planned.options.approximation == approximation
@@ -256,6 +256,6 @@ def test_the_piecewise_coefficient_is_that_of_the_paper() -> None:
 
 def test_a_ciphertext_without_a_defence_has_room_for_many_more_answers() -> None:
     plan = plan_of({"a": 13, "b": 10}, 256, batch=256, keys=PaillierKeys())
-    number = sum(plan.reach(owner) for owner in plan.relay("b")).bit_length() + 2
+    number = sum(plan.extent(owner) for owner in plan.relay("b")).bit_length() + 2
     assert Fields.most(number, 2048) * plan.questions("b") >= 256
     assert plan_of(TWO, 20, defence="sound", keys=WIDER).questions("b") == 1

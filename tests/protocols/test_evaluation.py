@@ -54,8 +54,8 @@ def terms(
     rng = np.random.default_rng(3)
     # Some lie past what was agreed, and are taken for what was.
     return {
-        party: 1.2 * reach * rng.uniform(-1, 1, (rows, heads))
-        for party, reach in zip(parties, REACHES, strict=False)
+        party: 1.2 * extent * rng.uniform(-1, 1, (rows, heads))
+        for party, extent in zip(parties, REACHES, strict=False)
     }
 
 
@@ -63,9 +63,11 @@ def run(request: EvaluationSpec, **options: object) -> tuple[Federation, Opened]
     parties = Federation(tables(), budget=(9.0, 1e-5), **options)  # type: ignore[arg-type]
     said = terms()
 
-    async def session(party: Party, table: Any, asked: Any) -> Any:
+    async def session(party: Party, table: Any, requested: Any) -> Any:
         mine = said.get(party.name)
-        return await evaluation_session(party, table, asked, None if mine is None else lambda aligned: mine)
+        return await evaluation_session(
+            party, table, requested, None if mine is None else lambda aligned: mine
+        )
 
     made = parties.run(session, request)
     return parties, made.result("bank")
@@ -85,7 +87,7 @@ class Silence(SkellamNoise):
 
 def ideal(plan: EvaluationPlan) -> np.ndarray:
     said = {
-        owner: np.clip(term, -plan.reach_of(owner), plan.reach_of(owner)) for owner, term in terms().items()
+        owner: np.clip(term, -plan.extent_of(owner), plan.extent_of(owner)) for owner, term in terms().items()
     }
     (block,) = tables()[0].blocks(PEOPLE)
     return ideal_evaluation(said, np.asarray(block.label), plan)
@@ -109,9 +111,11 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     given = tables(parties, label=label)
     said = terms(parties, heads=3)
 
-    async def session(party: Party, table: Any, asked: Any) -> Any:
+    async def session(party: Party, table: Any, requested: Any) -> Any:
         mine = said.get(party.name)
-        return await evaluation_session(party, table, asked, None if mine is None else lambda aligned: mine)
+        return await evaluation_session(
+            party, table, requested, None if mine is None else lambda aligned: mine
+        )
 
     request = replace(REQUEST, reaches=tuple(tuple(scale * r for r in REACHES) for scale in (1.0, 2.0, 0.7)))
     opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
@@ -119,7 +123,7 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     assert len(plan.heads) == 3 and plan.coefficients == 3 * 3 * 17 and plan.gamma == 1 << 12
     clipped = {
         owner: np.clip(
-            term, *(np.array([[-1], [1]]) * [plan.reach_of(owner, head) for head in range(3)])[:, None, :]
+            term, *(np.array([[-1], [1]]) * [plan.extent_of(owner, head) for head in range(3)])[:, None, :]
         )
         for owner, term in said.items()
     }
@@ -136,16 +140,18 @@ def test_without_noise_numbers_are_the_ideal(
     monkeypatch.setattr(EvaluationPlan, "block", 120)
     given, said = tables(parties, label=NUMBER), terms(parties)
 
-    async def session(party: Party, table: Table | None, asked: EvaluationSpec) -> Any:
+    async def session(party: Party, table: Table | None, requested: EvaluationSpec) -> Any:
         mine = said.get(party.name)
-        return await evaluation_session(party, table, asked, None if mine is None else lambda aligned: mine)
+        return await evaluation_session(
+            party, table, requested, None if mine is None else lambda aligned: mine
+        )
 
     request = replace(REQUEST, reaches=(REACHES[: len(parties)],))
     opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
     plan = opened.plan
     assert plan.numbers and plan.coefficients == 12 + 12 + 26
     clipped = {
-        owner: np.clip(term, -plan.reach_of(owner), plan.reach_of(owner)) for owner, term in said.items()
+        owner: np.clip(term, -plan.extent_of(owner), plan.extent_of(owner)) for owner, term in said.items()
     }
     (block,) = given[0].blocks(PEOPLE)
     labels = np.asarray(block.label)
@@ -177,9 +183,9 @@ def test_what_a_run_would_cost_is_what_it_costs_and_refusals_come_first() -> Non
     poor = Federation(tables(), budget=(0.5, 1e-5))
     sent: list[str] = []
 
-    async def session(party: Party, table: Any, asked: Any) -> Any:
+    async def session(party: Party, table: Any, requested: Any) -> Any:
         sent.append(party.name)
-        return await evaluation_session(party, table, asked, lambda aligned: np.zeros(PEOPLE))
+        return await evaluation_session(party, table, requested, lambda aligned: np.zeros(PEOPLE))
 
     with pytest.raises(BudgetExceeded, match="scores by class"):
         poor.run(session, REQUEST)
@@ -241,7 +247,7 @@ def test_bounds_that_are_none_are_refused() -> None:
 
 def audited(plan: EvaluationPlan, noise: DealtNoise, label: float, draws: int = 200_000) -> float:
     """A lower bound on ε for a record zeroed out, from the noise that hides it: the other owner's part is known."""
-    said = {owner: np.array([[plan.reach_of(owner)]]) for owner in plan.group.owners}
+    said = {owner: np.array([[plan.extent_of(owner)]]) for owner in plan.group.owners}
     change = ideal_evaluation(said, np.array([label]), plan).astype(np.float64)
     change = change[change != 0]
     # The server knows its own part of the noise; those of the two owners are what hides a record from it.

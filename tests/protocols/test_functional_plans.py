@@ -11,7 +11,7 @@ import pytest
 from functional_parties import LABELS, NAMES, group_of, plan_for, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import untyped
 
 from colonnade.data.kinds import NumericColumn
@@ -199,7 +199,7 @@ def test_the_request_makes_the_plan_and_knows_its_choices() -> None:
     schemas = tuple(table.public() for table in tables)
     chosen = {"bank": 0.3, "insurer": 0.3, "insurer+bank": 0.4}
     given: dict[str, Any] = {"budget": "bottom-up", "epsilons": chosen, "domain": "box"}
-    request = asked_of(FunctionalOptions, "classification", 1.0, delta=1e-5, **given)
+    request = spec_of(FunctionalOptions, "classification", 1.0, delta=1e-5, **given)
     plan = request.plan(group_of(tables), schemas, 10)
     assert dict(plan.epsilons) == {"bank": 0.3, "insurer": 0.3, "bank+insurer": 0.4}
     assert request.to_data()["epsilons"] == chosen
@@ -255,7 +255,7 @@ def plan_of_schemas(texts: list[str], *, active: str | None = "bank", **more: An
     schemas = tuple(schema_with(t).public(p) for p, t in zip(parties, texts, strict=True))
     group = Group.of(parties, active=active)
     task = more.pop("task", "classification")
-    return asked_of(FunctionalOptions, task=task, epsilon=1.0, delta=1e-5, **more).plan(group, schemas, 100)
+    return spec_of(FunctionalOptions, task=task, epsilon=1.0, delta=1e-5, **more).plan(group, schemas, 100)
 
 
 def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refused() -> None:
@@ -273,7 +273,7 @@ def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refuse
 
 def test_two_owners_without_keepers_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 30)
-    with pytest.raises(PlanError, match="have no keepers"):
+    with pytest.raises(PlanError, match="have no computing parties"):
         plan_for(tables, group=Group.pair("bank", "insurer", active="bank"))
 
 
@@ -289,7 +289,7 @@ def test_too_many_columns_are_refused_with_the_memory_they_would_take() -> None:
     bank = Schema.parse(text + LABELS["classification"]).public("bank")
     shop = schema_with("").public("shop")
     with pytest.raises(PlanError, match="an objective of 40003 columns, which takes"):
-        asked_of(FunctionalOptions, task="classification", epsilon=1.0, delta=1e-5).plan(
+        spec_of(FunctionalOptions, task="classification", epsilon=1.0, delta=1e-5).plan(
             Group.of(("bank", "shop"), active="bank"), (bank, shop), 100
         )
 
@@ -327,12 +327,13 @@ def test_a_map_has_no_box() -> None:
     bank = Schema("n", columns, label, map=FeatureMap(Ball(bound=1.0)))
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = (bank.public("bank"), schema_with("").public("insurer"))
-    asked: dict[str, Any] = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
+    requested: dict[str, Any] = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
     assert (
-        asked_of(FunctionalOptions, domain="ball", **asked).plan(group, schemas, 100).options.domain == "ball"
+        spec_of(FunctionalOptions, domain="ball", **requested).plan(group, schemas, 100).options.domain
+        == "ball"
     )
     with pytest.raises(PlanError, match=r"bank maps its columns.*domain = 'ball'"):
-        asked_of(FunctionalOptions, domain="box", **asked).plan(group, schemas, 100)
+        spec_of(FunctionalOptions, domain="box", **requested).plan(group, schemas, 100)
 
 
 def test_noise_tells_what_it_is() -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from ideals import ideal_objective
 from numpy.typing import NDArray
 from scipy import stats
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.data.table import AlignedTable, Table
@@ -101,7 +101,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise: str, bottom_
 
 def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
     tables = tables_of(("bank", "insurer"), 40)
-    group = group_of(tables, keepers=("one", "two", "three"))
+    group = group_of(tables, computing_parties=("one", "two", "three"))
     plan = with_noise(plan_for(tables, group=group), silent=True)
     outcome = run_plan(plan, tables)
     aligned = {name: outcome.results[name][1] for name in group.owners}
@@ -272,7 +272,7 @@ def test_a_second_draw_under_the_same_charge_is_refused() -> None:
     [("epsilon", 2.0), ("domain", "box"), ("noise", "skellam"), ("intercept", False), ("gamma", 8192)],
 )
 def test_different_jobs_stop_the_run_and_name_the_field(field: str, other: float | str) -> None:
-    request = asked(FunctionalOptions, "classification", 1.0, delta=1e-5)
+    request = requested(FunctionalOptions, "classification", 1.0, delta=1e-5)
     own = field in FunctionalOptions.model_fields
     theirs = request.with_options(**{field: other}) if own else replace(request, **untyped({field: other}))
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
@@ -295,8 +295,8 @@ def test_rows_that_are_not_those_of_the_plan_are_refused() -> None:
 
 def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none() -> None:
     tables = tables_of(("bank", "insurer"), 30)
-    federation = Federation(tables, budget=(20.0, 1e-5), keepers=("one", "two", "three"))
-    run = federation.run(functional_session, asked(FunctionalOptions, "classification", 1.0, delta=1e-5))
+    federation = Federation(tables, budget=(20.0, 1e-5), computing_parties=("one", "two", "three"))
+    run = federation.run(functional_session, requested(FunctionalOptions, "classification", 1.0, delta=1e-5))
     read = [run.result(name).coefficients for name in ("server", "bank", "insurer")]
     assert (
         all(np.array_equal(each, read[0]) for each in read)
@@ -308,7 +308,7 @@ def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none() -> None:
 
 
 def test_a_server_that_publishes_what_no_objective_is_stops_the_run() -> None:
-    request = asked(FunctionalOptions, "regression", 1.0, delta=1e-5)
+    request = requested(FunctionalOptions, "regression", 1.0, delta=1e-5)
     tables = tables_of(("bank", "insurer"), 30, task="regression")
     by_name = {table.party: table for table in tables}
     group = group_of(tables)

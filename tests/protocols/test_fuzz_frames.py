@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from hostile import reshuffled, scripted
 from numpy.typing import NDArray
-from training_specs import asked
+from training_specs import requested
 from typed import there, untyped
 
 from colonnade.crypto.masks import SumRing
@@ -113,7 +113,7 @@ IDS = {"bank": Ids.of(["a", "b", "c"]), "insurer": Ids.of(["b", "c", "d"])}
 @cache
 def moments_plan() -> Any:
     schemas = tuple(TABLES[owner].public() for owner in PAIR.owners)
-    return asked(MomentsOptions, "classification", 1.0, delta=1e-5).plan(PAIR, schemas, 3)
+    return requested(MomentsOptions, "classification", 1.0, delta=1e-5).plan(PAIR, schemas, 3)
 
 
 async def agreement(party: Party, _: Any) -> None:

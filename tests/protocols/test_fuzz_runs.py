@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hostile import BYTES, DAMAGES
 from test_fuzz_frames import PAIR, TABLES, TRIO, table_of
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.crypto.masks import SumRing
@@ -136,13 +136,13 @@ async def sums(party: Party, values: Any) -> Any:
 
 
 async def moments(party: Party, table: Table | None) -> list[list[int]]:
-    opened = await moments_session(party, table, asked(MomentsOptions, "classification", 1.0, delta=1e-5))
+    opened = await moments_session(party, table, requested(MomentsOptions, "classification", 1.0, delta=1e-5))
     result: list[list[int]] = opened.matrix.tolist()
     return result
 
 
 async def matched_moments(party: Party, table: Any) -> Any:
-    request = asked(MomentsOptions, "classification", 1.0, delta=1e-5, alignment="curve")
+    request = requested(MomentsOptions, "classification", 1.0, delta=1e-5, alignment="curve")
     return (await moments_session(party, table, request)).matrix.tolist()
 
 

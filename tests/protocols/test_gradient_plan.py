@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gradient_tables import NAMES, plan_for, tables_of
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import untyped
 
 from colonnade.crypto.product_proof import MOST_ROWS
@@ -170,7 +170,10 @@ def test_optimisers_that_are_none_are_refused(
 def test_a_plan_says_what_reports_read_of_it(plan: GradientPlan) -> None:
     described = plan.to_data()
     assert described["spec"]["task"] == "classification" and described["protocol"] == "noisy gradient"
-    assert described["keepers"] == ["server", "bank", "insurer"] and described["capacity"] == plan.capacity
+    assert (
+        described["computing_parties"] == ["server", "bank", "insurer"]
+        and described["capacity"] == plan.capacity
+    )
 
 
 @pytest.mark.parametrize("gamma", [64, 100, 1000])
@@ -178,17 +181,17 @@ def test_the_field_has_room_for_all_of_every_row(gamma: int, monkeypatch: pytest
     made = plan_for(tables_of(("bank", "insurer"), 60), gamma=gamma)
     most = Fraction(fused_zero_out(made.shape).l2)
     assert most.denominator > 1, "what is rounded is no integer"
-    asked = {}
+    requested = {}
 
     def noticed(**bounds: Any) -> Any:
-        asked.update(bounds)
+        requested.update(bounds)
         return smallest_field(**bounds)
 
     monkeypatch.setattr(slr_plan, "smallest_field", noticed)
     _ = replace(made).field
-    assert most <= asked["per_row"] < most + 1
-    assert asked["rows"] == made.capacity
-    assert asked["noise"] == len(made.group.dealers) * untyped(made.noise).part(made.group.whole).support
+    assert most <= requested["per_row"] < most + 1
+    assert requested["rows"] == made.capacity
+    assert requested["noise"] == len(made.group.dealers) * untyped(made.noise).part(made.group.whole).support
 
 
 def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
@@ -196,8 +199,8 @@ def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = tuple(table.public() for table in tables)
     rows = 2 * MOST_ROWS
-    asked = asked_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=0.01, verify="rows")
-    made = asked.plan(group, schemas, rows)
+    requested = spec_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=0.01, verify="rows")
+    made = requested.plan(group, schemas, rows)
     assert made.verify == "rows" and made.block < MOST_ROWS < made.rows
     for claims in made.claims.values():
         RowClaims(rows=made.block, claims=claims, points=(0, -1))

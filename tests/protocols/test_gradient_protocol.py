@@ -17,7 +17,7 @@ from typed import there, untyped
 
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.methods.slr import protocol
-from colonnade.methods.slr.plan import Descent, GradientPlan, Optimiser, OptimiserName
+from colonnade.methods.slr.plan import GradientPlan, Optimiser, OptimiserName, SlrDescent
 from colonnade.methods.slr.protocol import Batches, batch_rows, integer_rows, noisy_gradient
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Group, Party
@@ -36,7 +36,7 @@ class Silence:
         return np.zeros(shape, dtype=np.int64)
 
 
-class Watched(Descent):
+class Watched(SlrDescent):
     """A server that remembers where it stood and what it was shown."""
 
     def __init__(self, size: int, optimiser: Optimiser, *, cap: float, steps: int) -> None:
@@ -152,7 +152,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
 
 def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
     tables = tables_of(("bank", "insurer"), 50)
-    group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
+    group = Group.of(("bank", "insurer"), active="bank", computing_parties=("one", "two", "three"))
     weights = run_plan(plan_for(tables, group), tables).results["server"][0]
     assert weights.shape == (plan_for(tables, group).size,)
 
@@ -164,13 +164,13 @@ def shape_of(outcome: Any, member: str) -> Any:
     return [(seen.sender, seen.step, len(seen.frame)) for seen in outcome.seen[member]]
 
 
-@pytest.mark.parametrize("keepers", [None, ("one", "two", "three")])
+@pytest.mark.parametrize("computing_parties", [None, ("one", "two", "three")])
 def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(
-    keepers: tuple[str, str, str] | None,
+    computing_parties: tuple[str, str, str] | None,
 ) -> None:
     """Two runs on other people with other batches: every frame that comes in has the same step and length."""
     shapes, sizes = [], []
-    group = Group.of(("bank", "insurer"), active="bank", keepers=keepers)
+    group = Group.of(("bank", "insurer"), active="bank", computing_parties=computing_parties)
     for seed in (1, 2):
         tables = tables_of(("bank", "insurer"), 120, seed=seed)
         plan = plan_for(tables, group, epochs=1.5, rate=0.25)
@@ -260,7 +260,7 @@ def test_weights_longer_than_the_plan_allows_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     plan = plan_for(tables)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Descent, "on_grid", lambda self, gamma, bound: np.full(plan.size, 10 * gamma))
+        patch.setattr(SlrDescent, "on_grid", lambda self, gamma, bound: np.full(plan.size, 10 * gamma))
         with pytest.raises(RemoteProtocolError, match="longer than the plan allows"):
             run_plan(plan, tables)
 
@@ -269,18 +269,18 @@ def test_a_refused_run_leaves_no_batch_on_the_wire() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     plan = plan_for(tables)
     ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
-    noted = []
+    recorded = []
     original = noisy_gradient.__globals__["share_batch_key"]
 
     async def noting(party: Party) -> Any:
-        noted.append(party.name)
+        recorded.append(party.name)
         return await original(party)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(protocol, "share_batch_key", noting)
         with pytest.raises(BudgetExceeded, match="bank"):
             run_plan(plan, tables, ledgers=ledgers)
-    assert noted == []
+    assert recorded == []
     assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
 
 
@@ -309,14 +309,14 @@ def test_rows_that_were_not_aligned_are_refused() -> None:
 def test_every_optimiser_finds_the_minimum_of_a_bowl(name: OptimiserName) -> None:
     target = np.array([0.6, -0.3, 0.1])
     rate = 0.05 if name == "adam" else 0.5
-    descent = Descent(3, Optimiser(name, learning_rate=rate), cap=2.0, steps=400)
+    descent = SlrDescent(3, Optimiser(name, learning_rate=rate), cap=2.0, steps=400)
     for _ in range(400):
         descent.step(descent.weights - target)
     np.testing.assert_allclose(descent.model, target, atol=0.02)
 
 
 def test_weights_stay_in_their_ball_and_on_the_grid_inside_it() -> None:
-    descent = Descent(2, Optimiser("sgd", learning_rate=10.0, average=0.0), cap=1.0, steps=1)
+    descent = SlrDescent(2, Optimiser("sgd", learning_rate=10.0, average=0.0), cap=1.0, steps=1)
     descent.step(np.array([-3.0, 4.0]))
     np.testing.assert_allclose(descent.model, [0.6, -0.8])
     assert (descent.on_grid(1000, 10**6) ** 2).sum() <= 10**6
@@ -325,7 +325,9 @@ def test_weights_stay_in_their_ball_and_on_the_grid_inside_it() -> None:
 
 def test_the_average_takes_noise_out() -> None:
     rng = np.random.default_rng(5)
-    last, mean = (Descent(1, Optimiser("sgd", 0.2, average), cap=10.0, steps=2000) for average in (0.0, 0.5))
+    last, mean = (
+        SlrDescent(1, Optimiser("sgd", 0.2, average), cap=10.0, steps=2000) for average in (0.0, 0.5)
+    )
     for noise in rng.normal(size=2000):
         for descent in (last, mean):
             descent.step(descent.weights - 1.0 + noise)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from intermediate_samples import LABELS, request, tables
 from pydantic import ValidationError
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
@@ -230,7 +230,7 @@ def test_every_field_of_a_plan_is_in_its_hash() -> None:
 def test_noisy_columns_cost_the_same_however_often_they_are_used() -> None:
     made = tables(4, widths=(2, 3, 1))
     group = Group.of(tuple(table.party for table in made), active="clinic")
-    plan = asked(OneShotOptions, "classification", 1.0).plan(
+    plan = requested(OneShotOptions, "classification", 1.0).plan(
         group, tuple(table.public() for table in made), 100
     )
     assert {guarantee.observer.name for guarantee in plan.guarantees} == {

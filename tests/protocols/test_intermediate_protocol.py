@@ -13,7 +13,7 @@ from ideals import ideal_descent
 from intermediate_samples import LABELS, against, labels, request, tables
 from numpy.typing import NDArray
 from scipy import stats
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import there, untyped
 
 from colonnade.data.schema import Schema
@@ -47,8 +47,8 @@ def values(seen: list[Seen], step: str) -> list[NDArray[np.int64]]:
 @pytest.mark.parametrize("penalty", [Penalty(), Penalty(l1=0.02), Penalty(l1=0.01, l2=0.1)])
 def test_without_noise_the_protocol_is_its_ideal_twin(loss: str, penalty: Penalty) -> None:
     made = tables(31, loss=loss, widths=(2, 3, 1))
-    asked = request(loss, calibration="none", batch=8, epochs=3, learning_rate=0.3, penalty=penalty)
-    run = federation(made).run(intermediate_session, asked)
+    requested = request(loss, calibration="none", batch=8, epochs=3, learning_rate=0.3, penalty=penalty)
+    run = federation(made).run(intermediate_session, requested)
     ideal = ideal_descent(run.aligned, run.plan)
     for owner in run.plan.group.owners:
         assert np.allclose(run.result(owner).weights, ideal[owner], rtol=1e-12, atol=1e-14)
@@ -57,8 +57,8 @@ def test_without_noise_the_protocol_is_its_ideal_twin(loss: str, penalty: Penalt
 
 def test_weights_stay_in_their_ball_and_pass_through_it_without_noise() -> None:
     made = tables(40, widths=(2, 2))
-    asked = request(calibration="none", epochs=50, learning_rate=20.0, radius=0.25)
-    run = federation(made).run(intermediate_session, asked)
+    requested = request(calibration="none", epochs=50, learning_rate=20.0, radius=0.25)
+    run = federation(made).run(intermediate_session, requested)
     lengths = [np.linalg.norm(run.result(owner).weights) for owner in run.plan.group.owners]
     assert max(lengths) == pytest.approx(0.25)
     assert np.allclose(run.result("bank").weights, ideal_descent(run.aligned, run.plan)["bank"])
@@ -74,8 +74,8 @@ def test_the_first_scores_are_noise_of_the_planned_deviation_and_nothing_else() 
 
 
 def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_message_at_all() -> None:
-    asked = request(epochs=2, batch=16)
-    run = federation(tables(40, widths=(2, 3, 1))).run(intermediate_session, asked, record=True)
+    requested = request(epochs=2, batch=16)
+    run = federation(tables(40, widths=(2, 3, 1))).run(intermediate_session, requested, record=True)
     seen = run.outcome.seen
     first, second = values(there(seen["bank"]), "residuals"), values(there(seen["shop"]), "residuals")
     assert len(first) == run.plan.schedule.steps == 6
@@ -86,8 +86,8 @@ def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_messag
 
 
 def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows() -> None:
-    asked = request(epochs=3, batch=16, penalty=Penalty(l1=0.01))
-    run = federation(tables(40)).run(intermediate_session, asked, record=True)
+    requested = request(epochs=3, batch=16, penalty=Penalty(l1=0.01))
+    run = federation(tables(40)).run(intermediate_session, requested, record=True)
     plan = run.plan
     rows, _ = batch_order(run.aligned["bank"], plan)
     weights = np.zeros(rows.shape[1])
@@ -127,15 +127,15 @@ def test_every_ledger_is_charged_for_the_whole_run_before_the_first_message() ->
 def test_a_refused_run_puts_no_message_on_the_wire() -> None:
     made = tables(20)
     parties = federation(made)
-    asked = request()
+    requested = request()
     schemas = tuple(table.public() for table in made)
-    plan = asked.plan(parties.group, schemas, 20)
+    plan = requested.plan(parties.group, schemas, 20)
     parties.ledgers["bank"].set_budget("bank", "*", "*", epsilon=0.1, delta=1e-5)
     steps: list[Any] = []
 
     async def program(party: Party, table: Table | None) -> None:
         try:
-            await intermediate_session(party, table, asked)
+            await intermediate_session(party, table, requested)
         finally:
             steps.extend(step for _, step in party.traffic.sent)
 
@@ -162,10 +162,10 @@ def test_the_real_protocol_moves_no_messages_further_than_the_plan_says(
     generator = np.random.default_rng(seed)
     made = {table.party: table for table in tables(rows, loss=loss, seed=seed)}
     group = Group.of(tuple(made), active="clinic")
-    asked = request(loss, batch=batch, epochs=epochs, penalty=Penalty(l1=0.01), epsilon=2.0)
-    plan = asked.plan(group, tuple(table.public() for table in made.values()), rows)
-    reach = (1 << 62) if extreme else (1 << GRID_BITS)
-    script = {step: generator.integers(-reach, reach, batch) for step in range(plan.schedule.steps)}
+    requested = request(loss, batch=batch, epochs=epochs, penalty=Penalty(l1=0.01), epsilon=2.0)
+    plan = requested.plan(group, tuple(table.public() for table in made.values()), rows)
+    extent = (1 << 62) if extreme else (1 << GRID_BITS)
+    script = {step: generator.integers(-extent, extent, batch) for step in range(plan.schedule.steps)}
     record = int(generator.integers(rows))
     for owner in ("clinic", "bank"):
         near = neighbour(made[owner], record, loss, generator, seed=seed)
@@ -186,8 +186,8 @@ def test_the_real_protocol_moves_no_messages_further_than_the_plan_says(
 def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_says() -> None:
     made = {table.party: table for table in tables(60, seed=4)}
     group = Group.of(tuple(made), active="clinic")
-    asked = request(epochs=4, learning_rate=0.1, penalty=Penalty())
-    plan = asked.plan(group, tuple(table.public() for table in made.values()), 60)
+    requested = request(epochs=4, learning_rate=0.1, penalty=Penalty())
+    plan = requested.plan(group, tuple(table.public() for table in made.values()), 60)
     near = neighbour(made["bank"], 0, "logistic", np.random.default_rng(1), seed=4)
     received = np.zeros(60, dtype=np.int64)
     # Noise has no bound: this is its one draw in a thousand runs, on the record's own residual.
@@ -260,17 +260,17 @@ def test_a_message_of_another_shape_or_type_is_refused_by_name(wrong: Any) -> No
 
 
 def test_papers_mode_without_clipping_stops_when_weights_or_messages_are_no_longer_finite() -> None:
-    asked = request("poisson", calibration="paper", epsilon=0.001, radius=1.0, learning_rate=0.1)
+    requested = request("poisson", calibration="paper", epsilon=0.001, radius=1.0, learning_rate=0.1)
     with pytest.raises(
         LocalProtocolError, match=r"clinic: its (messages|weights) are no longer finite.*sound"
     ):
-        federation(tables(50, loss="poisson")).run(intermediate_session, asked)
+        federation(tables(50, loss="poisson")).run(intermediate_session, requested)
 
 
 def test_a_descent_without_noise_that_runs_away_is_stopped_too() -> None:
-    asked = request("poisson", calibration="none", epochs=400, learning_rate=1e5, radius=1e9)
+    requested = request("poisson", calibration="none", epochs=400, learning_rate=1e5, radius=1e9)
     with pytest.raises(LocalProtocolError, match=r"no longer finite\. Choose a smaller learning_rate"):
-        federation(tables(50, loss="poisson")).run(intermediate_session, asked)
+        federation(tables(50, loss="poisson")).run(intermediate_session, requested)
 
 
 def test_a_peer_that_sends_what_is_not_finite_is_named() -> None:
@@ -285,7 +285,7 @@ def test_a_peer_that_sends_what_is_not_finite_is_named() -> None:
 def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only() -> None:
     made = tables(500, widths=(2, 2, 1))
     run = federation(made).run(
-        noisy_columns_session, asked_of(OneShotOptions, "classification", 20.0), record=True
+        noisy_columns_session, spec_of(OneShotOptions, "classification", 20.0), record=True
     )
     plan = run.plan
     received = run.result("clinic").columns

@@ -14,7 +14,7 @@ from typed import untyped
 
 from colonnade.methods.glm.losses import Penalty
 from colonnade.methods.messages.plan import GRID
-from colonnade.methods.messages.protocol import Descent, step_weights
+from colonnade.methods.messages.protocol import MessagesDescent, step_weights
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Group
 
@@ -25,7 +25,7 @@ EPSILON, DELTA = 1.0, 1e-5
 
 def plan_of(calibration: Any) -> Any:
     made = tables(4, widths=(1, 1))
-    asked = request(
+    requested = request(
         epsilon=EPSILON,
         delta=DELTA,
         calibration=calibration,
@@ -36,7 +36,7 @@ def plan_of(calibration: Any) -> Any:
         penalty=Penalty(),
     )
     group = Group.of(("clinic", "bank"), active="clinic")
-    return asked.plan(group, tuple(table.public() for table in made), ROWS)
+    return requested.plan(group, tuple(table.public() for table in made), ROWS)
 
 
 def shifts(plan: Any, *, cap: Any, runs: Any, seed: int) -> Any:
@@ -51,7 +51,7 @@ def shifts(plan: Any, *, cap: Any, runs: Any, seed: int) -> Any:
     noise = plan.noise["clinic"]
     found = []
     for _ in range(runs):
-        here, there = (Descent(np.array([plan.radius]), rate=plan.rate("bank")) for _ in range(2))
+        here, there = (MessagesDescent(np.array([plan.radius]), rate=plan.rate("bank")) for _ in range(2))
         square = 0.0
         drawn = noise.draw((EPOCHS * ROWS // BATCH, BATCH), randomness) * float(GRID)
         for step, numbers in enumerate(drawn):

@@ -38,9 +38,9 @@ def scored(
     record: bool = False,
     terms: Any = terms_of,
 ) -> Any:
-    async def session(party: Party, table: Any, asked: Any) -> Any:
+    async def session(party: Party, table: Any, requested: Any) -> Any:
         mine = terms(table) if table is not None and table.schema.columns else None
-        return await scores_session(party, table, asked, mine, frozenset(trained))
+        return await scores_session(party, table, requested, mine, frozenset(trained))
 
     return run_here(session, group_of(tables), desks_for(tables, epsilon=epsilon), request, record=record)
 

@@ -362,7 +362,7 @@ def test_receipts_of_two_runs_beside_each_other_may_come_in_either_order(
         run(PAIR, houses.ledgers)
     shop, behind = houses.ledgers["shop"], houses.ledgers[overtaken]
 
-    async def beside(party: Party, table: Any) -> None:
+    async def alongside(party: Party, table: Any) -> None:
         """Another run is charged there after this one, and its receipt arrives before."""
         await meet(party)
         release = Release(f"{party.run}/x", party.run, "plan", "a test", "server", (), False)
@@ -372,7 +372,7 @@ def test_receipts_of_two_runs_beside_each_other_may_come_in_either_order(
             shop.keep_receipt(behind.charge(later, "d"))
         await charge_first(party, release)
 
-    run(PAIR, {**houses.ledgers, overtaken: Early(behind)}, beside)
+    run(PAIR, {**houses.ledgers, overtaken: Early(behind)}, alongside)
     *before, first, second = entry_numbers(shop, overtaken)
     assert first > second > max(before, default=0)
     assert len(before) == known

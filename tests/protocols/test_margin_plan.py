@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from gradient_tables import NAMES
 from margin_runs import margin_plan, tables_of
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, TooMuchMemory
 from colonnade.methods.margin import plan as planning
-from colonnade.methods.margin.plan import MarginOptions, Schedule
+from colonnade.methods.margin.plan import MarginOptions, MarginSchedule
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.privacy.guarantee import account
 from colonnade.runtime.party import Group
@@ -110,14 +110,14 @@ def test_too_many_owners_for_the_grids_are_told_to_use_moments() -> None:
 
 def test_owners_without_keepers_are_refused() -> None:
     tables = tables_of(PAIR, 50)
-    with pytest.raises(GroupMismatch, match="no keepers"):
+    with pytest.raises(GroupMismatch, match="no computing parties"):
         margin_plan(tables, Group.pair("bank", "insurer", active="bank"))
 
 
 def test_a_delta_that_would_publish_a_row_is_refused() -> None:
     tables = tables_of(PAIR, 50)
     with pytest.raises(DeltaTooLarge):
-        asked(MarginOptions, epsilon=1.0, delta=0.1).plan(
+        requested(MarginOptions, epsilon=1.0, delta=0.1).plan(
             Group.of(PAIR, active="bank"), tuple(table.public() for table in tables), 50
         )
 
@@ -136,5 +136,5 @@ def test_a_label_that_is_a_number_is_refused() -> None:
 
 
 def test_schedules_say_what_they_are() -> None:
-    assert Schedule().to_data()["coefficients"][0] == 164082
-    assert math.isclose(float(Schedule().moments_share), 0.1)
+    assert MarginSchedule().to_data()["coefficients"][0] == 164082
+    assert math.isclose(float(MarginSchedule().moments_share), 0.1)

@@ -90,7 +90,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read: Any) -> None:
 
 def test_keepers_that_own_nothing_can_keep_the_shares(read: Any) -> None:
     tables = tables_of(("bank", "insurer"), 40)
-    group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
+    group = Group.of(("bank", "insurer"), active="bank", computing_parties=("one", "two", "three"))
     plan = silenced(margin_plan(tables, group))
     seen = run_margin(plan, tables).results["server"]
     ideal = descended(plan, read, SeededRandomness("none"))
@@ -137,8 +137,8 @@ def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch: pytes
         if descent is None or step == 0:
             return await honest(party, descent, plan, step)
         for owner, lie in (("bank", 0.0), ("insurer", 1e-9)):
-            told = descent.weights + lie
-            await tell(party, owner, f"weights {step}", Message(arrays={"weights": told}))
+            announced = descent.weights + lie
+            await tell(party, owner, f"weights {step}", Message(arrays={"weights": announced}))
         return descent.weights
 
     async def watched(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
@@ -159,7 +159,7 @@ def test_members_with_another_plan_deal_nothing(monkeypatch: pytest.MonkeyPatch)
     plan = margin_plan(tables)
     heard = []
 
-    async def watched(party: Party, step: str, told: Any, *public: Any) -> None:
+    async def watched(party: Party, step: str, announced: Any, *public: Any) -> None:
         heard.append([array.tobytes() for array in public])
 
     monkeypatch.setattr(protocol, "agree_on_public", watched)
@@ -220,9 +220,9 @@ def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch: pytest.Monk
         if step != "noise 0":
             return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
         dealt = await share(party, mine, shapes, scheme=scheme, degree=scheme.threshold, step=step)
-        keeper = party.group.keepers.index(party.name)
+        computing_party = party.group.computing_parties.index(party.name)
         return {
-            owner: Shared(scheme.constant(one.share, keeper, scheme.threshold), one.shape, degree)
+            owner: Shared(scheme.constant(one.share, computing_party, scheme.threshold), one.shape, degree)
             for owner, one in dealt.items()
         }
 
@@ -231,14 +231,14 @@ def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch: pytest.Monk
         run_margin(plan, tables)
 
 
-ROW, SLOPE, REACH, MOST = np.array([[17, -5, 30]]), 1_234_567, 32, 1 << 22
+ROW, SLOPE, EXTENT, MOST = np.array([[17, -5, 30]]), 1_234_567, 32, 1 << 22
 
 
-class Keepers:
-    """Three keepers of one person's row and slope, as they stand before the last product of a step."""
+class ComputingParties:
+    """Three computing parties of one person's row and slope, as they stand before the last product of a step."""
 
     def __init__(self, seed: int) -> None:
-        self.scheme, self.randomness = make_scheme(3, FIELD63), SeededRandomness(f"keepers {seed}")
+        self.scheme, self.randomness = make_scheme(3, FIELD63), SeededRandomness(f"computing parties {seed}")
         self.rows = self.dealt(ROW, 1)
         # The slope comes from a product of degree 2 and was dealt anew by everybody.
         factors = [self.dealt(np.array([[value]]), 1) for value in (SLOPE, 1)]
@@ -254,7 +254,7 @@ class Keepers:
         return [rows.transpose_times(slope) for rows, slope in zip(self.rows, self.slopes, strict=True)]
 
     def opened(self, noise: Any) -> Any:
-        """What the server is sent: every keeper's share of the noisy gradient."""
+        """What the server is sent: every computing party's share of the noisy gradient."""
         return [product + part for product, part in zip(self.products(), noise, strict=True)]
 
 
@@ -274,7 +274,7 @@ def solved(found: Any, of_slope: Any, of_row: Any) -> Any:
     values = [element(found, at) for at in range(3)]
     rows = [element(of_row, at) for at in range(3)]
     slope_share = element(of_slope, 0)
-    for first in range(-REACH, REACH + 1):
+    for first in range(-EXTENT, EXTENT + 1):
         slope = (values[0] - slope_share * first) * pow(rows[0], -1, modulus) % modulus
         slope = slope - modulus if slope > modulus // 2 else slope
         if abs(slope) > MOST:
@@ -283,37 +283,39 @@ def solved(found: Any, of_slope: Any, of_row: Any) -> Any:
         for value, mine in zip(values, rows, strict=True):
             entry = (value - slope * mine) * pow(slope_share, -1, modulus) % modulus
             row.append(entry - modulus if entry > modulus // 2 else entry)
-        if all(abs(entry) <= REACH for entry in row):
+        if all(abs(entry) <= EXTENT for entry in row):
             return row, slope
     return None
 
 
-def noise_of(keepers: Any, degree: Any, seed: int) -> Any:
-    """The owners' noise as the keepers hold it; at degree 1 raised to the degree of a product."""
+def noise_of(computing_parties: Any, degree: Any, seed: int) -> Any:
+    """The owners' noise as the computing parties hold it; at degree 1 raised to the degree of a product."""
     drawn = np.random.default_rng(seed).integers(-(1 << 40), 1 << 40, (3, 1))
-    shares = keepers.dealt(drawn, degree)
+    shares = computing_parties.dealt(drawn, degree)
     if degree == 2:
         return shares, FIELD63.zeros((3, 1))
-    return [keepers.scheme.constant(one, j, 1) for j, one in enumerate(shares)], shares[0]
+    return [computing_parties.scheme.constant(one, j, 1) for j, one in enumerate(shares)], shares[0]
 
 
-def unmasked(keepers: Any, degree: Any) -> Any:
+def unmasked(computing_parties: Any, degree: Any) -> Any:
     """What a server that keeps the share at 0 reads of one opening."""
-    noise, known = noise_of(keepers, degree, 3)
-    seen = middle(keepers.opened(noise)) - known
+    noise, known = noise_of(computing_parties, degree, 3)
+    seen = middle(computing_parties.opened(noise)) - known
     return solved(
-        seen, keepers.slopes[0], FieldArray(FIELD63, keepers.rows[0].words.transpose(0, 2, 1).copy())
+        seen,
+        computing_parties.slopes[0],
+        FieldArray(FIELD63, computing_parties.rows[0].words.transpose(0, 2, 1).copy()),
     )
 
 
 def test_noise_dealt_at_degree_t_lets_the_server_read_a_row_and_its_slope() -> None:
-    assert unmasked(Keepers(1), 1) == (ROW[0].tolist(), SLOPE)
-    assert unmasked(Keepers(1), 2) is None, "noise of degree 2t is a mask"
+    assert unmasked(ComputingParties(1), 1) == (ROW[0].tolist(), SLOPE)
+    assert unmasked(ComputingParties(1), 2) is None, "noise of degree 2t is a mask"
 
 
 def test_replayed_noise_with_fresh_sharings_lets_the_server_read_a_row_and_its_slope() -> None:
     """Two openings with the same shares of noise: their difference has none."""
-    first, second = Keepers(1), Keepers(2)
+    first, second = ComputingParties(1), ComputingParties(2)
     noise, _ = noise_of(first, 2, 3)
     seen = middle(first.opened(noise)) - middle(second.opened(noise))
     of_slope = first.slopes[0] - second.slopes[0]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_moments
 from numpy.typing import NDArray
-from training_specs import asked
+from training_specs import requested
 from typed import untyped
 
 from colonnade.crypto.sharing import make_scheme
@@ -150,7 +150,7 @@ def plan_for(
     **more: Any,
 ) -> MomentsPlan:
     schemas = tuple(table.public() for table in tables)
-    made: MomentsPlan = asked(MomentsOptions, task=task, epsilon=epsilon, delta=1e-5, **more).plan(
+    made: MomentsPlan = requested(MomentsOptions, task=task, epsilon=epsilon, delta=1e-5, **more).plan(
         group, schemas, rows or tables[0].rows
     )
     return made
@@ -198,7 +198,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
 
 def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
     tables = tables_of(("bank", "insurer"), 40)
-    group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
+    group = Group.of(("bank", "insurer"), active="bank", computing_parties=("one", "two", "three"))
     plan = plan_for(tables, group)
     silence(plan)
     outcome = run_plan(plan, tables)
@@ -209,7 +209,7 @@ def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
 def opening(prepare: Any, *, threshold: int = 1) -> Any:
     """Run the door on whatever `prepare` makes of freshly dealt secrets."""
     group = Group.of(NAMES[: 2 * threshold + 1], active="bank")
-    scheme = make_scheme(len(group.keepers), FIELD63)
+    scheme = make_scheme(len(group.computing_parties), FIELD63)
     release = Release("r/x", "r", "plan", "a test", "server", (), False)
 
     async def program(party: Party, table: Any) -> Any:
@@ -335,12 +335,12 @@ def test_every_owner_and_keeper_is_charged_before_the_first_column() -> None:
     ledgers = {name: Noting(name, ledger) for name, ledger in ledgers_for(group).items()}
     original = type(plan.quantizers["bank"]).quantize
 
-    def noted(self: Any, values: Any, randomness: Any = None) -> Any:
+    def recorded(self: Any, values: Any, randomness: Any = None) -> Any:
         order.append(("rows", "somebody"))
         return original(self, values, randomness)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(plan.quantizers["bank"]), "quantize", noted)
+        patch.setattr(type(plan.quantizers["bank"]), "quantize", recorded)
         run_plan(plan, tables, ledgers=ledgers)
     first_rows = order.index(("rows", "somebody"))
     assert {name for what, name in order[:first_rows] if what == "charge"} == {"bank", "insurer", "server"}
@@ -379,12 +379,18 @@ def test_statements_name_every_way_in_which_they_would_be_false() -> None:
 
     def assumption(observer: Any, **roles: Any) -> Any:
         group = Group.of(("bank", "insurer", "shop"), active="bank", **roles)
-        plan = asked(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5).plan(group, schemas, 100)
+        plan = requested(MomentsOptions, task="classification", epsilon=1.0, delta=1e-5).plan(
+            group, schemas, 100
+        )
         return next(view.assumption for view in plan.views if view.observer.name == observer)
 
-    for roles in ({}, {"keepers": ("k1", "k2", "k3")}, {"keepers": ("server", "k1", "k2")}):
-        assert "noise" in assumption("reader", **roles) and "keeper" in assumption("reader", **roles)
-        assert "noise" in assumption("server", **roles) and "keeper" in assumption("server", **roles)
+    for roles in (
+        {},
+        {"computing_parties": ("k1", "k2", "k3")},
+        {"computing_parties": ("server", "k1", "k2")},
+    ):
+        assert "noise" in assumption("reader", **roles) and "computing party" in assumption("reader", **roles)
+        assert "noise" in assumption("server", **roles) and "computing party" in assumption("server", **roles)
 
 
 def test_a_ledger_cut_short_between_runs_stops_the_next_run(tmp_path: Path) -> None:
@@ -416,7 +422,7 @@ def test_peers_keep_receipts_that_show_another_ledger(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["epsilon", "gamma", "task"])
 def test_different_jobs_stop_the_run_and_name_the_field(field: Any) -> None:
-    request = asked(MomentsOptions, "classification", 1.0, delta=1e-5)
+    request = requested(MomentsOptions, "classification", 1.0, delta=1e-5)
     other = replace(request, **untyped({field: {"epsilon": 2.0, "gamma": 8192, "task": "pca"}[field]}))
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = Group.of(("bank", "insurer"), active="bank")
@@ -453,7 +459,7 @@ def test_a_lying_introduction_is_refused() -> None:
         for n in group.members
     }
     with pytest.raises(RemoteProtocolError, match="insurer introduced itself with the columns of bank"):
-        run_here(moments_session, group, desks, asked(MomentsOptions, "classification", 1.0, delta=1e-5))
+        run_here(moments_session, group, desks, requested(MomentsOptions, "classification", 1.0, delta=1e-5))
 
 
 def aligned_with(bank_ids: Any, insurer_ids: Any) -> Any:
@@ -513,7 +519,7 @@ def test_a_plan_that_cannot_work_is_refused(change: Any, error: Any, message: An
     arguments = {"task": "classification", "epsilon": 1.0, "delta": 1e-5} | change
     rows = arguments.pop("rows", 100)
     with pytest.raises(error, match=message):
-        asked(MomentsOptions, **arguments).plan(
+        requested(MomentsOptions, **arguments).plan(
             Group.of(("bank", "insurer"), active="bank"),
             tuple(table.public() for table in tables),
             rows,
@@ -524,9 +530,9 @@ def test_a_delta_above_one_over_n_must_be_named_explicitly() -> None:
     tables = tables_of(("bank", "insurer"), 100)
     schemas = tuple(table.public() for table in tables)
     group = Group.of(("bank", "insurer"), active="bank")
-    plan = asked(MomentsOptions, task="classification", epsilon=1.0, delta=0.02, accepted_delta=0.02).plan(
-        group, schemas, 100
-    )
+    plan = requested(
+        MomentsOptions, task="classification", epsilon=1.0, delta=0.02, accepted_delta=0.02
+    ).plan(group, schemas, 100)
     assert plan.delta == 0.02
     assert default_delta(100) < 1 / 1000 + 1e-12
 
@@ -600,9 +606,9 @@ def test_shares_that_are_none_end_the_run_by_name() -> None:
 
     async def program(party: Party, table: Any) -> None:
         if party.name == "bank":
-            for keeper in ("server", "insurer"):
+            for computing_party in ("server", "insurer"):
                 garbage = np.full(16, 255, dtype=np.uint8)
-                await tell(party, keeper, "columns", Message(arrays={"share": garbage}))
+                await tell(party, computing_party, "columns", Message(arrays={"share": garbage}))
             return
         await share(party, None, {"bank": (1, 2)}, scheme=scheme, degree=1, step="columns")
 

@@ -13,7 +13,7 @@ from gradient_tables import plan_for, tables_of
 from intermediate_samples import request, tables
 from margin_runs import margin_plan
 from test_dealt_noise import NAMES, moments, pair, schemas
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import untyped
 
 from colonnade.errors import PlanError, PrivacyError
@@ -35,12 +35,12 @@ PAIR = ("bank", "insurer")
 
 
 def functional(group: Group, epsilon: float) -> Any:
-    return asked_of(
+    return spec_of(
         FunctionalOptions, task="classification", epsilon=epsilon, delta=1e-5, noise="gaussian"
     ).plan(group, schemas(group.owners), 10_000)
 
 
-def judged(group: Group, epsilon: float) -> Any:
+def evaluated(group: Group, epsilon: float) -> Any:
     reaches = ((1.0,) * len(group.owners),)
     return EvaluationSpec("5f0c", reaches, epsilon=epsilon, delta=1e-5).plan(
         group, schemas(group.owners), 10_000
@@ -67,7 +67,7 @@ def largest(plan: Plan) -> float:
 DEALT: dict[str, Callable[[float], Any]] = {
     "moments": lambda epsilon: moments(pair(), epsilon),
     "functional": lambda epsilon: functional(pair(), epsilon),
-    "judging": lambda epsilon: judged(pair(), epsilon),
+    "judging": lambda epsilon: evaluated(pair(), epsilon),
     "margin": lambda epsilon: margin_plan(tables_of(PAIR, 500), epsilon=epsilon),
     "slr": slr,
 }
@@ -144,10 +144,10 @@ def test_what_two_others_send_together_decides_for_messages() -> None:
 def test_rows_that_are_sent_themselves_are_drawn_finely_too() -> None:
     group, columns = pair(), schemas(NAMES[:2])
     for epsilon, bits in ((1.0, COARSE_BITS), (60.0, FINE_BITS)):
-        local = asked_of(LocalOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
+        local = spec_of(LocalOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
             group, columns, 1000
         )
-        once = asked_of(OneShotOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
+        once = spec_of(OneShotOptions, task="classification", epsilon=epsilon, delta=1e-5).plan(
             group, columns, 1000
         )
         assert local.noise.bits == once.noise("shop").bits == bits

@@ -15,7 +15,7 @@ from gradient_tables import plan_for, run_plan, tables_of
 from hostile import opened, packed
 from intermediate_samples import request as messages_request
 from intermediate_samples import tables as messages_tables
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import untyped
 
 from colonnade.errors import RemoteProtocolError
@@ -50,9 +50,9 @@ async def two_faced(party: Party, descent: Any, plan: Any, step: Any) -> Any:
         return await honest_weights(party, descent, plan, step)
     weights = descent.on_grid(plan.gamma, plan.weight_squared)
     for member, lie in (("bank", 1), ("insurer", -1)):
-        told = weights.copy()
-        told[0] += lie
-        await tell(party, member, f"weights {step}", Message(arrays={"weights": told}))
+        announced = weights.copy()
+        announced[0] += lie
+        await tell(party, member, f"weights {step}", Message(arrays={"weights": announced}))
     return weights
 
 
@@ -91,16 +91,18 @@ def rows_read(plan: Any, seen: Any) -> Any:
     def share_from(owner: str, step: str, shape: Any, degree: Any) -> Any:
         return Shared(unpack(plan.scheme, frames[owner, step], shape, owner), shape, degree)
 
-    owners, place = plan.group.owners, plan.group.keepers.index("server")
+    owners, place = plan.group.owners, plan.group.computing_parties.index("server")
     batch = {owner: share_from(owner, "batch 0.0", (2, plan.dealt[owner]), 1) for owner in owners}
-    honest = gradient.FusedSum(plan, np.zeros(plan.size, dtype=np.int64), keeper=place)
+    honest = gradient.FusedSum(plan, np.zeros(plan.size, dtype=np.int64), computing_party=place)
     honest.add(batch)
     whole = (1, plan.size)
     mine = honest.value() + total([share_from(owner, "noise 0", whole, 2) for owner in owners])
     shares = {owner: share_from(owner, "gradient 0", whole, 2).share for owner in owners} | {
         "server": mine.share
     }
-    opened = plan.scheme.reconstruct([shares[keeper] for keeper in plan.group.keepers], 2).decode()[0]
+    opened = plan.scheme.reconstruct(
+        [shares[computing_party] for computing_party in plan.group.computing_parties], 2
+    ).decode()[0]
     a = np.concatenate([batch[owner].share.decode()[:, : plan.widths[owner]] for owner in owners], axis=1)
     a, opened, p = a.astype(object), opened.astype(object), plan.field.modulus
     grid = range(-plan.gamma, plan.gamma + 1)
@@ -170,7 +172,7 @@ def told_otherwise(frame: Any) -> Any:
     return packed(header, content)
 
 
-NETWORKS = asked_of(
+NETWORKS = spec_of(
     NetworkOptions,
     task="classification",
     epsilon=1.0,
@@ -194,16 +196,16 @@ def network_run(program_of: Any) -> None:
     tables = tables_for()
     bring = brings(NETWORKS)
 
-    async def session(party: Party, table: Any, asked: Any) -> Any:
-        return await embeddings_session(party, table, asked, bring(party.name))
+    async def session(party: Party, table: Any, requested: Any) -> Any:
+        return await embeddings_session(party, table, requested, bring(party.name))
 
     run_here(program_of(session), group_of(tables), desks_for(tables), NETWORKS)
 
 
 def gradient_run(program_of: Any) -> None:
     parties = Federation(tables_of(("bank", "insurer", "shop"), 20), budget=(200.0, 1e-3))
-    asked = asked_of(SlrOptions, epsilon=1.0, epochs=1, rate=0.5, delta=1e-5)
-    parties.run(program_of(gradient_session), asked)
+    requested = spec_of(SlrOptions, epsilon=1.0, epochs=1, rate=0.5, delta=1e-5)
+    parties.run(program_of(gradient_session), requested)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +224,8 @@ def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(
     sent: list[Any] = []
     with pytest.raises(RemoteProtocolError, match=rf"at step '{at}': \w+ was told something else than"):
         run(lambda session: two_things_told(session, sent, by=by, to=to, at=at))
-    told = {sender for sender, step in sent if step == f"comparison {at}"}
-    assert to in told and len(told) >= 2
+    announced = {sender for sender, step in sent if step == f"comparison {at}"}
+    assert to in announced and len(announced) >= 2
     assert not [sender for sender, step in sent if step == then and sender != by]
     # The control: what would have left next does leave where everybody is told the same.
     honest: list[Any] = []
@@ -251,12 +253,12 @@ def test_a_key_holder_that_gives_two_owners_different_keys_ends_the_run_before_a
     assert not [step for _, step in sent if step.startswith("batch")]
 
 
-def compared(owners: Any, told: Any) -> Any:
+def compared(owners: Any, announced: Any) -> Any:
     """Who among the members goes on after comparing what it was told, and everything that was sent."""
 
     async def program(party: Party, _: object) -> None:
         await meet(party)
-        await agree_on_public(party, "weights 7", told, np.array(told.get(party.name, ())))
+        await agree_on_public(party, "weights 7", announced, np.array(announced.get(party.name, ())))
 
     group = Group.of(owners)
     desks = {name: PartyInputs(Ledger.in_memory(name)) for name in group.members}

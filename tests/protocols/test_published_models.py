@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gradient_tables import tables_of
-from training_specs import asked
+from training_specs import requested
 
 from colonnade import Federation
 from colonnade.errors import RemoteProtocolError
@@ -28,28 +28,28 @@ from colonnade.runtime.wire import Message
 SHARED: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-4}
 SHORT: dict[str, Any] = {"steps": 2, "harmonics": 3}
 RUNS: dict[str, tuple[Any, Any, Any, str]] = {
-    "margin": (margin.margin_session, asked(MarginOptions, **SHORT, **SHARED), margin, "weights"),
+    "margin": (margin.margin_session, requested(MarginOptions, **SHORT, **SHARED), margin, "weights"),
     "margin, checked": (
         margin.margin_session,
-        asked(MarginOptions, **SHORT, verify="all", **SHARED),
+        requested(MarginOptions, **SHORT, verify="all", **SHARED),
         margin,
         "weights",
     ),
     "slr": (
         slr.gradient_session,
-        asked(SlrOptions, epochs=1, rate=0.5, **SHARED),
+        requested(SlrOptions, epochs=1, rate=0.5, **SHARED),
         slr,
         "weights",
     ),
     "moments": (
         moments.moments_session,
-        asked(MomentsOptions, task="classification", **SHARED),
+        requested(MomentsOptions, task="classification", **SHARED),
         moments,
         "matrix",
     ),
     "functional": (
         functional_session,
-        asked(FunctionalOptions, task="classification", **SHARED),
+        requested(FunctionalOptions, task="classification", **SHARED),
         session,
         "coefficients",
     ),
@@ -66,8 +66,8 @@ def published(method: str, patch: pytest.MonkeyPatch, *, to_the_last: int) -> li
             return await honest(party, opened, step, word, *rest)
         ones = np.ones_like(opened)
         for owner in party.group.owners:
-            told = ones * to_the_last if owner == party.group.owners[-1] else ones
-            await tell(party, owner, step, Message(arrays={word: told}))
+            announced = ones * to_the_last if owner == party.group.owners[-1] else ones
+            await tell(party, owner, step, Message(arrays={word: announced}))
         await session.confirm(party, session.array_digest(ones))
         return ones
 

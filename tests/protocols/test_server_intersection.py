@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from training_specs import asked
+from training_specs import requested
 from typed import there, untyped
 
 from colonnade.crypto.pseudonyms import DUMMIES, PSEUDONYM_BYTES, pseudonyms, subkey
@@ -69,7 +69,7 @@ def aligned(
     in_shares: bool = True,
     group: Group | None = None,
     changed: Callable[[Party], None] = lambda party: None,
-    coins: Callable[[str], Randomness] = lambda name: SystemRandomness(),
+    draws: Callable[[str], Randomness] = lambda name: SystemRandomness(),
     shown: dict[str, int] | None = None,
     public: bool = False,
     trusting: tuple[str, ...] | None = None,
@@ -86,7 +86,7 @@ def aligned(
             Ledger.in_memory(name),
             table_of(name, ids[name]) if name in ids else None,
             shown_ids=(shown or {}).get(name),
-            randomness=coins(name),
+            randomness=draws(name),
             public=public,
             trusts_server=trusting is None or name in trusting,
         )
@@ -241,7 +241,9 @@ def test_ways_that_are_no_more_are_refused_by_name(how: str) -> None:
         Federation(tables, budget=(1.0, 1e-5), alignment=untyped(how))
     federation = Federation(tables, budget=(9.0, 1e-5))
     with pytest.raises(UnknownChoice, match=how):
-        federation.run(moments_session, asked(MomentsOptions, "pca", 1.0, delta=1e-5, alignment=untyped(how)))
+        federation.run(
+            moments_session, requested(MomentsOptions, "pca", 1.0, delta=1e-5, alignment=untyped(how))
+        )
     assert not federation.ledgers["bank"].comparisons()
     with pytest.raises(UnknownChoice, match="'guess' is not one of auto, equal, server, curve"):
         Federation(tables, budget=(1.0, 1e-5), alignment=untyped("guess"))
@@ -261,7 +263,7 @@ def test_ledgers_say_through_whom() -> None:
 
 def test_a_release_of_two_owners_takes_it_by_default() -> None:
     federation = Federation([table_of(*item) for item in TWO.items()], budget=(9.0, 1e-5))
-    run = federation.run(moments_session, asked(MomentsOptions, "pca", 1.0, delta=1e-5), record=True)
+    run = federation.run(moments_session, requested(MomentsOptions, "pca", 1.0, delta=1e-5), record=True)
     assert "pseudonyms" in steps(run.outcome) and run.plan.rows == 39
     assert not {"pseudonyms", "pseudonym", "matching", "people", "common"} & set(
         run.outcome.shared.bytes_by_step
@@ -305,7 +307,7 @@ def test_a_key_needs_no_more_than_one_owner_with_good_coins() -> None:
     def known(name: str) -> Randomness:
         return KnownCoins() if name == "bank" else SystemRandomness()
 
-    first, second = (strings(aligned(TWO, coins=known)) for _ in range(2))
+    first, second = (strings(aligned(TWO, draws=known)) for _ in range(2))
     assert not set(first["insurer"]) & set(second["insurer"])
 
 
@@ -595,8 +597,8 @@ def play(owner: Callable[[Party], Any], *, cheat: str = "insurer") -> Any:
 async def until_lists(party: Party, sizes: tuple[int, int] = (2, 2)) -> bytes:
     await exchange(party, "id rules", Message({"rules": RULES}), party.group.owners)
     await exchange(party, "set sizes", Message({"size": 2}), party.group.owners)
-    told = Message({"through": True}, {"sizes": np.array(sizes, dtype=np.int64)})
-    await tell(party, party.group.server, "matching", told)
+    announced = Message({"through": True}, {"sizes": np.array(sizes, dtype=np.int64)})
+    await tell(party, party.group.server, "matching", announced)
     return await server_intersection._common_key(party)
 
 
@@ -770,7 +772,7 @@ def test_an_owner_that_brings_guesses_learns_of_these_alone_and_of_no_more_in_a_
 # --- parts, and runs that stopped
 
 
-REQUEST = asked(MomentsOptions, "pca", 1.0, delta=1e-5, alignment="server")
+REQUEST = requested(MomentsOptions, "pca", 1.0, delta=1e-5, alignment="server")
 
 
 def federation(ids: dict[str, list[str]], **options: Any) -> Federation:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ideals import ideal_moments
 from numpy.typing import NDArray
-from training_specs import asked as asked_of
+from training_specs import requested as spec_of
 from typed import there
 
 from colonnade.data.labels import ClassLabel, CountLabel, Label, LabelBlock, LabelBlocks, RealLabel
@@ -23,7 +23,7 @@ from colonnade.federation.federation import Federation, released
 from colonnade.lab.audited_sums import direction, opened_draws, row_of
 from colonnade.lab.experiments import audit
 from colonnade.lab.people import corner
-from colonnade.lab.targets import Wanted, target_of
+from colonnade.lab.targets import AuditTarget, target_of
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import moments_session
@@ -83,9 +83,9 @@ def all_blocks(blocks: LabelBlocks, gamma: int) -> NDArray[np.int64]:
 @pytest.mark.parametrize("labels", STACKS, ids=lambda stack: " ".join(one.column for one in stack))
 def test_no_values_make_the_stack_longer_than_one_label(labels: tuple[Label, ...], gamma: int) -> None:
     blocks = LabelBlocks.of(labels)
-    longest = int((all_blocks(blocks, gamma) ** 2).sum(axis=1).max())
-    assert longest == blocks.norm_squared(gamma)
-    assert 2 * longest <= gamma**2
+    most = int((all_blocks(blocks, gamma) ** 2).sum(axis=1).max())
+    assert most == blocks.norm_squared(gamma)
+    assert 2 * most <= gamma**2
 
 
 @pytest.mark.parametrize("labels", [(RISK, LOSS), (RISK, LEAVES), (LOSS, CALLS), (RISK, LOSS, LEAVES)])
@@ -142,7 +142,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(tables: list[Table], task: Any = "classification") -> Any:
-    return federation_of(tables).run(moments_session, asked_of(MomentsOptions, task, 1.0, delta=1e-5))
+    return federation_of(tables).run(moments_session, spec_of(MomentsOptions, task, 1.0, delta=1e-5))
 
 
 def test_without_noise_each_label_has_what_a_release_of_it_alone_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,18 +186,18 @@ def test_a_party_that_deals_its_labels_at_full_weight_is_found(monkeypatch: pyte
         opened(tables_of())
 
 
-def wanted(method: str = "moments", **options: Any) -> Wanted:
+def wanted(method: str = "moments", **options: Any) -> AuditTarget:
     schemas = (Schema.parse(BANK + LABELS).public("bank"), Schema.parse(SHOP).public("shop"))
-    asked = TrainingSpec(
+    requested = TrainingSpec(
         METHODS[method].tasks[0], 1.0, delta=1e-5, options=checked_options(METHODS[method], options)
     )
-    return Wanted(method, asked, Group.of(("bank", "shop"), active="bank"), schemas)
+    return AuditTarget(method, requested, Group.of(("bank", "shop"), active="bank"), schemas)
 
 
 def plan_of(epsilon: float) -> MomentsPlan:
-    asked = wanted()
-    made: MomentsPlan = asked_of(MomentsOptions, "classification", epsilon, delta=1e-5).plan(
-        asked.group, asked.schemas, 60
+    requested = wanted()
+    made: MomentsPlan = spec_of(MomentsOptions, "classification", epsilon, delta=1e-5).plan(
+        requested.group, requested.schemas, 60
     )
     return made
 
@@ -251,9 +251,9 @@ ONE = [name for name, method in METHODS.items() if name not in ("moments", "spca
 def test_methods_that_learn_one_label_refuse_several_before_anything_is_charged(name: str) -> None:
     federation = federation_of(tables_of())
     task = METHODS[name].tasks[0]
-    asked = TrainingSpec(task, 1.0, delta=1e-5, options=checked_options(METHODS[name], {}))
+    requested = TrainingSpec(task, 1.0, delta=1e-5, options=checked_options(METHODS[name], {}))
     with pytest.raises(LabelMismatch, match=r"learns one label, and bank declares 3 \(risk, loss, leaves\)"):
-        train_with(federation, name, asked)
+        train_with(federation, name, requested)
     assert not federation.runs
     assert not any(ledger.totals() for ledger in federation.ledgers.values())
 
@@ -280,9 +280,7 @@ def test_a_plan_with_several_labels_names_them_and_one_with_one_is_as_before() -
     assert [one["column"] for one in plan.to_data()["labels"]] == ["risk", "loss", "leaves"]
     assert "3 labels" in plan.what
     alone = tables_of()[0].for_label("risk").public()
-    single = asked_of(MomentsOptions, "classification", 1.0).plan(
-        target.group, (alone, target.schemas[1]), 60
-    )
+    single = spec_of(MomentsOptions, "classification", 1.0).plan(target.group, (alone, target.schemas[1]), 60)
     assert "labels" not in single.to_data() and single.what == f"second moments of {single.size} columns"
     # What was studied is one label: with more there is more noise of each, and nothing is foretold.
     assert expected_loss(single) is not None and expected_loss(plan) is None

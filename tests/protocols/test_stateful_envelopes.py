@@ -50,7 +50,7 @@ class Envelopes(RuleBasedStateMachine):
             for run in RUNS
             for name in GROUP.members
         }
-        self.taken: dict[Any, Any] = {}
+        self.used: dict[Any, Any] = {}
         self.count = 0
 
     @rule(
@@ -82,7 +82,7 @@ class Envelopes(RuleBasedStateMachine):
         trial = copy.copy(party)
         trial.numbers, trial.channel = dict(party.numbers), Wire()
         trial.channel.next = frame[-1]
-        number = self.taken.get((run, peer, receiver), 0)
+        number = self.used.get((run, peer, receiver), 0)
         is_next = frame[:4] == (run, peer, receiver, step) and decode(frame[-1])[0].number == number
         try:
             asyncio.run(hear(trial, peer, step))
@@ -92,7 +92,7 @@ class Envelopes(RuleBasedStateMachine):
             return
         assert is_next, "a frame was taken that is not the next one"
         party.numbers = trial.numbers
-        self.taken[run, peer, receiver] = number + 1
+        self.used[run, peer, receiver] = number + 1
 
     @rule(frame=frames, cut=st.integers(1, 30), receiver=members, peer=members)
     def deliver_a_piece(self, frame: Any, cut: Any, receiver: str, peer: str) -> None:
@@ -107,8 +107,8 @@ class Envelopes(RuleBasedStateMachine):
 
     @invariant()
     def nobody_takes_more_than_was_sent(self) -> None:
-        for (run, sender, receiver), taken in getattr(self, "taken", {}).items():
-            assert taken <= self.parties[run, sender].numbers.get(("to", receiver), 0)
+        for (run, sender, receiver), used in getattr(self, "taken", {}).items():
+            assert used <= self.parties[run, sender].numbers.get(("to", receiver), 0)
 
 
 Envelopes.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from test_dealt_noise import schemas
-from training_specs import asked
+from training_specs import requested
 
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.functional.plan import FunctionalOptions
@@ -29,23 +29,25 @@ COMMITTEES = {
     "three": Group.of(NAMES[:3], active="bank"),
     "four": Group.of(NAMES[:4], active="bank"),
     "four, t = 2": Group.of(NAMES[:4], active="bank", threshold=2),
-    "keepers without columns": Group.of(NAMES[:2], active="bank", keepers=("a", "b", "c")),
+    "computing parties without columns": Group.of(
+        NAMES[:2], active="bank", computing_parties=("a", "b", "c")
+    ),
 }
 
 
 def requests(verify: Any) -> dict[str, Any]:
     shared: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
     return {
-        "moments": asked(MomentsOptions, task="classification", verify=verify, **shared),
-        "moments by class": asked(
+        "moments": requested(MomentsOptions, task="classification", verify=verify, **shared),
+        "moments by class": requested(
             MomentsOptions, task="classification", verify=verify, conditional=True, **shared
         ),
-        "functional": asked(FunctionalOptions, task="classification", verify=verify, **shared),
-        "functional by Laplace": asked(
+        "functional": requested(FunctionalOptions, task="classification", verify=verify, **shared),
+        "functional by Laplace": requested(
             FunctionalOptions, task="classification", verify=verify, noise="laplace", **shared
         ),
-        "slr": asked(SlrOptions, verify=verify, epochs=1, rate=0.5, **shared),
-        "margin": asked(MarginOptions, verify=verify, **shared),
+        "slr": requested(SlrOptions, verify=verify, epochs=1, rate=0.5, **shared),
+        "margin": requested(MarginOptions, verify=verify, **shared),
     }
 
 
@@ -68,7 +70,7 @@ def test_where_nothing_is_checked_every_sentence_assumes_that_everybody_runs_the
 def test_the_default_of_margin_and_a_judgement_of_it_say_so(committee: str) -> None:
     group = COMMITTEES[committee]
     judging = EvaluationSpec("5f0c", ((1.0,) * len(group.owners),), epsilon=1.0, delta=1e-5)
-    for request in (asked(MarginOptions, epsilon=1.0, delta=1e-5), judging):
+    for request in (requested(MarginOptions, epsilon=1.0, delta=1e-5), judging):
         assert all(CLAUSE in str(one) for one in sentences(request, group))
 
 
@@ -90,13 +92,13 @@ def test_methods_that_have_no_checks_say_whom_they_believe() -> None:
     group = COMMITTEES["three"]
     columns = schemas(group.owners)
     requests: list[Any] = [
-        asked(LocalOptions, task="classification", epsilon=1.0, delta=1e-5),
-        asked(OneShotOptions, task="classification", epsilon=1.0, delta=1e-5),
-        asked(NetworkOptions, task="classification", epsilon=8.0, delta=1e-5),
-        asked(
+        requested(LocalOptions, task="classification", epsilon=1.0, delta=1e-5),
+        requested(OneShotOptions, task="classification", epsilon=1.0, delta=1e-5),
+        requested(NetworkOptions, task="classification", epsilon=8.0, delta=1e-5),
+        requested(
             NetworkOptions, task="classification", epsilon=8.0, delta=1e-5, regime="private-local", epochs=2
         ),
-        asked(EncryptedOptions, epsilon=1.0, delta=1e-5),
+        requested(EncryptedOptions, epsilon=1.0, delta=1e-5),
     ]
     for request in requests:
         plan = request.plan(group, columns, 1000)

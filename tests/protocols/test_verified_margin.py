@@ -98,17 +98,17 @@ def test_no_row_of_a_tables_norm_gives_a_larger_slope(owners: int, harmonics: in
     drawn = np.random.default_rng(1)
     plain, labelled = waves.plain.astype(np.float64), waves.labelled.astype(np.float64)
 
-    def turned(rows: np.ndarray) -> np.ndarray:
+    def rotated(rows: np.ndarray) -> np.ndarray:
         real, imaginary = np.split(rows, 2, axis=-1)
         return real + 1j * imaginary
 
     largest = 0.0
     for table, who in ((labelled, "holder"), (plain, "another")):
         norm = np.sqrt((table**2).sum(axis=1).max())
-        rest = turned(plain[drawn.integers(0, len(plain), (500, others))]).prod(axis=1)
+        rest = rotated(plain[drawn.integers(0, len(plain), (500, others))]).prod(axis=1)
         if who == "another":
-            rest = turned(plain[drawn.integers(0, len(plain), (500, others - 1))]).prod(axis=1)
-            rest = rest * turned(labelled[drawn.integers(0, len(labelled), 500)])
+            rest = rotated(plain[drawn.integers(0, len(plain), (500, others - 1))]).prod(axis=1)
+            rest = rest * rotated(labelled[drawn.integers(0, len(labelled), 500)])
         # The worst row of a norm lies along what it is multiplied by.
         largest = max(largest, float((np.abs(rest) ** 2).sum(axis=1).max() ** 0.5 * norm))
     constant = waves.constant * plan.wave_grid**others
@@ -243,8 +243,8 @@ def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(deali
 
     def apart(_: str, waves: np.ndarray) -> np.ndarray:
         half = waves.shape[1] // 2
-        turned = np.hypot(waves[:, :half], waves[:, half:])
-        return np.concatenate([np.trunc(turned), np.zeros_like(turned)], axis=1).astype(np.int64)
+        rotated = np.hypot(waves[:, :half], waves[:, half:])
+        return np.concatenate([np.trunc(rotated), np.zeros_like(rotated)], axis=1).astype(np.int64)
 
     tables, plan = checked()
     plan = silenced(plan)
@@ -267,9 +267,9 @@ def test_a_slope_of_the_other_sign_is_charged(dealing: Any, read: Any) -> None:
         patch.setattr(OwnRows, "waves", honest)
         slopes = ideal_slopes(plan, read, np.zeros((plan.size, 1)))
     constants = np.where(read["bank"].positive, 1, -1) * plan.waves.constant * plan.wave_grid
-    turned = 2 * constants - slopes
-    assert seen.opened[0].tolist() == summed_slopes(joined(plan, read), turned).tolist()
-    assert (np.sign(turned) != np.sign(slopes)).any() and plan.slopes.least == -plan.slopes.most
+    rotated = 2 * constants - slopes
+    assert seen.opened[0].tolist() == summed_slopes(joined(plan, read), rotated).tolist()
+    assert (np.sign(rotated) != np.sign(slopes)).any() and plan.slopes.least == -plan.slopes.most
 
 
 @pytest.mark.parametrize("column", [0, -1])
@@ -287,10 +287,10 @@ def test_long_rows_and_long_constants_stop_the_run_before_the_moments(dealing: A
 
 @pytest.fixture
 def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Group], None]:
-    """A keeper adds 2⁴⁶ to its product for one person before it reshares."""
+    """A computing party adds 2⁴⁶ to its product for one person before it reshares."""
 
     def arrange(liar: str, group: Group) -> None:
-        at = group.keepers.index(liar)
+        at = group.computing_parties.index(liar)
         honest, unchecked = untyped(verified_products).share_elements, untyped(sharing).reshare
 
         def more(shape: tuple[int, ...]) -> np.ndarray:
@@ -303,11 +303,11 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Group], None]:
                 mine = mine + FIELD63.encode(more(mine.shape))
             return await honest(party, mine, shapes, **how)
 
-        def reshare(scheme: Any, keeper: Any, share: Any, randomness: Any) -> Any:
-            if keeper == at:
+        def reshare(scheme: Any, computing_party: Any, share: Any, randomness: Any) -> Any:
+            if computing_party == at:
                 # Its weight is −1 or ½.
                 share = share + FIELD63.encode((-1, 2, 2)[at] * more(share.shape))
-            return unchecked(scheme, keeper, share, randomness)
+            return unchecked(scheme, computing_party, share, randomness)
 
         monkeypatch.setattr(verified_products, "share_elements", share_elements)
         monkeypatch.setattr(sharing, "reshare", reshare)

@@ -1,4 +1,4 @@
-"""Resharings that are proved: a keeper that adds to its product reads a row, unless the other two check it."""
+"""Resharings that are proved: a computing party that adds to its product reads a row, unless the other two check it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_plain_loops_prove_products_too() -> None:
 
 @pytest.fixture
 def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """A keeper adds 2^48 to its product of one row before it reshares, and says that it did not."""
+    """A computing party adds 2^48 to its product of one row before it reshares, and says that it did not."""
 
     def arrange(liar: str) -> None:
         checked, unchecked = untyped(verified_products).share_elements, untyped(sharing).reshare
@@ -91,11 +91,11 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
                 mine = mine + FIELD63.encode(more)
             return await checked(party, mine, shapes, **options)
 
-        def reshare(scheme: Any, keeper: Any, share: Any, randomness: Any) -> Any:
-            if GROUP.keepers[keeper] == liar:
+        def reshare(scheme: Any, computing_party: Any, share: Any, randomness: Any) -> Any:
+            if GROUP.computing_parties[computing_party] == liar:
                 # Its weight is ½.
                 share = share + FIELD63.encode(2 * more)
-            return unchecked(scheme, keeper, share, randomness)
+            return unchecked(scheme, computing_party, share, randomness)
 
         monkeypatch.setattr(verified_products, "share_elements", share_elements)
         monkeypatch.setattr(sharing, "reshare", reshare)
@@ -113,7 +113,7 @@ def test_a_keeper_that_adds_to_its_product_is_stopped_before_anything_is_opened(
     adding: Any, liar: str
 ) -> None:
     adding(liar)
-    others = [keeper for keeper in GROUP.keepers if keeper != liar]
+    others = [computing_party for computing_party in GROUP.computing_parties if computing_party != liar]
     with pytest.raises(
         RowsNotProved, match=f"what {liar} dealt was not proved to {others[0]} and {others[1]}"
     ):
@@ -143,7 +143,7 @@ def _changed(words: FieldArray) -> FieldArray:
 
 def test_soundness_of_products_is_counted_in_integers() -> None:
     assert ProductClaim(16384, 48, -1, 0, (1, -1)).algebraic_bits >= 76
-    with pytest.raises(ValueError, match="three keepers at different points"):
+    with pytest.raises(ValueError, match="three computing parties at different points"):
         ProductClaim(10, 1, -1, 0, (0, -1))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_specs import asked
+from training_specs import requested
 from typed import there, untyped
 
 from colonnade import Federation, Schema, Table
@@ -57,7 +57,7 @@ def federation(owners: int = 2, rows: int = ROWS, seed: int = 0) -> Federation:
 
 
 def release(owners: int = 2, verify: Any = None, **options: Any) -> Any:
-    request = asked(MomentsOptions, "classification", 1.0, delta=1e-5, verify=verify)
+    request = requested(MomentsOptions, "classification", 1.0, delta=1e-5, verify=verify)
     return federation(owners, **options).run(moments_session, request, record=True)
 
 
@@ -121,10 +121,10 @@ def test_a_checked_release_is_the_release(owners: int) -> None:
         for party in run.plan.group.owners
     ]
     rows = np.concatenate(parts, axis=1).astype(object)
-    reach = len(run.plan.group.owners) * run.plan.noise.support
+    extent = len(run.plan.group.owners) * run.plan.noise.support
     width = rows.shape[1]
     exact = rows.T @ rows
-    assert max(abs(int(v)) for v in (run.result().matrix[:width, :width] - exact).ravel()) <= reach
+    assert max(abs(int(v)) for v in (run.result().matrix[:width, :width] - exact).ravel()) <= extent
 
 
 def test_blocks_are_checked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_two_keepers_other_than_the_dealer_check_it() -> None:
         group = Group.of(tuple(f"o{k}" for k in range(owners)))
         for owner in group.owners:
             pair = verifiers_of(group, owner)
-            assert owner not in pair and set(pair) <= set(group.keepers)
+            assert owner not in pair and set(pair) <= set(group.computing_parties)
 
 
 # --- the sentence, the plan, the job
@@ -156,7 +156,9 @@ def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> No
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
     plans = [
-        asked(MomentsOptions, task="classification", epsilon=1.0, verify=verify).plan(group, schemas, ROWS)
+        requested(MomentsOptions, task="classification", epsilon=1.0, verify=verify).plan(
+            group, schemas, ROWS
+        )
         for verify in ("none", "rows", "all", None)
     ]
     assert [plan.to_data()["verify"] for plan in plans] == ["none", "rows", "all", "rows"]
@@ -173,9 +175,9 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
     schemas = tuple(table.public() for table in federation().tables.values())
     fine: dict[str, Any] = {"task": "classification", "epsilon": 1.0}
     monkeypatch.setattr("colonnade.crypto.row_proofs.MOST_NORM", 1 << 20)
-    assert asked(MomentsOptions, **fine).planned(group, schemas, 1 << 14).verify == "none"
+    assert requested(MomentsOptions, **fine).planned(group, schemas, 1 << 14).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
-        asked(MomentsOptions, **fine, verify="rows").planned(group, schemas, 1 << 14)
+        requested(MomentsOptions, **fine, verify="rows").planned(group, schemas, 1 << 14)
 
 
 def test_a_label_that_need_not_be_one_hot_costs_hardly_more() -> None:
@@ -310,11 +312,11 @@ def test_a_verifier_that_tells_dealer_and_verifier_different_challenges_gets_no_
 
 def test_a_dealer_hears_no_challenge_before_it_has_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[tuple[str, str]] = []
-    told = untyped(challenges).tell
+    announced = untyped(challenges).tell
 
     async def tell(party: Party, to: str, step: str, message: Any) -> None:
         order.append((party.name, step))
-        await told(party, to, step, message)
+        await announced(party, to, step, message)
 
     monkeypatch.setattr(challenges, "tell", tell)
     release()
@@ -337,7 +339,7 @@ def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat: An
         left = []
         for _ in range(2):
             with pytest.raises(RowsNotProved) as stopped:
-                parties.run(moments_session, asked(MomentsOptions, "classification", 1.0, delta=1e-5))
+                parties.run(moments_session, requested(MomentsOptions, "classification", 1.0, delta=1e-5))
             messages.add(str(stopped.value))
             left.append(min(total.left for total in parties.ledgers["shop1"].totals()))
         assert left[1] < left[0] < 1e4
@@ -392,7 +394,7 @@ def test_a_dealer_that_adds_no_noise_leaves_readers_what_they_were_promised(
             lambda party, plan, silent=silent: honest(party, plan) * (party.name not in silent),
         )
         run = Federation(tables, budget=(1e4, 1e-5), timeout=20.0).run(
-            moments_session, asked(MomentsOptions, "pca", 1.0, delta=1e-5, verify="none"), record=False
+            moments_session, requested(MomentsOptions, "pca", 1.0, delta=1e-5, verify="none"), record=False
         )
         plan, matrix = run.plan, run.result().matrix
         rows = np.concatenate(
@@ -410,7 +412,7 @@ def test_a_dealer_that_adds_no_noise_leaves_readers_what_they_were_promised(
 
 
 def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat: Any) -> None:
-    """A dealer that keeps no share gives the third keeper, who does not check it, something else."""
+    """A dealer that keeps no share gives the third computing party, who does not check it, something else."""
 
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
         return (

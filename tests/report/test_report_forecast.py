@@ -31,9 +31,9 @@ def with_forecast(*, seconds: float, measured: dict[str, float] | None) -> Facts
 
 def test_both_sides_stand_in_text_and_page() -> None:
     facts = with_forecast(seconds=0.31, measured={"accuracy on the training rows": 0.83})
-    taken = facts["traffic"]
-    assert facts["forecast"]["measured"]["bytes"] == taken["bytes"]
-    assert facts["forecast"]["measured"]["rounds"] == taken["rounds"]
+    used = facts["traffic"]
+    assert facts["forecast"]["measured"]["bytes"] == used["bytes"]
+    assert facts["forecast"]["measured"]["rounds"] == used["rounds"]
     lines = "\n".join(forecast_lines(facts, None))
     for piece in ("51.5 kB", "14", "0.25 s", "0.31 s"):
         assert piece in lines and piece in run_page(facts), piece
@@ -43,8 +43,8 @@ def test_both_sides_stand_in_text_and_page() -> None:
 def test_an_error_of_invented_people_never_stands_beside_one_of_training_rows() -> None:
     facts = with_forecast(seconds=0.31, measured={"accuracy on the training rows": 0.83})
     assert facts["forecast"]["predicted"]["error"] == 0.219
-    for told in ("\n".join(forecast_lines(facts, None)), run_page(facts)):
-        assert "0.219" not in told and "0.170" not in told
+    for announced in ("\n".join(forecast_lines(facts, None)), run_page(facts)):
+        assert "0.219" not in announced and "0.170" not in announced
 
 
 def test_finding_the_common_people_is_on_neither_side() -> None:

@@ -25,14 +25,16 @@ def test_no_line_of_a_table_is_wider_than_the_screen(width: int) -> None:
     scores = rng.normal(size=400)
     classes = (scores + rng.normal(size=400) > 0).astype(np.int64)
     label = ("never was ill in all these years", "was ill at least once in them")
-    judged = estimate_facts(estimate_two_classes(scores, classes, names=label, threshold=0.0, chances=True))
+    evaluated = estimate_facts(
+        estimate_two_classes(scores, classes, names=label, threshold=0.0, chances=True)
+    )
     described = description_facts(release_with(*people(), noise=2.0), name="Columns")
     ids = [
         ("person", "what is predicted", *label),
         *[(f"P{n:06d}", label[0], "0.25", "0.75") for n in range(3)],
     ]
     made = {
-        "judged": evaluation_lines(judged, width),
+        "judged": evaluation_lines(evaluated, width),
         "describe": description_text(described, width=width).splitlines(),
         "predict": table_lines(ids, width),
         "without heads": table_lines([("a" * 30, "b" * 30, "c" * 15)], width, heads=False),

@@ -9,7 +9,7 @@ import pytest
 from certificates import Root
 
 from colonnade.runtime.identity import NotTrusted, Trust
-from colonnade.sites.presence import asked, question
+from colonnade.sites.presence import question, requested
 
 OURS = Root.make()
 BANK, SHOP = OURS.issue("bank"), OURS.issue("shop")
@@ -17,7 +17,7 @@ TRUST = Trust(OURS.certificate)
 
 
 def test_a_party_is_heard_under_its_own_name() -> None:
-    assert asked(question(BANK, "5f0c", "server.example"), TRUST, "server.example") == ("bank", "5f0c")
+    assert requested(question(BANK, "5f0c", "server.example"), TRUST, "server.example") == ("bank", "5f0c")
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ def test_a_party_is_heard_under_its_own_name() -> None:
 def test_a_question_that_another_one_put_is_refused(change: dict[str, Any], why: str) -> None:
     said = json.loads(question(BANK, "5f0c", "server.example")) | change
     with pytest.raises(NotTrusted, match=why):
-        asked(json.dumps(said), TRUST, "server.example")
+        requested(json.dumps(said), TRUST, "server.example")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000])
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(NotTrusted, match="does not say who it is"):
-        asked(text, TRUST, "server.example")
+        requested(text, TRUST, "server.example")

@@ -17,7 +17,7 @@ from nvflare.fuel.hci.server.constants import ConnProps
 
 from colonnade.runtime.identity import Identity
 from colonnade.sites.kit import EXCLUDED, Exclusions, Kit
-from colonnade.sites.presence import Attendant, _Turnstile
+from colonnade.sites.presence import ExcludedAdminFilter, KitHeartbeat
 
 ROOT = Root.make()
 ADA, EVE = "ada@colonnade.local", "eve@colonnade.local"
@@ -35,13 +35,13 @@ class Line:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.told: list[str] = []
+        self.announced: list[str] = []
 
     def get_prop(self, key: str, default: Any = None) -> Any:
         return self._name if key == ConnProps.USER_NAME else default
 
     def append_string(self, said: str) -> None:
-        self.told.append(said)
+        self.announced.append(said)
 
     append_error = append_string
 
@@ -50,16 +50,18 @@ class Line:
 def test_the_server_refuses_every_command_of_an_administrator_who_is_excluded(
     tmp_path: Path, command: str
 ) -> None:
-    turnstile = _Turnstile(str(excluding(tmp_path, "server").path))
+    turnstile = ExcludedAdminFilter(str(excluding(tmp_path, "server").path))
     eve, ada = Line(EVE), Line(ADA)
     assert not turnstile.pre_command(eve, [command]) and turnstile.pre_command(ada, [command])
-    assert "eve@colonnade.local was excluded from this federation on" in eve.told[0] and not ada.told
+    assert (
+        "eve@colonnade.local was excluded from this federation on" in eve.announced[0] and not ada.announced
+    )
 
 
 def test_nobody_who_is_excluded_logs_in(tmp_path: Path) -> None:
-    turnstile, line = _Turnstile(str(excluding(tmp_path, "server").path)), Line("")
+    turnstile, line = ExcludedAdminFilter(str(excluding(tmp_path, "server").path)), Line("")
     assert not turnstile.pre_command(line, [InternalCommands.CERT_LOGIN, EVE])
-    assert line.told[0].startswith("REJECT: eve@colonnade.local was excluded")
+    assert line.announced[0].startswith("REJECT: eve@colonnade.local was excluded")
     assert turnstile.pre_command(line, [InternalCommands.CERT_LOGIN, ADA])
     assert turnstile.pre_command(line, [InternalCommands.CERT_LOGIN])
 
@@ -73,6 +75,6 @@ def test_a_party_that_has_the_list_refuses_what_the_server_passes_on(
     workspace = SimpleNamespace(get_root_dir=lambda: str(kit.path))
     context.set_prop(FLContextKey.WORKSPACE_OBJECT, workspace, private=True)
     context.set_prop(FLContextKey.SECURITY_ITEMS, {role: name}, private=True, sticky=False)
-    Attendant().handle_event(EventType.AUTHORIZE_COMMAND_CHECK, context)
+    KitHeartbeat().handle_event(EventType.AUTHORIZE_COMMAND_CHECK, context)
     assert context.get_prop(FLContextKey.AUTHORIZATION_RESULT, True) is (name == ADA)
     assert ("excluded" in context.get_prop(FLContextKey.AUTHORIZATION_REASON, "")) is (name == EVE)

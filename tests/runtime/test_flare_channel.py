@@ -134,12 +134,12 @@ def test_a_peer_that_is_cut_off_is_named_long_before_the_timeout(monkeypatch: py
 
     async def program(channels: dict[str, FlareChannel], made: Any) -> tuple[str, str]:
         cut.append("shop")
-        told = []
+        announced = []
         for waiting, peer in (("bank", "shop"), ("shop", "bank")):
             with pytest.raises(RemoteProtocolError) as caught:
                 await channels[waiting].receive(peer, "s", 600)
-            told.append(str(caught.value))
-        return told[0], told[1]
+            announced.append(str(caught.value))
+        return announced[0], announced[1]
 
     at_bank, at_shop = talk(program, relay=relay)
     assert "shop stopped: it has not answered for 2 s" in at_bank and "own connection" not in at_bank
@@ -166,9 +166,11 @@ def test_a_peer_that_is_gone_is_blamed_and_not_the_connection_that_others_just_s
             await channels["bank"].receive("shop", "columns 3", 60)
         return str(caught.value)
 
-    told = talk(program)
-    assert told.startswith("bank waits at step 'columns 3', but shop stopped: its process cannot be reached")
-    assert "connection" not in told and "server" not in told
+    announced = talk(program)
+    assert announced.startswith(
+        "bank waits at step 'columns 3', but shop stopped: its process cannot be reached"
+    )
+    assert "connection" not in announced and "server" not in announced
 
 
 def test_whoever_is_slow_to_answer_when_a_peer_is_lost_is_not_lost_too() -> None:
@@ -187,9 +189,9 @@ def test_whoever_is_slow_to_answer_when_a_peer_is_lost_is_not_lost_too() -> None
             await channels["bank"].receive("shop", "columns 3", 60)
         return str(caught.value)
 
-    told = talk(program, relay=relay)
-    assert "shop stopped: its process cannot be reached any more" in told
-    assert "connection" not in told and "server" not in told
+    announced = talk(program, relay=relay)
+    assert "shop stopped: its process cannot be reached any more" in announced
+    assert "connection" not in announced and "server" not in announced
 
 
 def test_a_peer_that_stops_says_why_without_moving_the_cursor() -> None:
@@ -209,18 +211,18 @@ def test_whoever_waits_when_a_job_is_stopped_learns_who_is_gone() -> None:
         with pytest.raises(RemoteProtocolError) as caught:
             await waiting
         # The engine stops a job for everybody when one member dies: that one is the reason, and not the server.
-        told = "server waits at step 'finished' for bank: shop cannot be reached any more, so the job was stopped"
-        assert str(caught.value) == told
+        announced = "server waits at step 'finished' for bank: shop cannot be reached any more, so the job was stopped"
+        assert str(caught.value) == announced
         await channels["bank"].interrupt("the job was stopped by its server")
 
     talk(program)
 
 
 def test_a_member_that_never_comes_is_named_and_not_asked_before_it_has_called() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def relay(message: Any) -> None:
-        asked.append(message.get_header(MessageHeaderKey.DESTINATION))
+        requested.append(message.get_header(MessageHeaderKey.DESTINATION))
 
     with cells(("bank",), relay=relay) as made:
         everybody = {**addresses(made), "shop": "shop"}
@@ -228,7 +230,7 @@ def test_a_member_that_never_comes_is_named_and_not_asked_before_it_has_called()
         channel = FlareChannel("bank", made["bank"], everybody)
         with pytest.raises(PeerTimeout, match=r"bank waited 0.2 s at step 'joining' for shop"):
             asyncio.run(channel.open(0.2))
-    assert "server" in asked and "shop" not in asked
+    assert "server" in requested and "shop" not in requested
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_real_processes_in_chaos_end_right_or_fail_by_name_and_are_charged_once(
             deed = DEEDS[number % len(DEEDS)]
             victim = str(drawn.choice(PARTIES if deed == "kill the site" else MEMBERS))
             for member in MEMBERS:
-                told = {**running.kits[member].site(), "noise_seed": SEED + number}
-                running.kits[member].tell_site(told)
+                announced = {**running.kits[member].site(), "noise_seed": SEED + number}
+                running.kits[member].tell_site(announced)
             before = {party: running.charges(party) for party in PARTIES}
             proxy.pause = float(drawn.uniform(0, 0.01))
             job_id = running.submit(job_text(STEPS))

@@ -93,11 +93,11 @@ def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running
     assert "bank is connected already, with another copy of this kit" in done.stderr
     assert "Traceback" not in done.stderr
 
-    def told() -> bool:
+    def announced() -> bool:
         presence = Presence.load(bank.path)
         return presence is not None and bool(presence.others)
 
-    running.until(told)
+    running.until(announced)
     presence = Presence.load(bank.path)
     assert presence is not None and not presence.refused and presence.heard
     assert time.monotonic() - began < PATIENCE_SECONDS
@@ -161,11 +161,11 @@ def test_people_are_matched_through_the_server_between_processes(running: Live) 
 @pytest.mark.slow
 def test_people_are_scored_by_a_job_that_is_submitted_as_users_do(running: Live, tmp_path: Path) -> None:
     methods = '["moments", "exact-scores"]\nreceivers = ["bank"]'
-    told = {party: running.kits[party].site() for party in PARTIES}
+    announced = {party: running.kits[party].site() for party in PARTIES}
     for party in PARTIES:
         (running.folder / f"{party}.policy.toml").write_text(policy_text(party, methods=methods))
         people = write_people(running.folder, party, ["ann", "bob", "eve"])
-        running.kits[party].tell_site({**told[party], "score": people})
+        running.kits[party].tell_site({**announced[party], "score": people})
     try:
         trained = running.submit(job_text())
         assert running.wait(trained) == "FINISHED:COMPLETED"
@@ -175,7 +175,7 @@ def test_people_are_scored_by_a_job_that_is_submitted_as_users_do(running: Live,
     finally:
         for party in PARTIES:
             (running.folder / f"{party}.policy.toml").write_text(policy_text(party))
-            running.kits[party].tell_site(told[party])
+            running.kits[party].tell_site(announced[party])
     files = {member: [*running.kits[member].path.rglob("*.scores.csv")] for member in MEMBERS}
     lines = files["bank"][0].read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["id", "ann", "bob", "eve"]

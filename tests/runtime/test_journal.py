@@ -107,8 +107,8 @@ def test_a_run_that_fell_anywhere_ends_as_its_messages_say(tmp_path: Path, lives
     for to, step, frame in seen:
         assert not step.startswith("round") or rounds[to, step] == frame, "one step, two messages"
     for name in NAMES:
-        told = b"".join(rounds[name, f"round {number}"] for number in range(ROUNDS))
-        assert ended[name] == hashlib.sha256(told).hexdigest()
+        announced = b"".join(rounds[name, f"round {number}"] for number in range(ROUNDS))
+        assert ended[name] == hashlib.sha256(announced).hexdigest()
 
 
 def test_this_search_would_notice_new_coins(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PartyL
     assert all(process.returncode in (0, -signal.SIGKILL) for process in started)
 
 
-def told(folder: Path) -> list[dict[str, Any]]:
+def announced(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "told").read_text().splitlines()]
 
 
@@ -87,7 +87,7 @@ def test_each_job_has_a_process_of_its_own_that_was_there_before_it(
         handle = launcher.launch_job({}, Context(tmp_path))
         handle.wait()
         assert handle.poll() == JobReturnCode.SUCCESS
-    jobs = told(tmp_path)
+    jobs = announced(tmp_path)
     assert [job["pid"] for job in jobs] == pids and len(set(pids)) == 2
     assert jobs[0]["arguments"] == ["-m", str(tmp_path), "-n", "j1"]
     assert list(jobs[0]["credentials"].values()) == ["secret"]
@@ -103,7 +103,7 @@ def test_jobs_at_the_same_time_and_jobs_without_a_spare_have_processes_too(
     for handle in handles:
         handle.wait()
         assert handle.poll() == JobReturnCode.SUCCESS
-    assert len({job["pid"] for job in told(tmp_path)}) == 2
+    assert len({job["pid"] for job in announced(tmp_path)}) == 2
 
 
 def test_a_spare_process_ends_with_whoever_would_hand_it_a_job() -> None:

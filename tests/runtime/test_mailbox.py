@@ -14,7 +14,7 @@ from colonnade.runtime import wire as mailbox
 from colonnade.runtime.wire import AHEAD, Mailbox
 
 
-def taken(box: Mailbox, count: int, timeout: float = 0.05) -> list[bytes]:
+def used(box: Mailbox, count: int, timeout: float = 0.05) -> list[bytes]:
     async def main() -> list[bytes]:
         box.attach(asyncio.get_running_loop())
         return [await box.take("bank", "s", timeout) for _ in range(count)]
@@ -27,9 +27,9 @@ def test_frames_come_out_once_and_in_order(order: list[int], again: list[int]) -
     box = Mailbox("shop", ("bank",))
     for number in (*order, *again):
         box.put("bank", number, "s", bytes([number]))
-    assert taken(box, AHEAD) == [bytes([number]) for number in range(AHEAD)]
+    assert used(box, AHEAD) == [bytes([number]) for number in range(AHEAD)]
     with pytest.raises(PeerTimeout, match=r"shop waited 0.01 s at step 's' for bank"):
-        taken(box, 1, 0.01)
+        used(box, 1, 0.01)
 
 
 @given(st.binary(min_size=1, max_size=40), st.integers(1, 6), st.randoms(use_true_random=False))
@@ -40,7 +40,7 @@ def test_pieces_in_any_order_make_the_frame(frame: bytes, size: int, shuffler: o
     box = Mailbox("shop", ("bank",))
     for index in (*order, *order):
         box.put("bank", 0, "s", pieces[index], index=index, of=len(pieces))
-    assert taken(box, 1) == [frame]
+    assert used(box, 1) == [frame]
 
 
 def test_memory_is_bounded_whatever_is_sent() -> None:
@@ -59,7 +59,7 @@ def test_a_frame_for_another_step_names_both_steps() -> None:
     box = Mailbox("shop", ("bank",))
     box.put("bank", 0, "noise", b"x")
     with pytest.raises(RemoteProtocolError, match="shop is at step 's' but bank sent 'noise'"):
-        taken(box, 1)
+        used(box, 1)
 
 
 def test_what_arrived_before_a_peer_left_is_handed_out_and_then_its_reason_is_told() -> None:
@@ -69,9 +69,9 @@ def test_what_arrived_before_a_peer_left_is_handed_out_and_then_its_reason_is_to
     box.end("bank", "something else")
     box.end("stranger", "no")
     assert box.ended("bank")
-    assert taken(box, 1) == [b"x"]
+    assert used(box, 1) == [b"x"]
     with pytest.raises(RemoteProtocolError, match="bank stopped: its budget"):
-        taken(box, 1)
+        used(box, 1)
 
 
 def test_a_goodbye_may_overtake_the_last_frames() -> None:
@@ -80,11 +80,11 @@ def test_a_goodbye_may_overtake_the_last_frames() -> None:
     assert (box.ended("bank"), box.fell("bank")) == (True, None)
     for number in range(3):
         box.put("bank", number, "s", bytes([number]))
-    assert taken(box, 2) == [bytes([0]), bytes([1])]
+    assert used(box, 2) == [bytes([0]), bytes([1])]
     gone = Mailbox("shop", ("bank",))
     gone.end("bank", None, total=0)
     with pytest.raises(RemoteProtocolError, match="bank stopped before it sent"):
-        taken(gone, 1)
+        used(gone, 1)
     gone.end("bank", "it fell after all")
     assert gone.fell("bank") == "it fell after all"
 
@@ -107,12 +107,12 @@ def test_an_interruption_ends_waiting_but_what_has_arrived_is_handed_out() -> No
     box = Mailbox("shop", ("bank",))
     box.put("bank", 0, "s", b"x")
     box.interrupt("the job was stopped")
-    assert taken(box, 1) == [b"x"]
+    assert used(box, 1) == [b"x"]
     with pytest.raises(RemoteProtocolError, match="shop waits at step 's' for bank: the job was stopped"):
-        taken(box, 1, 60)
+        used(box, 1, 60)
     box.end("bank", "its own reason")
     with pytest.raises(RemoteProtocolError, match="bank stopped: its own reason"):
-        taken(box, 1, 60)
+        used(box, 1, 60)
 
 
 def test_a_peer_that_gets_on_with_its_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,4 +136,4 @@ def test_a_peer_that_gets_on_with_its_work_is_waited_for(monkeypatch: pytest.Mon
     assert asyncio.run(late(50.0)) == b"at last"
     now[0] = 1000.0
     with pytest.raises(PeerTimeout, match="waited 0 s"):
-        taken(box, 1, 0)
+        used(box, 1, 0)

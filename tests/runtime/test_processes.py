@@ -89,7 +89,7 @@ def test_the_process_of_a_job_that_outlived_its_member_is_found(kit: Kit) -> Non
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)
 def test_a_signal_ends_everybody_and_handlers_are_put_back(kit: Kit, how: signal.Signals) -> None:
     # Tests that run in the background may have been told to ignore it.
-    told = signal.signal(how, signal.default_int_handler)
+    announced = signal.signal(how, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), process_group() as begin:
             begin(kit)
@@ -99,7 +99,7 @@ def test_a_signal_ends_everybody_and_handlers_are_put_back(kit: Kit, how: signal
         assert not kit_processes(kit)
         assert signal.getsignal(how) is signal.default_int_handler
     finally:
-        signal.signal(how, told)
+        signal.signal(how, announced)
 
 
 def test_a_signal_that_was_to_be_ignored_is_ignored(kit: Kit) -> None:

@@ -32,14 +32,14 @@ def desks(group: Group = GROUP, **tables: Any) -> dict[str, PartyInputs]:
 
 
 @pytest.mark.parametrize(
-    ("owners", "keepers", "threshold"),
+    ("owners", "computing_parties", "threshold"),
     [(2, ("server", "a", "b"), 1), (3, ("a", "b", "c"), 1), (4, ("a", "b", "c"), 1), (5, tuple("abcde"), 2)],
 )
-def test_the_default_committee_has_two_t_plus_one_keepers(
-    owners: int, keepers: tuple[str, str, str], threshold: int
+def test_the_default_committee_has_two_t_plus_one_computing_parties(
+    owners: int, computing_parties: tuple[str, str, str], threshold: int
 ) -> None:
     group = Group.of(tuple("abcdef"[:owners]))
-    assert (group.keepers, group.threshold) == (keepers, threshold)
+    assert (group.computing_parties, group.threshold) == (computing_parties, threshold)
     assert group.server_keeps == (owners == 2)
 
 
@@ -51,10 +51,10 @@ def test_the_default_committee_has_two_t_plus_one_keepers(
         ({"owners": ("bank", "no name")}, "no name for a party"),
         ({"owners": ("bank", "server")}, "cannot also own columns"),
         ({"owners": ("bank", "shop"), "active": "other"}, "not among the owners"),
-        ({"owners": ("bank", "shop"), "threshold": 2}, "exactly 2t \\+ 1 = 5 keepers"),
+        ({"owners": ("bank", "shop"), "threshold": 2}, "exactly 2t \\+ 1 = 5 computing parties"),
         ({"owners": ("bank", "shop"), "threshold": 0}, "at least 1"),
         (
-            {"owners": ("bank", "shop"), "keepers": ("k1", "k2", "k3", "k4", "k5"), "threshold": 2},
+            {"owners": ("bank", "shop"), "computing_parties": ("k1", "k2", "k3", "k4", "k5"), "threshold": 2},
             "nobody's noise",
         ),
     ],

@@ -85,7 +85,7 @@ async def met(
     return ends[0], ends[1], relay
 
 
-async def told(
+async def announced(
     frames: list[bytes], meddle: Callable[[str, str, Frame], list[tuple[str, Frame]]] | None = None
 ) -> list[bytes]:
     bank, shop, _ = await met(meddle=meddle)
@@ -118,7 +118,7 @@ def only_after_hellos(
 
 def test_a_repeated_frame_is_caught() -> None:
     with pytest.raises(RemoteProtocolError, match=r"shop at step 'numbers'.*repeated or moved"):
-        run(told([b"one", b"two"], only_after_hellos(lambda peer, frame: [frame, frame])))
+        run(announced([b"one", b"two"], only_after_hellos(lambda peer, frame: [frame, frame])))
 
 
 def test_a_frame_that_was_held_back_is_caught() -> None:
@@ -129,7 +129,7 @@ def test_a_frame_that_was_held_back_is_caught() -> None:
         return [] if len(held) == 1 else [held[1], held[0]]
 
     with pytest.raises(RemoteProtocolError, match="repeated or moved"):
-        run(told([b"one", b"two"], only_after_hellos(swap)))
+        run(announced([b"one", b"two"], only_after_hellos(swap)))
 
 
 def test_a_dropped_frame_is_caught() -> None:
@@ -140,18 +140,18 @@ def test_a_dropped_frame_is_caught() -> None:
         return [] if len(dropped) == 1 else [frame]
 
     with pytest.raises(RemoteProtocolError, match="frame 1 where frame 0 was due"):
-        run(told([b"one", b"two"], only_after_hellos(drop)))
+        run(announced([b"one", b"two"], only_after_hellos(drop)))
 
 
 def test_a_frame_in_clear_is_caught() -> None:
     clear = encode(Envelope("run", "bank", "shop", "numbers", 0), Message({"n": 1}))
     with pytest.raises(RemoteProtocolError, match="no sealed frame"):
-        run(told([b"one"], only_after_hellos(lambda peer, frame: [clear])))
+        run(announced([b"one"], only_after_hellos(lambda peer, frame: [clear])))
 
 
 def test_a_frame_whose_header_was_stripped_is_caught() -> None:
     with pytest.raises(RemoteProtocolError, match="no sealed frame"):
-        run(told([b"one"], only_after_hellos(lambda peer, frame: [frame[12:]])))
+        run(announced([b"one"], only_after_hellos(lambda peer, frame: [frame[12:]])))
 
 
 def test_a_frame_sent_back_to_its_sender_is_caught() -> None:
@@ -188,7 +188,7 @@ def test_a_frame_of_an_earlier_run_of_the_same_job_is_caught() -> None:
 
     run(talk())
     with pytest.raises(RemoteProtocolError, match="altered, or was sealed for another"):
-        run(told([b"new"], only_after_hellos(lambda peer, frame: [earlier[0]])))
+        run(announced([b"new"], only_after_hellos(lambda peer, frame: [earlier[0]])))
 
 
 def test_a_hello_of_an_earlier_run_gives_its_replayer_nothing() -> None:
@@ -204,7 +204,7 @@ def test_a_hello_of_an_earlier_run_gives_its_replayer_nothing() -> None:
         return [(step, hellos[0] if step == HELLO else frame)]
 
     with pytest.raises(RemoteProtocolError, match="altered, or was sealed for another"):
-        run(told([b"one"], replay))
+        run(announced([b"one"], replay))
 
 
 @pytest.mark.parametrize("at", range(0, 700, 37))

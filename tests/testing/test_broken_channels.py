@@ -53,8 +53,8 @@ class Mixes(Sound):
     """Five parties, and the insurer is taken for the clinic."""
 
     async def receive(self, peer: str, step: str, timeout: float) -> Any:
-        taken = {"insurer": "clinic", "clinic": "insurer"}.get(peer, peer)
-        return await self.inner.receive(peer if self.name in ("insurer", "clinic") else taken, step, timeout)
+        used = {"insurer": "clinic", "clinic": "insurer"}.get(peer, peer)
+        return await self.inner.receive(peer if self.name in ("insurer", "clinic") else used, step, timeout)
 
 
 class Cuts(Sound):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from colonnade.privacy.events import DiscreteLaplace, Event, Gaussian, Laplace, event_from_data, event_to_data
-from colonnade.privacy.guarantee import Cost, account
+from colonnade.privacy.guarantee import AccountedCost, account
 from colonnade.privacy.renyi import renyi
 from colonnade.testing import ConformanceError, check_event
 from colonnade.testing import mechanisms as events
@@ -64,7 +64,7 @@ def reading(change: Callable[[dict[str, Any]], Event]) -> Callable[[Patch], Even
     return broken
 
 
-def accounting(change: Callable[[Cost], Cost]) -> Callable[[Patch], Event]:
+def accounting(change: Callable[[AccountedCost], AccountedCost]) -> Callable[[Patch], Event]:
     def broken(patch: Patch) -> Event:
         patch.setattr(events, "account", lambda event, delta: change(account(event, delta)))
         return DiscreteLaplace(1, 2)

@@ -191,12 +191,12 @@ class Afterwards(Sound):
     """Looks at its parameters when it has spent them."""
 
     def fit(self, source: Any) -> Any:  # type: ignore[override]
-        asked = self.epsilon
-        self.epsilon = asked if isinstance(asked, float) and asked > 0 else 1.0
+        requested = self.epsilon
+        self.epsilon = requested if isinstance(requested, float) and requested > 0 else 1.0
         super().fit(source)
-        self.epsilon = asked
-        if not (isinstance(asked, float) and asked > 0):
-            raise DataError(f"epsilon = {asked}")
+        self.epsilon = requested
+        if not (isinstance(requested, float) and requested > 0):
+            raise DataError(f"epsilon = {requested}")
         return self
 
 

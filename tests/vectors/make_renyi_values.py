@@ -13,7 +13,7 @@ from typing import Any
 import mpmath as mp
 
 mp.mp.dps = 40
-REACH = 400
+EXTENT = 400
 
 
 def divergence(order: int, log_ratios_and_masses: list[tuple[mp.mpf, mp.mpf]]) -> mp.mpf:
@@ -23,7 +23,7 @@ def divergence(order: int, log_ratios_and_masses: list[tuple[mp.mpf, mp.mpf]]) -
 
 def shifted(mass: Any, shift: int, order: int) -> mp.mpf:
     """The divergence of an integer law from itself shifted."""
-    pairs = [(mp.log(mass(x - shift) / mass(x)), mass(x)) for x in range(-REACH, REACH + 1)]
+    pairs = [(mp.log(mass(x - shift) / mass(x)), mass(x)) for x in range(-EXTENT, EXTENT + 1)]
     return divergence(order, pairs)
 
 
@@ -32,7 +32,7 @@ def skellam(mu: Any) -> Any:
 
 
 def discrete_gaussian(variance: Any) -> Any:
-    total = mp.fsum(mp.exp(-(mp.mpf(x) ** 2) / (2 * variance)) for x in range(-REACH, REACH + 1))
+    total = mp.fsum(mp.exp(-(mp.mpf(x) ** 2) / (2 * variance)) for x in range(-EXTENT, EXTENT + 1))
     return lambda k: mp.exp(-(mp.mpf(k) ** 2) / (2 * variance)) / total
 
 

@@ -211,7 +211,7 @@ def _secret(path: Path, where: str) -> str:
 
 LOG, LOCK = "board.jsonl", ".board.lock"
 SHOWN = 200
-_LONGEST = 2000
+_MAX_LENGTH = 2000
 _FIELDS = ("time", "by", "role", "act", "of", "found")
 
 
@@ -225,7 +225,7 @@ class AuditLog:
         """Append one line, on the disk when this returns."""
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         name, role = ("", "") if person is None else (person.name, person.role)
-        values = (time, name, role, action, of[:_LONGEST], found[:_LONGEST])
+        values = (time, name, role, action, of[:_MAX_LENGTH], found[:_MAX_LENGTH])
         line = json.dumps(dict(zip(_FIELDS, values, strict=True)), ensure_ascii=False)
         try:
             opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
@@ -250,7 +250,7 @@ class AuditLog:
         """What was done lately, the last first; a line that is damaged is left out."""
         try:
             with self.path.open("rb") as file:
-                file.seek(max(0, self.path.stat().st_size - SHOWN * 4 * _LONGEST))
+                file.seek(max(0, self.path.stat().st_size - SHOWN * 4 * _MAX_LENGTH))
                 lines = file.read().decode("utf-8", "replace").splitlines()[-SHOWN:]
         except OSError:
             return []

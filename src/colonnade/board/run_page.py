@@ -18,7 +18,7 @@ from colonnade.report.html import evaluation_section
 from colonnade.report.plain import merged
 from colonnade.report.text import verdict
 from colonnade.runs.folders import charged_text, where_text
-from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text, released
+from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, recorded_text, released
 from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
 from colonnade.sites.approval import Request
 
@@ -43,9 +43,9 @@ def run_facts(workspace: Workspace, name: str) -> Facts:
         return facts | _going(workspace, listed, folder)
     if folder.facts.get("state") == "unreadable":
         return facts | {"kind": "unreadable", "command": f"colonnade show {folder.path}"}
-    facts["name"] = str(folder.facts.get("job" if folder.noted else "name") or name)
-    if folder.noted:
-        facts |= {"kind": "noted", "state": str(folder.facts["state"]), "text": noted_text(folder)}
+    facts["name"] = str(folder.facts.get("job" if folder.recorded else "name") or name)
+    if folder.recorded:
+        facts |= {"kind": "noted", "state": str(folder.facts["state"]), "text": recorded_text(folder)}
         return facts | (_failed(workspace, folder) if folder.failed else {})
     if folder.failed:
         return facts | {
@@ -169,7 +169,7 @@ def _way_on(workspace: Workspace, folder: RunFolder) -> tuple[str, str]:
     A job that was not charged ended before anything began, as when somebody declined it: that would be so again.
     """
     facts, submit = folder.facts, "colonnade job submit JOB --kit ADMIN-KIT"
-    if not (folder.noted and facts.get("id")):
+    if not (folder.recorded and facts.get("id")):
         again = "Run the job again when that is put right; a new run is charged anew."
         return again, f"colonnade show {folder.path}"
     # Earlier versions noted no run, so that no ledger can be asked.

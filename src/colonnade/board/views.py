@@ -145,7 +145,7 @@ def request(found: Request) -> Facts:
     """A job that waits, with what each observer would learn in plain words and what would be left."""
     return {
         "approval": found,
-        "since": moment(found.asked),
+        "since": moment(found.requested),
         "until": moment(found.until),
         "missing": max(0, found.people - len(found.approvals)),
         "costs": [

@@ -48,7 +48,7 @@ INTERRUPTION = (
     "been seen: `colonnade runs` lists such a run, and `colonnade ledger PARTY` shows the charge."
 )
 TRACEBACK = "COLONNADE_TRACEBACK"
-LONGEST_SHOWN = 120
+MAX_SHOWN = 120
 NUL_IN_PATH = re.compile("embedded null (?:byte|character)")
 # Typer carries its own copy of the class that all mistakes on a command line share, and names only this heir.
 _UsageError: Any = typer.BadParameter.__base__
@@ -155,7 +155,7 @@ def _refused_by_system(error: OSError) -> str:
     """What the operating system says, of what; a name that is too long is not shown at length."""
     name = "" if error.filename is None else str(error.filename)
     if error.errno == errno.ENAMETOOLONG:
-        return f"{name[:LONGEST_SHOWN]}…: the name has {len(name)} letters, longer than a path can be."
+        return f"{name[:MAX_SHOWN]}…: the name has {len(name)} letters, longer than a path can be."
     return f"{name}{': ' if name else ''}{error.strerror or error}."
 
 

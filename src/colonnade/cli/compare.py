@@ -77,7 +77,7 @@ def compare(
     """
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
-    from colonnade.federation.train import told_of
+    from colonnade.federation.train import prefix_job_errors
     from colonnade.lab.comparison import checked_epsilons, field_of
     from colonnade.methods.table import METHODS
 
@@ -96,7 +96,7 @@ def compare(
     with new_folder(name, numbered=output is None) as folder:
         folder.reserve(1 << 21)
         try:
-            with progress(not as_json) as advance, told_of(agreed):
+            with progress(not as_json) as advance, prefix_job_errors(agreed):
                 comparison = (
                     _on_public(agreed, files, wanted, seeds, field, advance)
                     if public
@@ -155,13 +155,13 @@ def _confirm(
         accepted_delta=job.accepted_delta,
         gamma=job.gamma,
     )
-    told = ", ".join(f"{observer} {epsilon_text(total)}" for observer, total in sums.items())
+    sentence = ", ".join(f"{observer} {epsilon_text(total)}" for observer, total in sums.items())
     more = f", and on top what {' and '.join(unknown)} cost, planned only when run" if unknown else ""
     cost = (
         f"{' and '.join(private)} did not declare the data public, so all {len(field.contenders) * len(epsilons)} "
         f"trainings ({', '.join(entry.name for entry in field.contenders)}; ε = "
         f"{', '.join(f'{epsilon:g}' for epsilon in epsilons)}) are charged. If losses simply add up, that is ε for "
-        f"{told or 'no observer'}{more}."
+        f"{sentence or 'no observer'}{more}."
     )
     left = ", ".join(method for method, _ in field.left_out)
     if not charge:
@@ -194,7 +194,7 @@ def _on_public(
         components=job.components,
         server=job.server,
         threshold=job.threshold,
-        keepers=job.keepers,
+        computing_parties=job.computing_parties,
         timeout=job.timeout,
         progress=advance,
     )

@@ -11,7 +11,7 @@ import typer
 
 from colonnade.cli.federation_demo import demo
 from colonnade.cli.screen import AS_JSON, say, say_json
-from colonnade.errors import InputError, KitError, NameTaken
+from colonnade.errors import InputError, KitError, NameInUse
 
 if TYPE_CHECKING:
     from colonnade.sites.provision import Invitation
@@ -30,8 +30,8 @@ alignment = ["auto", "server"]
 
 # Without these lines a job may have the server and the committee that jobs have by default.
 # server = "server"
-# keepers = ["server", "{party}"]
-# threshold = 1           # so many keepers, at least, may pool what they have and learn nothing
+# computing_parties = ["server", "{party}"]
+# threshold = 1           # so many computing parties, at least, may pool what they have and learn nothing
 
 # rows = 1000             # the fewest people that a job may be about
 # alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
@@ -91,7 +91,7 @@ def new(
     from colonnade.sites.provision import INVITATION, all_kits, found_federation
 
     if folder.exists():
-        raise NameTaken(f"{folder} exists already. Name a new folder.")
+        raise NameInUse(f"{folder} exists already. Name a new folder.")
     if party and four_eyes:
         raise InputError(
             '--four-eyes: with --party nobody joins, and no policies are drafted. Write submission = "two" into them.'
@@ -206,18 +206,18 @@ def approve(
     signed = request.with_name(request.name.replace(".request", ".signed"))
     # The answer to an earlier request is what a renewal replaces, once it has been issued.
     if signed.exists() and not renewal:
-        raise NameTaken(f"{signed} exists already. Remove it to approve again.")
-    told = plain_fingerprint(fingerprint) if fingerprint else ""
+        raise NameInUse(f"{signed} exists already. Remove it to approve again.")
+    expected = plain_fingerprint(fingerprint) if fingerprint else ""
     with tempfile.TemporaryDirectory(dir=signed.parent) as drafts:
-        asked = approve_party(folder, request, Path(drafts) / signed.name, key=told, renews=renewal)
+        requested = approve_party(folder, request, Path(drafts) / signed.name, key=expected, renews=renewal)
         (Path(drafts) / signed.name).replace(signed)
     if as_json:
-        say_json({"party": asked.name, "key": asked.key, "signed": str(signed)})
-    elif told:
-        say(f"{asked.name} has a certificate for the key that it told. Send {signed} back to it.")
+        say_json({"party": requested.name, "key": requested.key, "signed": str(signed)})
+    elif expected:
+        say(f"{requested.name} has a certificate for the key that it told. Send {signed} back to it.")
     else:
-        say(f"{asked.name} has a certificate for the key\n  {spaced(asked.key)}")
-        say(f"Ask {asked.name} by telephone whether that is its key, and only then send {signed} back.")
+        say(f"{requested.name} has a certificate for the key\n  {spaced(requested.key)}")
+        say(f"Ask {requested.name} by telephone whether that is its key, and only then send {signed} back.")
 
 
 @app.command("renew")
@@ -322,7 +322,7 @@ def administrator(
             "which is the first one."
         )
     if (folder / ADMINISTRATORS / name).exists():
-        raise NameTaken(f"{folder / ADMINISTRATORS / name} exists already. Name another administrator.")
+        raise NameInUse(f"{folder / ADMINISTRATORS / name} exists already. Name another administrator.")
     kit = add_administrator(folder, name, role=MAY[may])
     if as_json:
         say_json({"kit": str(kit.path), "name": kit.identity().name, "may": may})
@@ -411,9 +411,9 @@ def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]
 
     invitation = Invitation.load(file)
     if fingerprint:
-        _check_told(fingerprint, invitation)
+        _check_announced(fingerprint, invitation)
     if (home / "request").exists():
-        raise NameTaken(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
+        raise NameInUse(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
     home.mkdir(parents=True, exist_ok=True)
     request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
     invitation.save(home / INVITATION)
@@ -421,7 +421,7 @@ def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]
     return {"key": str(key), "request": str(request), "fingerprint": CertificateRequest.load(request).key}
 
 
-def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
+def _receive(file: Path, party: str, home: Path, expected: str) -> dict[str, str]:
     from colonnade.runtime import identity
     from colonnade.sites.provision import INVITATION, Invitation, make_kit
 
@@ -429,9 +429,9 @@ def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
         raise KitError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
     kit, policy = home / "kit", home / f"{party}.policy.toml"
     if kit.exists():
-        raise NameTaken(f"{kit} exists already. Remove it, or name another --folder.")
+        raise NameInUse(f"{kit} exists already. Remove it, or name another --folder.")
     invitation = Invitation.load(home / INVITATION)
-    _check_told(told, invitation)
+    _check_announced(expected, invitation)
     made = make_kit(file, home / "request" / party, kit, root=invitation.root)
     if not policy.exists():
         off = "" if invitation.submission == "two" else "# "
@@ -448,15 +448,15 @@ def _check_name(party: str, option: str) -> None:
         )
 
 
-def _check_told(told: str, invitation: Invitation) -> None:
+def _check_announced(expected: str, invitation: Invitation) -> None:
     from colonnade.runtime.identity import plain_fingerprint
 
-    if not told:
+    if not expected:
         raise KitError(
             "--fingerprint: whoever can change the invitation on its way could be in the middle of this federation. "
             f"Ask by telephone whether the root's fingerprint is {spaced(invitation.root)}, and give it here."
         )
-    if plain_fingerprint(told) != invitation.root:
+    if plain_fingerprint(expected) != invitation.root:
         raise KitError(
             "--fingerprint: what you were told is not the fingerprint in the invitation, so one of them is forged or "
             "of another federation. Stop, and ask again."

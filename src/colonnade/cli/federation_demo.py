@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.screen import AS_JSON, say, say_json, width
-from colonnade.errors import NameTaken, PeerTimeout, ProtocolError
+from colonnade.errors import NameInUse, PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
     from colonnade.federation.job import Job
@@ -46,7 +46,7 @@ def demo(
       colonnade federation demo --output trial
     """
     if output.exists():
-        raise NameTaken(f"--output: {output} exists already. Name a new folder.")
+        raise NameInUse(f"--output: {output} exists already. Name a new folder.")
     tell = (lambda _text: None) if as_json else say
     began = time.monotonic()
     try:
@@ -139,8 +139,8 @@ def _train(
         raise ProtocolError(f"job {name}: {ended.get('reason', ended['state'])}")
     folders = {party: kits[party].run_folder(job_id) for party in PARTIES}
     # How long it took the parties themselves know; who submits is not told.
-    noted = [json.loads((path / OUTCOME).read_text("utf-8")) for path in folders.values()]
-    sent, seconds = sum(each["bytes_sent"] for each in noted), max(each["seconds"] for each in noted)
+    recorded = [json.loads((path / OUTCOME).read_text("utf-8")) for path in folders.values()]
+    sent, seconds = sum(each["bytes_sent"] for each in recorded), max(each["seconds"] for each in recorded)
     alone = _alone(folder, job)
     numbers = {party: _numbers(alone, party) for party in PARTIES}
     same = all(_numbers(path, party) == numbers[party] for party, path in folders.items())

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import ColonnadeError, InputError, NameTaken, RemoteProtocolError
+from colonnade.errors import ColonnadeError, InputError, NameInUse, RemoteProtocolError
 
 SUBMITTED = "submitted"
 MOST_SILENCES = 5
@@ -73,7 +73,7 @@ def propose(
 
     path = output or job.with_suffix(".proposal.json")
     if path.exists():
-        raise NameTaken(f"{path} exists already. Name another file with --output.")
+        raise NameInUse(f"{path} exists already. Name another file with --output.")
     made = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
     write_whole(path, made.text)
     if as_json:
@@ -220,10 +220,10 @@ def _checked(job: Path) -> str:
     from colonnade.federation.job import Job, load_job
     from colonnade.federation.train import spec_of
 
-    asked = load_job(job)
-    if isinstance(asked, Job):
-        spec_of(asked)
-        check_readers(asked)
+    requested = load_job(job)
+    if isinstance(requested, Job):
+        spec_of(requested)
+        check_readers(requested)
     return job.read_text(encoding="utf-8")
 
 
@@ -234,16 +234,16 @@ def _submit(
     from colonnade.sites.kit import Kit
     from colonnade.sites.processes import Administration
 
-    place, asked = Kit.load(kit), parse_job(text)
+    place, requested = Kit.load(kit), parse_job(text)
     with Administration(place) as session:
-        absent = sorted(set(asked.parties) - set(session.parties()))
+        absent = sorted(set(requested.parties) - set(session.parties()))
         if absent:
             raise RemoteProtocolError(
                 f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not connected to the server. Nothing was "
                 "submitted. Ask them to run `colonnade party start`."
             )
         job_id = session.submit(
-            text, name=asked.name, parties=asked.parties, resumes=resumes, proposal=proposal
+            text, name=requested.name, parties=requested.parties, resumes=resumes, proposal=proposal
         )
         kept = place.path / SUBMITTED / f"{job_id}.json"
         kept.parent.mkdir(exist_ok=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
     from colonnade.lab.people import People
-    from colonnade.lab.targets import Wanted
+    from colonnade.lab.targets import AuditTarget
 
 
 ATTACKS = Path("attacks")
@@ -306,19 +306,19 @@ def _audit_job(
     return facts
 
 
-def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> Wanted:
+def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> AuditTarget:
     from colonnade.data.schema import Schema
-    from colonnade.lab.targets import Wanted
+    from colonnade.lab.targets import AuditTarget
 
     schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
     holders = [schema.party for schema in schemas if schema.label is not None]
     group = replace(job, active=holders[0] if holders else None).group()
-    return Wanted(job.method, job.spec, group, schemas, rest)
+    return AuditTarget(job.method, job.spec, group, schemas, rest)
 
 
-def _wanted_of_run(run: RunFolder) -> Wanted:
+def _wanted_of_run(run: RunFolder) -> AuditTarget:
     from colonnade.data.schema import PublicSchema
-    from colonnade.lab.targets import Wanted
+    from colonnade.lab.targets import AuditTarget
     from colonnade.methods.table import METHODS, checked_options
     from colonnade.protocols.plans import TrainingSpec
     from colonnade.runtime.party import Group
@@ -330,32 +330,32 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
             f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
         )
     with readable(run):
-        asked, plan = run.facts["asked"], run.facts["plan"]
-        method = METHODS[asked["method"]]
+        requested, plan = run.facts["asked"], run.facts["plan"]
+        method = METHODS[requested["method"]]
         group = Group(
-            tuple(asked["parties"]),
-            server=asked["server"],
-            keepers=tuple(asked["keepers"]),
-            threshold=asked["threshold"],
-            active=asked["active"],
-            disclosed_noise=asked.get("disclosed_noise"),
+            tuple(requested["parties"]),
+            server=requested["server"],
+            computing_parties=tuple(requested["computing_parties"]),
+            threshold=requested["threshold"],
+            active=requested["active"],
+            disclosed_noise=requested.get("disclosed_noise"),
         )
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
-        options = checked_options(method, asked["options"])
+        options = checked_options(method, requested["options"])
         request = TrainingSpec(
-            asked["task"],
-            asked["epsilon"],
+            requested["task"],
+            requested["epsilon"],
             delta=delta,
             accepted_delta=delta,
-            gamma=asked["gamma"],
+            gamma=requested["gamma"],
             options=options,
         )
-    return Wanted(method.name, request, group, schemas)
+    return AuditTarget(method.name, request, group, schemas)
 
 
 def _facts(
-    wanted: Wanted, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
+    wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
 ) -> dict[str, Any]:
     from colonnade.lab.experiments import audit as carry_out
     from colonnade.lab.targets import target_of

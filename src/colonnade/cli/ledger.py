@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.screen import AS_JSON, say, say_json, width
-from colonnade.errors import CannotWrite, InputError, NameTaken
+from colonnade.errors import CannotWrite, InputError, NameInUse
 from colonnade.runs.folders import free_name
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def write_files(
 
     for path in (table, picture, export):
         if path is not None and path.exists():
-            raise NameTaken(f"{path} exists already. Name another file, or remove it first.")
+            raise NameInUse(f"{path} exists already. Name another file, or remove it first.")
     if picture is not None:
         check_plot_path(picture)
     if export is not None and ledger is None:
@@ -76,7 +76,7 @@ def begin_anew(given: Path, reason: str) -> None:
     if file.ledger.exists():
         before = Ledger.open(file.ledger, patience=file.patience)
         if any(entry.kind == "charge" for entry in before.entries()):
-            raise NameTaken(
+            raise NameInUse(
                 f"--new: {file.ledger} is there and holds charges. Go on with it; if it must be given up, move it away "
                 "yourself, and keep it."
             )

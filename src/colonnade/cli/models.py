@@ -8,7 +8,7 @@ import typer
 
 from colonnade.cli.runs import write_page
 from colonnade.cli.screen import AS_JSON, LABEL, progress, say, say_json, width
-from colonnade.errors import CannotWrite, NameTaken
+from colonnade.errors import CannotWrite, NameInUse
 from colonnade.runs.run_folders import release_of, released
 
 
@@ -45,7 +45,7 @@ def export(
         raise typer.BadParameter(f"--onnx and --card are both {card}. Name a file for each.")
     for option, path in (("--onnx", onnx), ("--card", card)):
         if path is not None and (path.exists() or path.is_symlink()):
-            raise NameTaken(f"{option}: {path} exists already. Name another file, or remove it first.")
+            raise NameInUse(f"{option}: {path} exists already. Name another file, or remove it first.")
     whole, facts = released(model, label)
     if onnx is not None:
         from colonnade.models.files.onnx import save_onnx
@@ -108,7 +108,7 @@ def describe(
       colonnade describe runs/first --output columns.html
     """
     if output is not None and (output.exists() or output.is_symlink()):
-        raise NameTaken(f"--output: {output} exists already. Name another file.")
+        raise NameInUse(f"--output: {output} exists already. Name another file.")
     release = release_of(run).for_label(label)
     if columns:
         release = release.select(columns)
@@ -158,13 +158,13 @@ def synthesize(
         release = release.select(columns)
     with progress(not as_json) as advance:
         table = release.synthesize(rows, seed=seed, progress=advance)
-    beside = table.save(output)
+    companion = table.save(output)
     if as_json:
-        say_json({**table.manifest, "output": str(output), "manifest": str(beside)})
+        say_json({**table.manifest, "output": str(output), "manifest": str(companion)})
         return
     fit = table.manifest["fit"]
     say(f"Table: {output}, {rows} invented people, {len(table.columns)} columns")
-    say(f"Manifest: {beside}")
+    say(f"Manifest: {companion}")
     say(
         f"Distance to the release: {fit['residual_over_noise']:.2f} of what its noise would leave "
         f"({fit['residual_of_unrelated_columns']:.3g} if columns had nothing to do with each other)"

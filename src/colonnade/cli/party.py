@@ -279,8 +279,8 @@ def start(
         if why := refusal(place):
             raise KitError(f"{place.path}: {why}.")
     code = 0
-    told = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
-    with contextlib.suppress(KeyboardInterrupt), told, process_group() as begin:
+    announced = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
+    with contextlib.suppress(KeyboardInterrupt), announced, process_group() as begin:
         process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
         # up before the server could say so: it is asked again.
@@ -558,7 +558,7 @@ def say_request(request: Request, kit: Path) -> None:
     """Show a job that waits, what it would cost and leave, and who has decided."""
     from colonnade.report.plain import left_text, table_lines
 
-    times = f"asked {request.asked[:16].replace('T', ' ')} UTC"
+    times = f"asked {request.requested[:16].replace('T', ' ')} UTC"
     until = f", until {request.until[:16].replace('T', ' ')}" if request.state == "waiting" else ""
     say(f"{request.job}  {request.name}: {request.state}, {times}{until}")
     say(f"  {request.what}")

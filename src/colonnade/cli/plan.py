@@ -25,7 +25,7 @@ from colonnade.errors import InputError, JobError
 from colonnade.evaluation.held_out import holdout_text
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
-from colonnade.federation.train import told_of
+from colonnade.federation.train import prefix_job_errors
 from colonnade.methods.functional.method import notes_on
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan
@@ -88,8 +88,8 @@ def plan_facts(
     chosen = left_open(job)
     # Trials that choose the method are a part, each method is one, and so is the exact model they are read against.
     work = Work(advance, chosen + looked_at(job, named) + simulated)
-    with told_of(job):
-        job = settle(job, group_of(job, schemas), schemas, rows=trained, told=work.told)
+    with prefix_job_errors(job):
+        job = settle(job, group_of(job, schemas), schemas, rows=trained, notify=work.notify)
     if chosen:
         work.done()
     planned = plan_job(job, schemas, rows=trained)
@@ -278,11 +278,13 @@ _UNLESS = (
 )
 _CHECKED = {
     "all": (
-        'Everything that is dealt, verify = "all": two keepers check the norm of every row, and every product before '
+        'Everything that is dealt, verify = "all": two computing parties check the norm of every row, and every '
+        "product before "
         "it is used. Whatever is not proved stops the run before it is opened."
     ),
     "rows": (
-        'Rows, verify = "rows": two keepers check that no row an owner deals is longer than agreed. Whatever is not '
+        'Rows, verify = "rows": two computing parties check that no row an owner deals is longer than agreed. '
+        "Whatever is not "
         "proved stops the run before it is opened."
     ),
     "none": 'Nothing that is dealt, verify = "none": the guarantees suppose that everybody runs this protocol.',
@@ -353,13 +355,13 @@ def plan_line(facts: dict[str, Any]) -> str:
     if refusing:
         said.append(f"refused by the budget of {' and '.join(refusing)}")
     else:
-        asked = all(item["admits"] for item in facts["budgets"])
-        said.append("every budget admits it" if asked else "not every budget is known here")
+        requested = all(item["admits"] for item in facts["budgets"])
+        said.append("every budget admits it" if requested else "not every budget is known here")
     made = facts["methods"][0]["forecast"]
     if made is not None and made["expected"] is not None:
         exact = facts["without_privacy"]
-        beside = "" if exact is None else f" ({exact:.3f} without privacy)"
-        said.append(f"error {made['expected']['error']:.3f} on invented people{beside}")
+        alongside = "" if exact is None else f" ({exact:.3f} without privacy)"
+        said.append(f"error {made['expected']['error']:.3f} on invented people{alongside}")
     return f"{facts['name']}: {'; '.join(said)}."
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.screen import AS_JSON, LABEL, PARTY_FILES, VERBOSE, progress, say, say_json, width
-from colonnade.errors import CannotWrite, ColumnMissing, InputError, LabelMismatch, ModelError, NameTaken
+from colonnade.errors import CannotWrite, ColumnMissing, InputError, LabelMismatch, ModelError, NameInUse
 
 if TYPE_CHECKING:
     from colonnade.evaluation.evaluate import Evaluation
@@ -79,7 +79,7 @@ def predict(
             "--epsilon and --party are for a JOB: scores by --rows are disclosed to nobody, and carry no noise."
         )
     if output is not None and output.exists():
-        raise NameTaken(f"--output: {output} exists already. Name another file, or remove it first.")
+        raise NameInUse(f"--output: {output} exists already. Name another file, or remove it first.")
     stored = Stored.load(model, label)
     if rows is not None:
         if stored.whole is None:

@@ -72,12 +72,12 @@ Entries = Annotated[
 ]
 
 
-def _asked(  # the options of every command
+def _requested(  # the options of every command
     *,
     epsilon: Annotated[float | None, typer.Option(help="Find the least noise for this ε.")] = None,
     delta: Annotated[float, typer.Option(help="The δ of the guarantee.")] = 1e-5,
     times: Annotated[int, typer.Option(help="How often the release is made.")] = 1,
-    whom: Annotated[
+    to: Annotated[
         CalibrateFor | None,
         typer.Option(
             "--for", help="Whom --epsilon is meant for; the server (or whoever sees it) if left out."
@@ -102,14 +102,17 @@ def _command(
 
     `times` is the option that says how often there is a release, where it is another than --times.
     """
-    asked = dict(inspect.signature(_asked, eval_str=True).parameters)
-    asked["delta"] = asked["delta"].replace(default=delta)
+    requested = dict(inspect.signature(_requested, eval_str=True).parameters)
+    requested["delta"] = requested["delta"].replace(default=delta)
     if times is not None:
-        asked["times"] = asked["times"].replace(
+        requested["times"] = requested["times"].replace(
             default=inspect.Parameter.empty, annotation=Annotated[int, times]
         )
     noisy = Annotated[Fraction | None, _number(f"{noise} Or give --epsilon.", flag)]
-    asked = {"noise": asked["delta"].replace(name="noise", default=None, annotation=noisy), **asked}
+    requested = {
+        "noise": requested["delta"].replace(name="noise", default=None, annotation=noisy),
+        **requested,
+    }
 
     def register(make: Make) -> Make:
         own = inspect.signature(make, eval_str=True, locals={"MechanismFamily": None}).parameters
@@ -119,10 +122,10 @@ def _command(
             from colonnade.cli.privacy_answer import PrivacyQuery, respond
 
             as_json = values.pop("as_json")
-            query = PrivacyQuery(**{name: values.pop(name) for name in asked if name != "as_json"})
+            query = PrivacyQuery(**{name: values.pop(name) for name in requested if name != "as_json"})
             respond(make(**values), query, values, as_json=as_json)
 
-        options = [*own.values(), *asked.values()]
+        options = [*own.values(), *requested.values()]
         command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
         command.__annotations__ = {option.name: option.annotation for option in options}
         app.command(name)(command)
@@ -364,11 +367,11 @@ def moments(
         # Lemma 2 for a row whose squared norm before rounding is that of ours: features and label block.
         square = gamma**2 + plan.label.norm_squared(gamma) + plan.size
         released = skellam_moments.Moments(square, min(square**2, math.sqrt(plan.size) * square))
-        asked = released, float(mu), delta
+        requested = released, float(mu), delta
         return (
-            skellam_moments.server_epsilon(*asked),
-            skellam_moments.client_epsilon(*asked, clients=len(names), columns=plan.size),
-            skellam_moments.client_epsilon_of_tables(*asked),
+            skellam_moments.server_epsilon(*requested),
+            skellam_moments.client_epsilon(*requested, clients=len(names), columns=plan.size),
+            skellam_moments.client_epsilon_of_tables(*requested),
         )
 
     parts = f"{', '.join(group.dealers)} each deal one part of 1/{group.whole}; t = {group.threshold}."

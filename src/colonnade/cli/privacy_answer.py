@@ -63,7 +63,7 @@ class PrivacyQuery:
     epsilon: float | None = None
     delta: float = 1e-5
     times: int = 1
-    whom: str | None = None
+    to: str | None = None
     paper: bool = False
     plot: Path | None = None
     against: str = "delta"
@@ -79,7 +79,7 @@ class PrivacyQuery:
             raise PlanError(f"--epsilon {self.epsilon:g}: privacy loss is a positive number. Try 1.")
         if self.times < 1:
             raise PlanError(f"--times {self.times}: a release is made at least once.")
-        if self.whom is not None and self.epsilon is None:
+        if self.to is not None and self.epsilon is None:
             raise PlanError("--for says whom --epsilon is meant for; without --epsilon it has no use.")
 
 
@@ -88,7 +88,7 @@ class PrivacyAnswer:
     """One view and one guarantee per observer, for one amount of noise; `whom` it was calibrated for, if it was."""
 
     noise: Fraction
-    whom: str | None
+    to: str | None
     views: tuple[View, ...]
     guarantees: tuple[Guarantee, ...]
 
@@ -165,9 +165,9 @@ def work_out(mechanism: MechanismFamily, query: PrivacyQuery) -> PrivacyAnswer:
         raise PrivacyError(
             "noise dealt in parts is truncated, so no ε holds at δ = 0. Give --delta, for instance 1e-9."
         )
-    noise, whom = query.noise, None
+    noise, to = query.noise, None
     if query.epsilon is not None:
-        noise, whom = _calibrated(mechanism, query, query.epsilon)
+        noise, to = _calibrated(mechanism, query, query.epsilon)
     if noise is None or noise <= 0:
         raise PlanError(f"{mechanism.parameter} = {noise}: without noise nothing is hidden.")
     views = mechanism.views(noise, query.times)
@@ -183,7 +183,7 @@ def work_out(mechanism: MechanismFamily, query: PrivacyQuery) -> PrivacyAnswer:
         guarantees.append(Guarantee(view.observer, view.unit, epsilon, query.delta, view.assumption, method))
     if all(math.isinf(item.epsilon) for item in guarantees):
         account(views[0].event, query.delta)  # says why
-    return PrivacyAnswer(noise, whom, views, tuple(guarantees))
+    return PrivacyAnswer(noise, to, views, tuple(guarantees))
 
 
 def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float) -> tuple[Fraction, str]:
@@ -197,14 +197,14 @@ def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float)
 
     some = drawable(Fraction(1, 4))
     kinds = [view.observer.name.split(":")[0] for view in mechanism.views(some, query.times)]
-    whom = query.whom or ("server" if "server" in kinds else kinds[0])
-    places = [place for place, kind in enumerate(kinds) if whom in ("everyone", kind)]
+    to = query.to or ("server" if "server" in kinds else kinds[0])
+    places = [place for place, kind in enumerate(kinds) if to in ("everyone", kind)]
     if not places:
         there = ", ".join(dict.fromkeys(kinds))
-        raise PlanError(f"--for {whom}: this release has no such observer. It has {there}; or say everyone.")
+        raise PlanError(f"--for {to}: this release has no such observer. It has {there}; or say everyone.")
     if mechanism.search is not None:
-        wanted = places[:1] if whom == "server" else places
-        return min(mechanism.search(event(place, some), epsilon, query.delta) for place in wanted), whom
+        wanted = places[:1] if to == "server" else places
+        return min(mechanism.search(event(place, some), epsilon, query.delta) for place in wanted), to
     noise = drawable(
         max(
             calibrate(lambda noise, place=place: event(place, noise), epsilon=epsilon, delta=query.delta)  # type: ignore[misc]
@@ -214,7 +214,7 @@ def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float)
     # A target that even the largest drawable noise misses looks met nowhere; one met by the least is met there.
     if any(account(event(place, noise), query.delta).epsilon > epsilon for place in places):
         raise PlanError(f"no {mechanism.parameter} that can be drawn keeps this within ε = {epsilon:g}.")
-    return noise, whom
+    return noise, to
 
 
 def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, Any], *, as_json: bool) -> None:
@@ -276,13 +276,13 @@ def _data(
     apart = {"rate", "classes"} if given.get("regression") else {"rate"}
     shown = {name: str(value) if isinstance(value, Fraction) else value for name, value in given.items()}
     noise = {"name": mechanism.parameter, "value": float(answer.noise), "exact": str(answer.noise)}
-    target = {"epsilon": query.epsilon, "delta": query.delta, "for": answer.whom}
+    target = {"epsilon": query.epsilon, "delta": query.delta, "for": answer.to}
     figures = mechanism.paper(answer.noise, query.times, query.delta) if mechanism.paper else ()
     curves = [{"label": line.label, "x": line.xs, "epsilon": line.ys} for line in lines]
     return {
         "mechanism": mechanism.name,
         "given": {name: value for name, value in shown.items() if value is not None and name not in apart},
-        "noise": {**noise, "calibrated": None if answer.whom is None else target},
+        "noise": {**noise, "calibrated": None if answer.to is None else target},
         "delta": query.delta,
         "times": query.times,
         "times_of": mechanism.repeats,

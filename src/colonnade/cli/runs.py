@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.screen import AS_JSON, LABEL, VERBOSE, note, say, say_json, width
-from colonnade.errors import CannotWrite, InputError, NameTaken
+from colonnade.errors import CannotWrite, InputError, NameInUse
 from colonnade.runs.folders import MODELS, charged_text, failure_text, where_text
 from colonnade.runs.recovery import killed_in, put_away, recovered
 from colonnade.runs.run_folders import (
@@ -18,10 +18,10 @@ from colonnade.runs.run_folders import (
     find_run,
     is_run,
     not_ended_in,
-    noted_text,
     page_of,
     read_or_damaged,
     readable,
+    recorded_text,
     run_line,
     runs_in,
     unfinished_in,
@@ -159,8 +159,8 @@ def show(
         say_json(folder.facts)
         return
     with readable(folder):
-        if folder.noted:
-            say(noted_text(folder))
+        if folder.recorded:
+            say(recorded_text(folder))
             return
         if folder.failed:
             say(failure_text(folder.facts, width=width()))
@@ -188,7 +188,7 @@ def report(
     output: Path | None = typer.Option(
         None, "--output", "-o", metavar="FILE", help="A new file for the page; RUN/report.html if left out."
     ),
-    beside: list[Path] = typer.Option(
+    alongside: list[Path] = typer.Option(
         [],
         "--with",
         metavar="FOLDER",
@@ -211,13 +211,13 @@ def report(
         raise InputError(_failed(folder))
     tell_unsealed(folder)
     if output is not None and (output.exists() or output.is_symlink()):
-        raise NameTaken(f"--output: {output} exists already. Name another file.")
+        raise NameInUse(f"--output: {output} exists already. Name another file.")
     if label is not None:
         from colonnade.report.text import facts_of_label
 
         folder = replace(folder, facts=facts_of_label(folder.facts, label))
     with readable(folder):
-        page = page_of(folder, beside)
+        page = page_of(folder, alongside)
     target = output or folder.path / "report.html"
     write_page(target, page)
     if as_json:

@@ -13,7 +13,7 @@ import typer
 
 from colonnade.cli.screen import AS_JSON, PARTY_FILES, TASKS, complete_tasks, progress, say, say_json
 from colonnade.data.declaring import nearest_name
-from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
+from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameInUse
 from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def schema(
     check: Path | None = typer.Option(
         None, "--check", metavar="SCHEMA", help="Say what this schema still lacks; exit with 3 if anything."
     ),
-    beside: str | None = typer.Option(
+    alongside: str | None = typer.Option(
         None, "--data", metavar="DATA", help="With --check: compare with the columns of this data."
     ),
     sql: str | None = typer.Option(None, "--sql", metavar="QUERY", help="The query, if DATA is a database."),
@@ -65,8 +65,8 @@ def schema(
     if check is not None:
         if output is not None:
             raise typer.BadParameter("--output is for drafts; --check writes nothing.")
-        _check(check, None if beside is None else _source(beside, sql, password_env), as_json)
-    elif beside is not None:
+        _check(check, None if alongside is None else _source(alongside, sql, password_env), as_json)
+    elif alongside is not None:
         raise typer.BadParameter("--data goes with --check.")
     elif data is not None:
         _draft(_source(data, sql, password_env), output, as_json, public=public or _says_public(data, sql))
@@ -103,8 +103,8 @@ def _check(path: Path, source: Source | None, as_json: bool) -> None:
         facts = {"schema": state.name, "complete": state.complete, "blank": state.blank}
         say_json({**facts, "absent": state.absent, "mistake": state.mistake})
     elif state.complete:
-        beside = "" if source is None else f" and agrees with the columns of the {source}"
-        say(f"{state.name} is complete{beside}.")
+        alongside = "" if source is None else f" and agrees with the columns of the {source}"
+        say(f"{state.name} is complete{alongside}.")
     else:
         for place in state.blank:
             say(f"{place}: left blank.")
@@ -141,7 +141,7 @@ def _write(output: Path, text: str) -> None:
     from colonnade.federation.files import write_whole
 
     if output.exists() or output.is_symlink():
-        raise NameTaken(f"{output} exists already. Name another file, or move it away.")
+        raise NameInUse(f"{output} exists already. Name another file, or move it away.")
     try:
         write_whole(output, text)
     except OSError as error:
@@ -273,7 +273,7 @@ def _schema(source: Path, *, identity: str | None, label: str | None, task: str)
         drafted = replace(drafted, id=identity, kinds=kinds)
     if label is not None:
         _check_column("--label", label, drafted.kinds, source)
-    asked = (
+    requested = (
         'kind = "classes"\nclasses = []   # the names of the classes, as they stand in the data'
         if task == "classification"
         else 'kind = "real"\nlow = ""    # what no value is below\nhigh = ""   # what no value is above'
@@ -282,7 +282,7 @@ def _schema(source: Path, *, identity: str | None, label: str | None, task: str)
         drafted,
         kinds={name: kind for name, kind in drafted.kinds.items() if name != label},
         id_note="who a row is; it is never learnt from" if identity is not None else drafted.id_note,
-        ending="" if label is None else f"[label]\ncolumn = {_quoted(label)}\n{asked}\n",
+        ending="" if label is None else f"[label]\ncolumn = {_quoted(label)}\n{requested}\n",
     ).text
 
 

@@ -184,10 +184,8 @@ def method_names() -> tuple[str, ...]:
 def complete_methods(incomplete: str) -> list[str]:
     """Names of methods after the last comma that is there already."""
     before, comma, last = incomplete.rpartition(",")
-    taken = before.split(",")
-    return [
-        f"{before}{comma}{name}" for name in method_names() if name.startswith(last) and name not in taken
-    ]
+    used = before.split(",")
+    return [f"{before}{comma}{name}" for name in method_names() if name.startswith(last) and name not in used]
 
 
 def complete_tasks(incomplete: str) -> list[str]:

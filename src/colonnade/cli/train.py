@@ -62,18 +62,18 @@ def train(
     from colonnade.report.text import run_text
 
     # What the run brought comes first.
-    besides = []
+    further = []
     if facts["taken"]["because"]:
-        besides.append(
+        further.append(
             f"The job names no method, so it took {facts['taken']['method']}: {facts['taken']['because']}."
         )
-    besides += [
+    further += [
         f"{ledger} is new: what {name} spends is counted from this run on."
         for name, ledger in facts["new_ledgers"].items()
     ]
     say(run_text(facts, width=width(), verbose=verbose))
-    if besides:
-        say("\n" + "\n".join(wrapped(besides, width(), indent="")))
+    if further:
+        say("\n" + "\n".join(wrapped(further, width(), indent="")))
     say(f"\nReport: {facts['report']}")
 
 
@@ -99,11 +99,11 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         with progress(not quiet and (chosen or public)) as advance:
             work = Work(advance, chosen + public)
             schemas, people = schemas_of(federation), people_of(federation)
-            job = settle(job, federation.group, schemas, rows=people, told=work.told)
+            job = settle(job, federation.group, schemas, rows=people, notify=work.notify)
             folder.reserve(_room(federation.features(job.task)))
             if chosen:
                 work.done()
-            made = forecast_before_run(job, federation, work.told)
+            made = forecast_before_run(job, federation, work.notify)
             work.end()
         try:
             with progress(not quiet) as advance, Clock() as clock:
@@ -181,10 +181,10 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
         return
     place = folder.name if kept is None else kept
     record = f" `colonnade show {place}` has the record." if kept is not None else ""
-    told = f"{charged_text(facts)} That stays charged, because it may have been seen.{record}"
+    notify = f"{charged_text(facts)} That stays charged, because it may have been seen.{record}"
     paid = holds_paid(place) or holds_paid(folder.draft)
     if paid:
-        told = f"{told} What was paid for is kept: `colonnade recover {place}` makes the rest of it."
+        notify = f"{notify} What was paid for is kept: `colonnade recover {place}` makes the rest of it."
     if isinstance(error, OSError):
         name = Path(error.filename or folder.name).name
         left, remedy = "and nothing half-written was left", "name a folder on another disk, and run again"
@@ -194,11 +194,11 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
                 "move what is kept to another disk, and recover it",
             )
         raise CannotWrite(
-            f"{folder.name / name} cannot be written ({error.strerror or error}), {left}. {told} Make room, or "
+            f"{folder.name / name} cannot be written ({error.strerror or error}), {left}. {notify} Make room, or "
             f"{remedy}."
         ) from None
     if isinstance(error, ColonnadeError):
-        raise type(error)(f"{error} {told}") from None
+        raise type(error)(f"{error} {notify}") from None
 
 
 def _room(features: int) -> int:

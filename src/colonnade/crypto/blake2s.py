@@ -70,7 +70,7 @@ def _compression(_typing_context: Any, _work: Any) -> Any:
         def constant(value: int) -> Any:
             return ir.Constant(_VECTOR, [value] * LANES)
 
-        def turned(value: Any, bits: int) -> Any:
+        def rotated(value: Any, bits: int) -> Any:
             right, left = builder.lshr(value, constant(bits)), builder.shl(value, constant(32 - bits))
             return builder.or_(right, left)
 
@@ -82,9 +82,9 @@ def _compression(_typing_context: Any, _work: Any) -> Any:
             for step, (a, b, c, d) in enumerate(_MIXED):
                 for word, first, second in ((order[2 * step], 16, 12), (order[2 * step + 1], 8, 7)):
                     v[a] = builder.add(builder.add(v[a], v[b]), message[word])
-                    v[d] = turned(builder.xor(v[d], v[a]), first)
+                    v[d] = rotated(builder.xor(v[d], v[a]), first)
                     v[c] = builder.add(v[c], v[d])
-                    v[b] = turned(builder.xor(v[b], v[c]), second)
+                    v[b] = rotated(builder.xor(v[b], v[c]), second)
         for word in range(8):
             mixed = builder.xor(load(STATE + word), builder.xor(v[word], v[word + 8]))
             builder.store(mixed, at(RESULT + word)).align = 4

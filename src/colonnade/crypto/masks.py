@@ -52,11 +52,11 @@ def _pack(words: Any, bits: int, out: Any) -> None:
     for i in range(words.size):
         word, left = np.uint64(words[i]), bits
         while left > 0:
-            taken = min(left, 8 - pending)
-            held |= (word & ((np.uint64(1) << np.uint64(taken)) - np.uint64(1))) << np.uint64(pending)
-            word >>= np.uint64(taken)
-            pending += taken
-            left -= taken
+            used = min(left, 8 - pending)
+            held |= (word & ((np.uint64(1) << np.uint64(used)) - np.uint64(1))) << np.uint64(pending)
+            word >>= np.uint64(used)
+            pending += used
+            left -= used
             if pending == 8:
                 out[at] = held
                 held, pending = np.uint64(0), 0
@@ -71,13 +71,13 @@ def _unpack(packed: Any, bits: int, out: Any) -> None:
     for i in range(out.size):
         word, filled = np.uint64(0), 0
         while filled < bits:
-            taken = min(bits - filled, 8 - offset)
+            used = min(bits - filled, 8 - offset)
             piece = (np.uint64(packed[at]) >> np.uint64(offset)) & (
-                (np.uint64(1) << np.uint64(taken)) - np.uint64(1)
+                (np.uint64(1) << np.uint64(used)) - np.uint64(1)
             )
             word |= piece << np.uint64(filled)
-            filled += taken
-            offset += taken
+            filled += used
+            offset += used
             if offset == 8:
                 offset = 0
                 at += 1

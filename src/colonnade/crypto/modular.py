@@ -236,7 +236,7 @@ Residues = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
-class Modulus:
+class MontgomeryModulus:
     """An odd number to calculate modulo."""
 
     value: int
@@ -361,11 +361,11 @@ class FixedBase:
     (i, d) of the table is base^(d · 256^i).
     """
 
-    modulus: Modulus
+    modulus: MontgomeryModulus
     tables: NDArray[np.uint32]
 
     @classmethod
-    def prepare(cls, modulus: Modulus, base: int, *, exponent_bytes: int) -> FixedBase:
+    def prepare(cls, modulus: MontgomeryModulus, base: int, *, exponent_bytes: int) -> FixedBase:
         """The table for a base: 256 products a byte of exponent."""
         steps = [base % modulus.value]
         for _ in range(exponent_bytes - 1):
@@ -464,7 +464,7 @@ def _accumulate(
 
 
 def products_of_powers(
-    modulus: Modulus, bases: Sequence[int], matrix: NDArray[np.int64], *, bits: int
+    modulus: MontgomeryModulus, bases: Sequence[int], matrix: NDArray[np.int64], *, bits: int
 ) -> list[int]:
     """Π_i bases[i]^matrix[i, j] modulo n for every column j; entries in [−2^(bits−1), 2^(bits−1)).
 

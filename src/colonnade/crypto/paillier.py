@@ -13,7 +13,7 @@ from typing import ClassVar
 import gmpy2
 import numpy as np
 
-from colonnade.crypto.modular import FixedBase, Modulus, pieces, usable_cores
+from colonnade.crypto.modular import FixedBase, MontgomeryModulus, pieces, usable_cores
 from colonnade.randomness import Randomness, below
 
 KEY_BITS = (2048, 3072)
@@ -238,7 +238,9 @@ class Encryptor:
     def for_key(cls, key: PublicKey, randomness: Randomness) -> Encryptor:
         """An encryptor for anybody's key; preparing it costs a few hundred encryptions."""
         base = pow(_jacobi_one_base(key, randomness), key.modulus, key.modulus_squared)
-        table = FixedBase.prepare(Modulus(key.modulus_squared), base, exponent_bytes=key.exponent_bytes)
+        table = FixedBase.prepare(
+            MontgomeryModulus(key.modulus_squared), base, exponent_bytes=key.exponent_bytes
+        )
         return cls(key, (table,), randomness)
 
     @classmethod
@@ -247,7 +249,7 @@ class Encryptor:
         base = _jacobi_one_base(key, randomness)
         tables = tuple(
             FixedBase.prepare(
-                Modulus(square), pow(base, key.modulus, square), exponent_bytes=key.exponent_bytes
+                MontgomeryModulus(square), pow(base, key.modulus, square), exponent_bytes=key.exponent_bytes
             )
             for square in (private.p_squared, private.q_squared)
         )

@@ -9,7 +9,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.modular import Modulus, products_of_powers
+from colonnade.crypto.modular import MontgomeryModulus, products_of_powers
 from colonnade.crypto.paillier import (
     Ciphertexts,
     InvalidCiphertext,
@@ -99,7 +99,7 @@ def times_matrix(vector: Ciphertexts, matrix: NDArray[np.int64], *, bits: int) -
 
     `bits` is agreed in the plan and not measured, so that the time taken does not depend on the entries.
     """
-    modulus = Modulus(vector.key.modulus_squared)
+    modulus = MontgomeryModulus(vector.key.modulus_squared)
     values = products_of_powers(modulus, vector.values, matrix, bits=bits)
     return Ciphertexts(vector.key, tuple(int(value) for value in values))
 

@@ -130,7 +130,7 @@ def outside() -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True)
 class ProductClaim:
-    """In each of `rows` rows the keeper at `prover` reshared `factor` times the inner product of its shares.
+    """In each of `rows` rows the computing party at `prover` reshared `factor` times the inner product of its shares.
 
     `points` are where the two verifiers stand.
     """
@@ -144,7 +144,7 @@ class ProductClaim:
     def __post_init__(self) -> None:
         if not 1 <= self.rows <= MOST_ROWS or self.columns < 1 or len({self.prover, *self.points}) != 3:
             raise ValueError(
-                f"there are 1 to {MOST_ROWS} rows, columns, and three keepers at different points"
+                f"there are 1 to {MOST_ROWS} rows, columns, and three computing parties at different points"
             )
 
     @property
@@ -185,7 +185,7 @@ class ProductClaim:
 
 
 class ProductProof:
-    """One keeper's proof about one block of products, in the order in which it is asked for."""
+    """One computing party's proof about one block of products, in the order in which it is asked for."""
 
     def __init__(
         self,

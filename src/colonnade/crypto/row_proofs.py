@@ -52,7 +52,7 @@ TAIL_BITS = 75
 
 
 @dataclass(frozen=True)
-class Claim:
+class RowClaim:
     """Columns dealt beside each other whose squared norm is at most `norm_squared` in every row."""
 
     columns: int
@@ -65,21 +65,22 @@ class Claim:
 
 @dataclass(frozen=True)
 class RowClaims:
-    """The claims of one dealer about a block of rows, checked by keepers who stand at two points."""
+    """The claims of one dealer about a block of rows, checked by computing parties who stand at two points."""
 
     rows: int
-    claims: tuple[Claim, ...]
+    claims: tuple[RowClaim, ...]
     points: tuple[int, int]
 
     def __post_init__(self) -> None:
         if not 1 <= self.rows <= MOST_ROWS or not self.claims or self.points[0] == self.points[1]:
             raise ValueError(
-                f"there are 1 to {MOST_ROWS} rows, claims about them, and two different keepers who check them"
+                f"there are 1 to {MOST_ROWS} rows, claims about them, and two different computing parties who "
+                f"check them"
             )
         for claim, bits in zip(self.claims, self.window_bits, strict=True):
-            reach = 1 << (bits + 1)
+            extent = 1 << (bits + 1)
             # Entries below 2T and pads below 4T: then a congruence modulo M is an equality of integers.
-            most = 4 * claim.columns * reach**2 + PADS * (2 * reach) ** 2 + 4 * claim.norm_squared + 1
+            most = 4 * claim.columns * extent**2 + PADS * (2 * extent) ** 2 + 4 * claim.norm_squared + 1
             if claim.norm_squared > MOST_NORM or most >= FIELD63.modulus:
                 raise FieldTooSmall(
                     f"rows of {claim.columns} columns with entries up to {isqrt(claim.norm_squared)} cannot be "
@@ -270,8 +271,8 @@ class RowProof:
     def bits(self, challenge: bytes) -> NDArray[np.uint8]:
         """The second verifier's bits of every projection: shape (K, projections)."""
         claims = self.claims
-        coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
-        values = coins.of_integers(self._rows, self.pads).reshape(-1) + claims.offsets.astype(np.int64)
+        draws = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
+        values = draws.of_integers(self._rows, self.pads).reshape(-1) + claims.offsets.astype(np.int64)
         if int(values.min()) < 0 or (values >= 2 * claims.offsets).any():
             raise LocalProtocolError(
                 "a random projection of honest rows left its range, which happens less than once in 2^75 blocks. "
@@ -502,8 +503,8 @@ def _bit_sum(
 
     The two sides of it cancel where bits are those of projections.
     """
-    coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
-    columns = coins.of_shares(*shares, weights.rho)
+    draws = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
+    columns = draws.of_shares(*shares, weights.rho)
     powers: Floats = np.ldexp(1.0, np.arange(claims.bits))
     places: Floats = (claims.offsets if first else 0.0) - powers @ bits.astype(np.float64)
     weight = -claims.weight if first else claims.weight

@@ -17,7 +17,7 @@ from colonnade.randomness import KeyedRandomness, Randomness
 
 
 class InconsistentShares(ValueError):
-    """The shares do not lie on one polynomial of the stated degree: a keeper erred or lied."""
+    """The shares do not lie on one polynomial of the stated degree: a computing party erred or lied."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Seed:
 Dealt = FieldArray | Seed
 
 
-def keeper_points(keepers: int) -> tuple[int, ...]:
-    """Where the keepers stand: 0, 1, −1, 2, −2, …
+def party_points(computing_parties: int) -> tuple[int, ...]:
+    """Where the computing parties stand: 0, 1, −1, 2, −2, …
 
     Every first few of these are consecutive integers, which makes the weights between them integers.
     """
-    return tuple((j + 1) // 2 * (1 if j % 2 else -1) for j in range(keepers))
+    return tuple((j + 1) // 2 * (1 if j % 2 else -1) for j in range(computing_parties))
 
 
 def spread(points: Sequence[int], at: int) -> int:
@@ -83,35 +83,37 @@ def combine(terms: Iterable[tuple[int, FieldArray]]) -> FieldArray:
 
 @dataclass(frozen=True)
 class Shamir:
-    """2t + 1 keepers, of whom any t learn nothing and any t + 1 learn everything.
+    """2t + 1 computing parties, of whom any t learn nothing and any t + 1 learn everything.
 
     Guarantee: at degree d (t or 2t), any d shares are jointly uniform and independent of the secret
     (docs/proofs/sharing.md), up to what tells AES-256 in counter mode from uniform bits.
 
-    The secret is the coefficient of X^d and the keepers stand at 0, 1, −1, 2, −2, … Products of shares of
-    degree t are shares of the product at degree 2t, which exactly all keepers together can open.
+    The secret is the coefficient of X^d and the computing parties stand at 0, 1, −1, 2, −2, … Products of shares of
+    degree t are shares of the product at degree 2t, which exactly all computing parties together can open.
     """
 
-    keepers: int
+    computing_parties: int
     field: Field
 
     def __post_init__(self) -> None:
-        if self.keepers < 3 or self.keepers % 2 == 0:
-            raise ValueError(f"there are 2t + 1 keepers, t at least 1, not {self.keepers}")
+        if self.computing_parties < 3 or self.computing_parties % 2 == 0:
+            raise ValueError(
+                f"there are 2t + 1 computing parties, t at least 1, not {self.computing_parties}"
+            )
 
     @property
     def threshold(self) -> int:
-        return self.keepers // 2
+        return self.computing_parties // 2
 
     @cached_property
     def points(self) -> tuple[int, ...]:
-        """Where the keepers stand."""
-        return keeper_points(self.keepers)
+        """Where the computing parties stand."""
+        return party_points(self.computing_parties)
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
-        """Σ weights[j] · share[j] over all keepers is the secret of a sharing of degree 2t."""
-        return tuple(self.field.inverse(spread(self.points, j)) for j in range(self.keepers))
+        """Σ weights[j] · share[j] over all computing parties is the secret of a sharing of degree 2t."""
+        return tuple(self.field.inverse(spread(self.points, j)) for j in range(self.computing_parties))
 
     def _check_degree(self, degree: int) -> None:
         if degree not in (self.threshold, 2 * self.threshold):
@@ -120,19 +122,21 @@ class Shamir:
     def deal(
         self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
     ) -> tuple[Dealt, ...]:
-        """One piece for each keeper: seeds for the first `degree`, field elements for the rest.
+        """One piece for each computing party: seeds for the first `degree`, field elements for the rest.
 
-        A dealer that is a keeper itself needs nothing sent, so it leaves the seeds to others.
+        A dealer that is a computing party itself needs nothing sent, so it leaves the seeds to others.
         """
         self._check_degree(degree)
-        seeded = [keeper for keeper in range(self.keepers) if keeper != dealer][:degree]
-        seeds = {keeper: Seed(randomness.bytes(32), secret.shape) for keeper in seeded}
+        seeded = [
+            computing_party for computing_party in range(self.computing_parties) if computing_party != dealer
+        ][:degree]
+        seeds = {computing_party: Seed(randomness.bytes(32), secret.shape) for computing_party in seeded}
         drawn = tuple(seed.expand(self.field) for seed in seeds.values())
-        base = tuple(self.points[keeper] for keeper in seeded)
+        base = tuple(self.points[computing_party] for computing_party in seeded)
         pieces: list[Dealt] = []
-        for keeper, point in enumerate(self.points):
-            if keeper in seeds:
-                pieces.append(seeds[keeper])
+        for computing_party, point in enumerate(self.points):
+            if computing_party in seeds:
+                pieces.append(seeds[computing_party])
                 continue
             # f = s·∏(X − x_i) + the polynomial of lower degree through the drawn values.
             of_secret = spread((*base, point), degree)
@@ -145,15 +149,17 @@ class Shamir:
         return dealt.expand(self.field) if isinstance(dealt, Seed) else dealt
 
     def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
-        """The secret, from the shares of at least degree + 1 keepers, in keeper order; None is missing.
+        """The secret, from the shares of at least degree + 1 computing parties, in computing party order; None is
+        missing.
 
         More shares than degree + 1 are checked against each other. At degree 2t there are never more, so
         a wrong share gives a wrong secret and no warning.
         """
         self._check_degree(degree)
-        if len(shares) != self.keepers:
+        if len(shares) != self.computing_parties:
             raise ValueError(
-                f"there are {self.keepers} keepers, not {len(shares)}; None stands for a missing share"
+                f"there are {self.computing_parties} computing parties, not {len(shares)}; None stands for a "
+                f"missing share"
             )
         present = [(x, share) for x, share in zip(self.points, shares, strict=True) if share is not None]
         if len(present) <= degree:
@@ -165,33 +171,33 @@ class Shamir:
             if not expected.equals(share):
                 raise InconsistentShares(
                     f"the {len(present)} shares do not lie on one polynomial of degree {degree}: "
-                    "at least one keeper's share is wrong"
+                    "at least one computing party's share is wrong"
                 )
         weights = [self.field.inverse(spread(points, j)) for j in range(degree + 1)]
         return combine(zip(weights, used, strict=True))
 
-    def constant(self, values: FieldArray, keeper: int, degree: int) -> FieldArray:
-        """This keeper's share of values that everybody knows."""
+    def constant(self, values: FieldArray, computing_party: int, degree: int) -> FieldArray:
+        """This computing party's share of values that everybody knows."""
         self._check_degree(degree)
-        return values.times(self.points[keeper] ** degree)
+        return values.times(self.points[computing_party] ** degree)
 
 
 @dataclass(frozen=True)
 class Committee:
-    """Three keepers at 0, 1 and −1, threshold 1.
+    """Three computing parties at 0, 1 and −1, threshold 1.
 
     Guarantee: a share of f(X) = a + sX is uniform, whatever s is; of h(X) = a + bX + sX², any two are
-    (docs/proofs/sharing.md), up to what tells AES-256 in counter mode from uniform bits. Any two keepers
+    (docs/proofs/sharing.md), up to what tells AES-256 in counter mode from uniform bits. Any two computing parties
     together learn every secret dealt at degree 1.
 
-    The shares of s are a, a + s and a − s: the first keeper receives the seed of a and nothing else. The
+    The shares of s are a, a + s and a − s: the first computing party receives the seed of a and nothing else. The
     product of two sharings is h(X) with s·t at X², and s·t = (h(1) + h(−1) − 2h(0)) / 2. It is
     `Shamir(3, field)` without a multiplication.
     """
 
     field: Field
 
-    keepers = 3
+    computing_parties = 3
     threshold = 1
     points = (0, 1, -1)
 
@@ -204,9 +210,10 @@ class Committee:
     def deal(
         self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
     ) -> tuple[Dealt, ...]:
-        """One piece for each keeper; at degree 2 the second keeper's is a seed as well.
+        """One piece for each computing party; at degree 2 the second computing party's is a seed as well.
 
-        A dealer that is the first keeper itself needs nothing sent, so at degree 1 it leaves the seed to the second.
+        A dealer that is the first computing party itself needs nothing sent, so at degree 1 it leaves the seed to the
+        second.
         """
         _check_degree(degree)
         first = Seed(randomness.bytes(32), secret.shape)
@@ -226,14 +233,16 @@ class Committee:
         return dealt.expand(self.field) if isinstance(dealt, Seed) else dealt
 
     def reconstruct(self, shares: Sequence[FieldArray | None], degree: int) -> FieldArray:
-        """The secret, from degree + 1 shares at least, in keeper order; None is missing.
+        """The secret, from degree + 1 shares at least, in computing party order; None is missing.
 
         At degree 1 a third share is checked against the other two. At degree 2 all three are needed, so
         a wrong share gives a wrong secret and no warning.
         """
         _check_degree(degree)
         if len(shares) != 3:
-            raise ValueError(f"there are 3 keepers, not {len(shares)}; None stands for a missing share")
+            raise ValueError(
+                f"there are 3 computing parties, not {len(shares)}; None stands for a missing share"
+            )
         zero, plus, minus = shares
         missing = sum(share is None for share in shares)
         if missing > 2 - degree:
@@ -242,15 +251,17 @@ class Committee:
             if degree == 2:
                 return (plus + minus).times(self.field.inverse(2)) - zero
             if not (plus + minus).equals(zero + zero):
-                raise InconsistentShares("the three shares do not lie on one line: a keeper's share is wrong")
+                raise InconsistentShares(
+                    "the three shares do not lie on one line: a computing party's share is wrong"
+                )
         if zero is not None:
             return plus - zero if plus is not None else zero - _present(minus)
         return (_present(plus) - _present(minus)).times(self.field.inverse(2))
 
-    def constant(self, values: FieldArray, keeper: int, degree: int) -> FieldArray:
-        """This keeper's share of values that everybody knows."""
+    def constant(self, values: FieldArray, computing_party: int, degree: int) -> FieldArray:
+        """This computing party's share of values that everybody knows."""
         _check_degree(degree)
-        return values.times(self.points[keeper] ** degree)
+        return values.times(self.points[computing_party] ** degree)
 
 
 def _check_degree(degree: int) -> None:
@@ -265,10 +276,10 @@ def _present(share: FieldArray | None) -> FieldArray:
 
 
 class Scheme(Protocol):
-    """Sharing among exactly 2t + 1 keepers, of whom any t learn nothing."""
+    """Sharing among exactly 2t + 1 computing parties, of whom any t learn nothing."""
 
     @property
-    def keepers(self) -> int:
+    def computing_parties(self) -> int:
         """2t + 1."""
         ...
 
@@ -282,20 +293,20 @@ class Scheme(Protocol):
 
     @property
     def points(self) -> tuple[int, ...]:
-        """Where the keepers stand."""
+        """Where the computing parties stand."""
         ...
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """Σ weights[j] · share[j] over all keepers is the secret of a sharing of degree 2t."""
+        """Σ weights[j] · share[j] over all computing parties is the secret of a sharing of degree 2t."""
         ...
 
     def deal(
         self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
     ) -> tuple[Dealt, ...]:
-        """One piece for each keeper; `degree` is t, or 2t for what is opened together with products.
+        """One piece for each computing party; `degree` is t, or 2t for what is opened together with products.
 
-        Whoever deals and keeps says which keeper it is, where it is to spare itself a seed.
+        Whoever deals and keeps says which computing party it is, where it is to spare itself a seed.
         """
         ...
 
@@ -307,22 +318,23 @@ class Scheme(Protocol):
         """The secret, from degree + 1 shares at least; `InconsistentShares` if more disagree."""
         ...
 
-    def constant(self, values: FieldArray, keeper: int, degree: int) -> FieldArray:
-        """This keeper's share of values that everybody knows."""
+    def constant(self, values: FieldArray, computing_party: int, degree: int) -> FieldArray:
+        """This computing party's share of values that everybody knows."""
         ...
 
 
-def make_scheme(keepers: int, field: Field) -> Scheme:
-    if keepers < 3 or keepers % 2 == 0:
+def make_scheme(computing_parties: int, field: Field) -> Scheme:
+    if computing_parties < 3 or computing_parties % 2 == 0:
         raise PlanError(
-            f"{keepers} keepers were asked for; a sharing needs an odd number, 3 at least, because products "
-            "open with 2t + 1 shares. Add or remove a keeper: the server counts as one if it keeps shares."
+            f"{computing_parties} computing parties were asked for; a sharing needs an odd number, 3 at least, "
+            f"because products "
+            "open with 2t + 1 shares. Add or remove a computing party: the server counts as one if it keeps shares."
         )
-    return Committee(field) if keepers == 3 else Shamir(keepers, field)
+    return Committee(field) if computing_parties == 3 else Shamir(computing_parties, field)
 
 
 def total(scheme: Scheme, pieces: Sequence[Dealt]) -> FieldArray:
-    """The sum of what several dealers dealt to one keeper: its share of the sum of their secrets."""
+    """The sum of what several dealers dealt to one computing party: its share of the sum of their secrets."""
     if not pieces:
         raise ValueError("a sum needs at least one piece")
     first, *rest = (scheme.expand(piece) for piece in pieces)
@@ -332,11 +344,16 @@ def total(scheme: Scheme, pieces: Sequence[Dealt]) -> FieldArray:
     return out
 
 
-def reshare(scheme: Scheme, keeper: int, share: FieldArray, randomness: Randomness) -> tuple[Dealt, ...]:
-    """What this keeper deals so that all together bring a value of degree 2t down to degree t.
+def reshare(
+    scheme: Scheme, computing_party: int, share: FieldArray, randomness: Randomness
+) -> tuple[Dealt, ...]:
+    """What this computing party deals so that all together bring a value of degree 2t down to degree t.
 
-    Every keeper deals its weighted share at degree t, and every keeper adds what it received with `total`:
+    Every computing party deals its weighted share at degree t, and every computing party adds what it received with
+    `total`:
     the secrets dealt are weights[j] · share[j], whose sum is the secret (Gennaro, Rabin and Rabin 1998).
     Nobody learns anything, because each piece comes from a fresh sharing of degree t.
     """
-    return scheme.deal(share.times(scheme.weights[keeper]), scheme.threshold, randomness, dealer=keeper)
+    return scheme.deal(
+        share.times(scheme.weights[computing_party]), scheme.threshold, randomness, dealer=computing_party
+    )

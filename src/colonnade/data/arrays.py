@@ -443,16 +443,16 @@ READ_FAILED = (duckdb.Error, *Failed)
 
 def selected(fields: Mapping[str, SourceColumn], names: Sequence[str], floats: Container[str]) -> str:
     """What to ask DuckDB for: numbers in `floats` as float64, and what has no other form here as text."""
-    asked = []
+    requested = []
     for name in names:
         field = fields[name]
         if name in floats and field.is_number:
-            asked.append(f"CAST({field.identifier} AS DOUBLE)")
+            requested.append(f"CAST({field.identifier} AS DOUBLE)")
         else:
-            asked.append(
+            requested.append(
                 field.identifier if _SIMPLE.fullmatch(field.kind) else f"CAST({field.identifier} AS VARCHAR)"
             )
-    return ", ".join(asked)
+    return ", ".join(requested)
 
 
 def quoted(text: object) -> str:

@@ -193,7 +193,7 @@ _NUMBER = re.compile(
 )
 # Numbers that any reader reads alike; of so many letters none is too large or too small to be one.
 _PLAIN = r"^-?[0-9]+(\.[0-9]+)?([eE]-?[0-9][0-9]?)?$"
-_LONGEST = 200
+_MAX_LENGTH = 200
 # As data frames and databases write a duration: 2 days 03:04:05.5.
 _DURATION = re.compile(r"(-?\d+) days?(?: \+?(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
 POINTED = re.compile(r"-?\d+\.0+", re.ASCII)
@@ -273,7 +273,7 @@ def floats(values: Any) -> Read:
     match held(values):
         case "text":
             # Arrow reads what is surely a number, and would quote what is none: the rest is looked at one by one.
-            short = pc.less_equal(pc.binary_length(values), _LONGEST)
+            short = pc.less_equal(pc.binary_length(values), _MAX_LENGTH)
             sure = pc.and_(short, pc.match_substring_regex(values, _PLAIN))
             if sure.true_count == len(values):
                 return numbers(values.cast(pa.float64())), _NO_PROBLEMS

@@ -89,9 +89,9 @@ AS_WRITTEN = Spelling()
 
 
 Transform = Literal["none", "log1p"]
-LONGEST_NAME = 200
+MAX_NAME = 200
 """Letters of the name of a job, or of a data set."""
-_LONGEST_SHOWN = 60
+_MAX_SHOWN = 60
 # Control characters, halves of characters, separators of lines.
 _NO_LETTERS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # What makes text run the other way, so that a line reads as another.
@@ -108,8 +108,8 @@ def checked_name(name: str) -> str:
     """A name that a person gave, if it can stand in one line of a table; else a `ValueError` that says why not."""
     if not name.strip():
         raise ValueError("a name has letters")
-    if len(name) > LONGEST_NAME:
-        raise ValueError(f"a name of {len(name)} letters is too long, {LONGEST_NAME} are the most")
+    if len(name) > MAX_NAME:
+        raise ValueError(f"a name of {len(name)} letters is too long, {MAX_NAME} are the most")
     if any(unicodedata.category(letter) in _NO_LETTERS or letter in _TURNING for letter in name):
         raise ValueError("a name has no line breaks, and no characters that move or turn text")
     return name
@@ -210,7 +210,7 @@ def _written(value: object) -> str:
         text = repr(value)
     except ValueError:
         return "a number of thousands of digits"
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 # A peer's description is expanded too, so what it can ask for is limited.

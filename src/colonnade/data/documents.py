@@ -39,7 +39,7 @@ from colonnade.errors import (
     path_of,
 )
 
-_LONGEST_SHOWN = 120
+_MAX_SHOWN = 120
 
 
 def absence(path: Path, start: str) -> DataError | None:
@@ -56,7 +56,7 @@ def absence(path: Path, start: str) -> DataError | None:
         if error.errno == errno.ENAMETOOLONG:
             size = len(str(path))
             return DataMissing(
-                f"{start[:_LONGEST_SHOWN]}…: the name has {size} letters, longer than a path can be."
+                f"{start[:_MAX_SHOWN]}…: the name has {size} letters, longer than a path can be."
             )
         return DataUnreadable(f"{start} cannot be read ({error.strerror}).")
     return None
@@ -92,9 +92,9 @@ _ODD_NUMBER = re.compile(r"=\s*[-+]?[0-9.]+\s*[,%]")
 _TIMES = (datetime.date, datetime.time)
 LARGEST = 16 << 20
 """Bytes of a TOML file, and of a text: reading takes many times as much memory."""
-LONGEST_KEY = 1000
+MAX_KEY = 1000
 """Letters of a key with its dots: the time to read one grows with the square of its parts."""
-_LONG_KEY = re.compile(rf"""^[ \t]*\[{{0,2}}[A-Za-z0-9_\-."' \t]{{{LONGEST_KEY},}}+""", re.MULTILINE)
+_LONG_KEY = re.compile(rf"""^[ \t]*\[{{0,2}}[A-Za-z0-9_\-."' \t]{{{MAX_KEY},}}+""", re.MULTILINE)
 _WORDS = {
     float: "a number",
     int: "a whole number",
@@ -147,7 +147,7 @@ class Document:
             ) from None
         except ValueError:
             # TOML has no limit to a number's digits, and Python has one.
-            number, size = _longest_number(text)
+            number, size = _number_too_long(text)
             raise NotTOML(
                 f"{name}, line {number}: a whole number has {size} digits, more than anything here can be. Shorten it."
             ) from None
@@ -254,7 +254,7 @@ def shown(value: object) -> str:
         else repr(value)
     )
     text = without_passwords(spelt)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def without_passwords(text: str) -> str:
@@ -266,10 +266,10 @@ def _check_size(text: str, name: str) -> None:
     if len(text) > LARGEST:
         raise FormError(_too_large(name, len(text)))
     for key in _LONG_KEY.finditer(text):
-        if key[0].count(".") > LONGEST_KEY // 10:
+        if key[0].count(".") > MAX_KEY // 10:
             line = text.count("\n", 0, key.start()) + 1
             raise FormError(
-                f"{name}, line {line}: a key has {len(key[0])} letters, and {LONGEST_KEY} are the most. Nothing here "
+                f"{name}, line {line}: a key has {len(key[0])} letters, and {MAX_KEY} are the most. Nothing here "
                 "has such a key: see whether the file is the one that was meant."
             )
 
@@ -281,9 +281,9 @@ def _too_large(name: str, size: int) -> str:
     )
 
 
-def _longest_number(text: str) -> tuple[int, int]:
-    longest = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
-    return text.count("\n", 0, longest.start()) + 1, len(longest[0].replace("_", ""))
+def _number_too_long(text: str) -> tuple[int, int]:
+    match_ = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
+    return text.count("\n", 0, match_.start()) + 1, len(match_[0].replace("_", ""))
 
 
 def _broken(text: str, name: str, wrong: str) -> str:

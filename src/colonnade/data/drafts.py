@@ -80,9 +80,9 @@ class Draft:
             (PREFACE if self.suggested is None else SUGGESTED).format(source=self.source),
             f"id = {json.dumps(self.id, ensure_ascii=False)}  # {note}\n",
         ]
-        told = self.suggested or {}
+        known = self.suggested or {}
         lines = {
-            name: f'kind = "{kind}"{f"  # {CODES}" if name in self.codes else ""}\n{told.get(name, _BLANK[kind])}'
+            name: f'kind = "{kind}"{f"  # {CODES}" if name in self.codes else ""}\n{known.get(name, _BLANK[kind])}'
             for name, kind in self.kinds.items()
         }
         for text, alike in itertools.groupby(lines, key=lambda name: lines[name]):

@@ -60,7 +60,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 _NOT_PACKED = "it is not packed as its name says, or it is damaged or cut off. Pack the table anew."
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
-LONGEST_LINE = 2_000_000
+MAX_LINE = 2_000_000
 """Letters of a header; DuckDB takes as many bytes of any line."""
 
 
@@ -239,11 +239,11 @@ def _first_record(file: File) -> str:
         with file.unpacked() as content:
             record = ""
             text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
-            while line := text.readline(LONGEST_LINE):
+            while line := text.readline(MAX_LINE):
                 record += line
-                if len(record) >= LONGEST_LINE:
+                if len(record) >= MAX_LINE:
                     raise file.wrong(
-                        f"its header is longer than {LONGEST_LINE} letters, the most that is read. See whether the "
+                        f"its header is longer than {MAX_LINE} letters, the most that is read. See whether the "
                         "file is the one that was meant."
                     )
                 if record.count('"') % 2 == 0:

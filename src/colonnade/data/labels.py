@@ -208,8 +208,8 @@ class NumberLabel(Label):
         from scipy.special import ndtri
 
         # Bell-shaped within the bounds: three standard deviations to either side.
-        middle, reach = (self.low + self.high) / 2, (self.high - self.low) / 2
-        return np.asarray(np.clip(middle + reach * ndtri(places) / 3, self.low, self.high))
+        middle, extent = (self.low + self.high) / 2, (self.high - self.low) / 2
+        return np.asarray(np.clip(middle + extent * ndtri(places) / 3, self.low, self.high))
 
     def _check(self) -> None:
         check_bounds(("label",), f"label {self.column!r}", self.low, self.high)

@@ -39,7 +39,7 @@ _BITS = 64
 _FAINT = 0.01
 
 
-class Rule(ABC):
+class MapRule(ABC):
     """What every kind of map says of itself."""
 
     kind: ClassVar[str]
@@ -93,7 +93,7 @@ def within_unit_ball(features: Array) -> Array:
     return features
 
 
-class _Random(Rule):
+class _Random(MapRule):
     """Features drawn from a public seed."""
 
     features: int
@@ -201,7 +201,7 @@ class RandomFourier(_Random):
 
 
 @dataclass(frozen=True)
-class GradientHistogram(Rule):
+class GradientHistogram(MapRule):
     """How strongly an image changes in each direction, cell by cell (after Dalal and Triggs 2005).
 
     The mapped columns are the pixels, row by row. The gradient at a pixel is the difference of its neighbours, the
@@ -259,9 +259,9 @@ class GradientHistogram(Rule):
     def apply(self, inputs: Array, columns: int) -> Array:
         people = inputs.shape[1]
         image = inputs.reshape(self.rows, self.cols, people)
-        across, down = _slope(image, axis=1), _slope(image, axis=0)
-        length = np.hypot(across, down)
-        turn = np.arctan2(down, across) * (self.orientations / (2.0 * math.pi))
+        horizontal, down = _slope(image, axis=1), _slope(image, axis=0)
+        length = np.hypot(horizontal, down)
+        turn = np.arctan2(down, horizontal) * (self.orientations / (2.0 * math.pi))
         turn %= self.orientations
         tall, wide = _closeness(self.rows, self.cells), _closeness(self.cols, self.cells)
         histogram = np.empty((self.cells, self.cells, self.orientations, people))
@@ -281,7 +281,7 @@ class GradientHistogram(Rule):
 
 
 @dataclass(frozen=True)
-class Ball(Rule):
+class Ball(MapRule):
     """The mapped columns as one vector of norm at most `bound`, in their own units; longer ones are shortened.
 
     For vectors whose norm is known better than their entries are, such as embeddings. Every column declares the
@@ -340,7 +340,7 @@ class FeatureMap:
     weight/m. Columns that are not mapped are encoded as usual.
     """
 
-    rule: Rule
+    rule: MapRule
     columns: tuple[str, ...] = ()
     weight: int | None = None
 
@@ -421,7 +421,7 @@ class _MapForm(Form):
     columns: list[str] = Field(default_factory=list)
     weight: int | None = None
 
-    def mapped(self, rule: Rule) -> FeatureMap:
+    def mapped(self, rule: MapRule) -> FeatureMap:
         columns = tuple(name for one in self.columns for name in expand_name(one, ("map", "columns")))
         return FeatureMap(rule, columns, self.weight)
 

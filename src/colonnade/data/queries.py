@@ -275,7 +275,7 @@ def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, 
 
     `tree` is None where the query could not be parsed.
     """
-    combined = taken_together(tree, catalogue)
+    combined = grouped(tree, catalogue)
     missing = [kind for kind in KINDS if kind in combined and kind not in source.combines_rows]
     if not missing:
         return
@@ -288,7 +288,7 @@ def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, 
     )
 
 
-def taken_together(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
+def grouped(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
     """By kind, the first thing in a query, or in what it names, that takes rows together."""
     combined: dict[str, str] = {}
     if tree is None:

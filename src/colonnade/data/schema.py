@@ -171,9 +171,9 @@ class PublicSchema:
 
     def with_ids(self) -> Schema:
         """A schema with these declarations, and an id column of no meaning."""
-        taken = {column.name for column in self.columns} | {label.column for label in self.labels}
+        used = {column.name for column in self.columns} | {label.column for label in self.labels}
         name = "person"
-        while name in taken:
+        while name in used:
             name += "_"
         return Schema(name, self.columns, self.label, self.id_spelling, self.map, self.more_labels)
 
@@ -428,8 +428,8 @@ def _resolved(name: str, column: Any, folder: Path) -> Any:
     if not isinstance(column, Mapping) or column.get("kind") != "bins" or "quantiles" not in column:
         return column
     where, what = ("columns", name), f"column {name!r}"
-    asked = column["quantiles"]
-    named = {"file": asked} if isinstance(asked, str) else asked
+    requested = column["quantiles"]
+    named = {"file": requested} if isinstance(requested, str) else requested
     if (
         not isinstance(named, Mapping)
         or not {"file"} <= set(named) <= {"file", "column"}

@@ -77,7 +77,7 @@ class QueryOnServer(Query, Protocol):
     def password(self) -> str | None: ...
 
 
-class _Asked:
+class _Requested:
     """A party's query: what it is called, and what has to hold of it before its rows are read."""
 
     def __init__(self, source: Query, party: str, *, own_grammar: bool = False) -> None:
@@ -119,7 +119,7 @@ class DuckDBRelation:
     def __init__(self, source: QueryOnFile, *, party: str, keys: tuple[str, ...]) -> None:
         self._file = _database_file(source, party)
         self._engine = Engine(source.path)
-        self._query = _Asked(source, party, own_grammar=True)
+        self._query = _Requested(source, party, own_grammar=True)
         self.name = self._query.name
         self.fields = self._described()
         self._order = self._query.order(keys, self.fields, self._catalogue, "CAST({} AS VARCHAR)")
@@ -202,7 +202,7 @@ class SQLiteRelation:
             isolation_level=None,
         )
         weakref.finalize(self, self._database.close)
-        self._query = _Asked(source, party)
+        self._query = _Requested(source, party)
         self.name = self._query.name
         self._version: Any = None
         self.fields = self._described()
@@ -295,7 +295,7 @@ class PostgreSQLRelation:
     typed = True
 
     def __init__(self, source: QueryOnServer, *, party: str, keys: tuple[str, ...]) -> None:
-        self._query = _Asked(source, party)
+        self._query = _Requested(source, party)
         self.name = self._query.name
         self._from = f"{self._query.sql} AS source"
         self._connection = self._connect(source)

@@ -516,8 +516,8 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
             labels.setdefault(place, np.empty(len(positions), dtype=values.dtype))[into] = values[here]
         start += block.rows
     ids = pa.concat_arrays(list(table.id_batches()))
-    taken = Block.of(columns, list(labels.values()), len(positions)).each(_frozen, len(positions))
-    return ArrayRows(table.name, taken, ids.take(pa.array(positions)))
+    used = Block.of(columns, list(labels.values()), len(positions)).each(_frozen, len(positions))
+    return ArrayRows(table.name, used, ids.take(pa.array(positions)))
 
 
 def _sliced(values: NDArray[Any], part: slice) -> NDArray[Any]:

@@ -289,13 +289,13 @@ def estimate_opened_classes(opened: Opened, centres: Array, *, chances: bool) ->
         PlaneDistribution.of(coefficients, plan, centres).means()
         for coefficients in redrawn(opened, clean, f"judgement of all classes {opened.run}")
     ]
-    beside = commonest(found.by_class.sum(axis=1))
+    baseline = commonest(found.by_class.sum(axis=1))
     together = {}
     for name, (value, deviation) in found.means().items():
         drawn = np.array([one[name][0] for one in again])
         noise = math.hypot(float(drawn.std(ddof=1)), float(drawn.mean()) - value, SHAPE)
         if chances or name == "accuracy":
-            together[name] = Figure(value, noise, deviation / math.sqrt(plan.rows), beside[name])
+            together[name] = Figure(value, noise, deviation / math.sqrt(plan.rows), baseline[name])
     return ClassEstimate(plan.rows, names, each, together, found.confusion)
 
 
@@ -475,8 +475,8 @@ def estimate_opened_numbers(opened: Opened, *, centre: float) -> NumberEstimate:
         drawn = [one[name] for one in again]
         noise[name] = math.hypot(spread(drawn), float(np.mean(drawn)) - value)
     figures = {
-        name: Figure(values[name], noise[name], sampling, beside)
-        for name, sampling, beside in _beside(wrong, truth, plan.rows)
+        name: Figure(values[name], noise[name], sampling, baseline)
+        for name, sampling, baseline in _baseline(wrong, truth, plan.rows)
         if name != "R²" or values["variance"] > CLEAR_VARIANCE * noise["variance"]
     }
     pairs = _pairs(plan, opened.coefficients, centre, values["RMSE"])
@@ -494,7 +494,7 @@ def _errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, f
     }
 
 
-def _beside(
+def _baseline(
     wrong: NumberDistribution, truth: NumberDistribution, people: int
 ) -> list[tuple[str, float, float]]:
     """What chance does to each figure, and what always answering with the mean would have."""

@@ -35,7 +35,7 @@ class Figure:
     value: float
     noise: float
     sampling: float
-    beside: float
+    baseline: float
 
     @property
     def error(self) -> float:
@@ -206,17 +206,17 @@ def threshold_of(rule: str, scored: ScoreDistribution) -> float:
     missed = scored.counts[1] - true
     name, _, said = rule.partition("=")
     if rule == "balanced":
-        worth = scored.above[1] - scored.above[0]
+        value = scored.above[1] - scored.above[0]
     elif rule == "f1":
-        worth = 2.0 * true / (2.0 * true + false + missed)
+        value = 2.0 * true / (2.0 * true + false + missed)
     elif name == "cost" and (pair := re.fullmatch(r"([0-9.]+):([0-9.]+)", said)):
-        worth = -(float(pair[1]) * missed + float(pair[2]) * false)
+        value = -(float(pair[1]) * missed + float(pair[2]) * false)
     elif name in ("recall", "share") and (wanted := _number(said)) is not None and 0.0 < wanted < 1.0:
         reached = scored.above[1] if name == "recall" else (true + false) / scored.counts.sum()
         return _below(scored, int(np.searchsorted(reached, wanted - 1e-12)))
     else:
         raise InputError(f"threshold: found {rule!r}; rules are {RULES}, or a probability between 0 and 1.")
-    return _below(scored, int(np.argmax(worth)))
+    return _below(scored, int(np.argmax(value)))
 
 
 def check_rule(rule: str) -> None:
@@ -263,8 +263,8 @@ def curves(scored: ScoreDistribution, points: int = 100) -> dict[str, list[list[
     share = scored.counts @ scored.above / scored.counts.sum()
     places = np.unique(np.linspace(0, len(recall) - 1, points).astype(np.int64))
 
-    def pairs(across: Array, up: Array) -> list[list[float]]:
-        return [[round(float(across[place]), 5), round(float(up[place]), 5)] for place in places]
+    def pairs(horizontal: Array, up: Array) -> list[list[float]]:
+        return [[round(float(horizontal[place]), 5), round(float(up[place]), 5)] for place in places]
 
     return {
         "roc": pairs(scored.above[0], recall),
@@ -317,12 +317,12 @@ class TwoClassEstimate:
         noise: Mapping[str, float] | None = None,
     ) -> TwoClassEstimate:
         """Figures of these values, with what chance does to people like these; `noise` is None of exact ones."""
-        beside = commonest(scored.counts)
+        baseline = commonest(scored.counts)
         randomness = keyed(f"sampling {people}")
         drawn = [scored.resampled(randomness).figures(threshold) for _ in range(DRAWS)]
         figures = {
             name: Figure(
-                value, (noise or {}).get(name, 0.0), spread(one[name] for one in drawn), beside[name]
+                value, (noise or {}).get(name, 0.0), spread(one[name] for one in drawn), baseline[name]
             )
             for name, value in values.items()
             if chances or name not in _CHANCES
@@ -397,7 +397,7 @@ class ClassEstimate:
                 float(np.mean([one.value for one in ones])),
                 math.sqrt(sum(one.noise**2 for one in ones)) / len(ones),
                 float(np.mean([one.sampling for one in ones])),
-                float(np.mean([one.beside for one in ones])),
+                float(np.mean([one.baseline for one in ones])),
             )
         return figures
 
@@ -495,9 +495,9 @@ def estimate_classes(
         odds = max(slope, 1e-9) * apart + shift
         against = two_names(names, head)
         each.append(estimate_two_classes(odds, own, names=against, threshold=0.0, chances=True))
-    beside = commonest(np.bincount(classes, minlength=len(names)).astype(np.float64))
+    baseline = commonest(np.bincount(classes, minlength=len(names)).astype(np.float64))
     together = {
-        name: Figure(float(loss.mean()), 0.0, float(loss.std() / math.sqrt(len(loss))), beside[name])
+        name: Figure(float(loss.mean()), 0.0, float(loss.std() / math.sqrt(len(loss))), baseline[name])
         for name, loss in class_losses(scores, classes).items()
         if chances or name == "accuracy"
     }

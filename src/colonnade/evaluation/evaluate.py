@@ -196,7 +196,7 @@ def linear_task(
     ranges = [score_ranges(model.frame, row) for row in weights]
     request = EvaluationSpec(
         model=model.run,
-        reaches=tuple(tuple(head[owner].reach for owner in owners) for head in ranges),
+        reaches=tuple(tuple(head[owner].extent for owner in owners) for head in ranges),
         epsilon=shortened(price.epsilon),
         delta=price.delta,
         accepted_delta=price.accepted_delta,
@@ -433,7 +433,7 @@ class ScoreRange:
     """Where one owner's part of a score can lie: around a middle, by at most a reach."""
 
     middle: float
-    reach: float
+    extent: float
 
 
 def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:

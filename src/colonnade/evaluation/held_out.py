@@ -27,7 +27,7 @@ from colonnade.evaluation.evaluate import (
 )
 from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
-from colonnade.federation.train import Trained, model_for, protocol_of, result_at, worth_its_charge
+from colonnade.federation.train import Trained, model_for, protocol_of, refuse_unlearnable, result_at
 from colonnade.methods.method import TrainingResult
 from colonnade.methods.network.network import NetworkModel, network_parts
 from colonnade.methods.network.plan import EmbeddingsPlan
@@ -63,7 +63,7 @@ def holdout_text(job: Job) -> str:
 
 def refuse_before_training(job: Job) -> Callable[[Plan, bool], None]:
     """What refuses a plan of a job, before anything is charged: too few people to learn from, or to evaluate on."""
-    unlearnable = worth_its_charge(job)
+    unlearnable = refuse_unlearnable(job)
 
     def ask(plan: Plan, counts: bool) -> None:
         unlearnable(plan, counts)
@@ -98,9 +98,10 @@ def check_readers(job: Job) -> None:
     apart = [name for name in group.members if name not in (*group.owners, group.server)]
     if job.held_out is not None and apart:
         raise PlanError(
-            f"held_out: people are held out to judge the model on, but keepers without columns "
+            f"held_out: people are held out to judge the model on, but computing parties without columns "
             f"({', '.join(apart)}) do not read the model, and could not take part between machines. Nothing was run or "
-            "charged. Leave held_out out, train in one process, or take keepers among the parties and the server."
+            "charged. Leave held_out out, train in one process, or take computing parties among the parties and "
+            "the server."
         )
 
 

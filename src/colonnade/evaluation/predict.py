@@ -265,11 +265,11 @@ def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
 
 def score_rows(scores: Scores) -> list[tuple[str, ...]]:
     """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
-    beside = () if scores.noise is None else tuple(f"± {name}" for name in scores.names)
+    baseline = () if scores.noise is None else tuple(f"± {name}" for name in scores.names)
     predicted = (
         [("predicted",), *((name,) for name in scores.predicted)] if scores.predicted is not None else None
     )
-    lines = [("id", *scores.names, *beside, *(predicted[0] if predicted else ()))]
+    lines = [("id", *scores.names, *baseline, *(predicted[0] if predicted else ()))]
     for place, person in enumerate(scores.ids):
         numbers = [f"{value:.6g}" for value in scores.values[place]]
         if scores.noise is not None:

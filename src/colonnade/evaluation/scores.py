@@ -64,9 +64,9 @@ def score_jointly(
             for people in lists:
                 people.check_rules(party, federation.tables[party].schema)
 
-    async def session(party: Party, table: Table | None, asked: ScoresSpec) -> Scored:
+    async def session(party: Party, table: Table | None, spec: ScoresSpec) -> Scored:
         lists = Lists(known.get(party.name, ()))
-        return await scores_session(party, table, asked, terms.get(party.name), lists)
+        return await scores_session(party, table, spec, terms.get(party.name), lists)
 
     run = federation.run(session, request, trains=False)
     scored: Any = run.result(request.receiver)
@@ -119,8 +119,8 @@ def linear_bound(frame: InputSpec, coefficients: Array) -> float:
     largest, start = 0.0, 0
     for _, encoder in frame.encoders:
         part = np.asarray(coefficients)[:, start : start + encoder.width]
-        reach = math.sqrt(encoder.attributes / attributes) * float(np.linalg.norm(part, axis=1).max())
-        largest = max(largest, reach)
+        extent = math.sqrt(encoder.attributes / attributes) * float(np.linalg.norm(part, axis=1).max())
+        largest = max(largest, extent)
         start += encoder.width
     # A little more than any rounding of floats could add.
     return max(1e-6, largest * (1 + 1e-9))

@@ -13,7 +13,7 @@ from colonnade.data.coding import Mode
 from colonnade.data.documents import shown
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import CannotWrite, DataError, InputError, PlanError, RemoteProtocolError
-from colonnade.federation.holdout import part_asked
+from colonnade.federation.holdout import requested_part
 from colonnade.ledger import Cut, Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.entry_store import Entry
@@ -117,7 +117,7 @@ class Stopped:
 
 
 @dataclass(eq=False)
-class Journey:
+class RunTracker:
     """The parties of one run, watched from beside: nothing of it goes over the wire."""
 
     parties: dict[str, Party] = field(default_factory=dict)
@@ -189,7 +189,7 @@ class Run(Generic[PlanT]):
         opened = self.result()
         return released(opened) if isinstance(opened, OpenedMoments) and opened.matrix.size else None
 
-    def noted(self, member: str) -> dict[str, Any]:
+    def recorded(self, member: str) -> dict[str, Any]:
         """What a member notes of a run that ended."""
         traffic = self.outcome.traffic[member]
         return {
@@ -252,7 +252,7 @@ class Federation(NoRows):
         datasets: Mapping[str, str] | None = None,
         server: str = "server",
         threshold: int | None = None,
-        keepers: tuple[str, ...] | None = None,
+        computing_parties: tuple[str, ...] | None = None,
         disclosed_noise: int | None = None,
         alignment: Alignment = "auto",
         shown_ids: Mapping[str, int] | None = None,
@@ -268,7 +268,7 @@ class Federation(NoRows):
             active=active[0] if active else None,
             server=server,
             threshold=threshold,
-            keepers=keepers,
+            computing_parties=computing_parties,
             disclosed_noise=disclosed_noise,
         )
         self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
@@ -380,9 +380,9 @@ class Federation(NoRows):
         """For each member the part of the people that a run is about; nothing where nobody is held out."""
         if self.held_out is None:
             return {}
-        asked = dict.fromkeys(self.group.members, PartSpec(self.held_out, part))
+        requested = dict.fromkeys(self.group.members, PartSpec(self.held_out, part))
         for party, table in self.tables.items():
-            asked[party] = part_asked(
+            requested[party] = requested_part(
                 self.held_out,
                 part,
                 ledger=self.ledgers[party],
@@ -390,12 +390,12 @@ class Federation(NoRows):
                 schema=table.schema,
                 cuts=self._cuts[party],
             )
-        return asked
+        return requested
 
     def _check(self, spec: Spec, *, trains: bool, parts: Mapping[str, PartSpec]) -> None:
         check_alignment(spec.alignment)
-        for party, asked in parts.items():
-            asked.check(party)
+        for party, requested in parts.items():
+            requested.check(party)
         plan = check_plan(spec, self.group, self.tables)
         if plan is not None:
             check_budgets(plan, self.ledgers, self.datasets, parts)
@@ -447,11 +447,11 @@ class Federation(NoRows):
             )
             for member in self.group.members
         }
-        journey = Journey()
+        tracker = RunTracker()
         self.stopped = None
         try:
             return run_here(
-                journey.follow(program),
+                tracker.follow(program),
                 self.group,
                 inputs,
                 *agreed,
@@ -462,7 +462,7 @@ class Federation(NoRows):
                 journals=journals,
             )
         except BaseException:
-            self.stopped = journey.stopped()
+            self.stopped = tracker.stopped()
             raise
 
     def randomness(self, member: str, journal: Journal | None = None) -> Randomness:

@@ -25,7 +25,7 @@ from colonnade.randomness import SystemRandomness
 FORMAT = 1
 
 
-def part_asked(
+def requested_part(
     share: float,
     name: PartName,
     *,
@@ -84,7 +84,7 @@ def _place(ledger: Path, dataset: str) -> Path:
 OUTCOME, LOG, JOURNAL = "outcome.json", "log.jsonl", "journal"
 STANDING = "standing.json"
 """Where a run is and whose approval it waits for, while it goes on."""
-NOTED_SECONDS = 1.0
+RECORDED_SECONDS = 1.0
 PAID = "paid.json"
 """What is known of a release that was opened, until the run's folder is whole."""
 
@@ -106,7 +106,7 @@ class Standing:
     def __init__(self, folder: Path, *, run: Callable[[], str] = lambda: "") -> None:
         self._folder, self.run = folder, run
         self._waits: list[str] = []
-        self._step, self._began, self._noted = "", 0.0, 0.0
+        self._step, self._began, self._recorded = "", 0.0, 0.0
 
     def __call__(self, step: str, done: int, total: int) -> None:
         """Note where the run is: an approval at once, other steps now and then."""
@@ -117,12 +117,12 @@ class Standing:
             self._note(now, {})
             return
         if step != self._step:
-            self._step, self._began, self._noted = step, now, 0.0
-        if now - self._noted >= NOTED_SECONDS or done >= total:
+            self._step, self._began, self._recorded = step, now, 0.0
+        if now - self._recorded >= RECORDED_SECONDS or done >= total:
             self._note(now, {"step": step, "done": done, "total": total, "began": self._began})
 
     def _note(self, now: float, more: Mapping[str, Any]) -> None:
-        self._noted = now
+        self._recorded = now
         facts = {"waits": self._waits, "run": self.run(), "time": now, **more}
         # How far a run is, is never a reason to end it.
         with suppress(OSError):

@@ -15,7 +15,7 @@ from colonnade.data.documents import Document, Form
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PartyMismatch, PlanError
 from colonnade.methods.method import Method
-from colonnade.methods.table import check_judged, checked_options, default_method, method_named
+from colonnade.methods.table import check_evaluated, checked_options, default_method, method_named
 from colonnade.models.class_weights import check_options
 from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.protocols.assumptions import Verify
@@ -31,7 +31,7 @@ class _JobForm(Form):
     parties: list[str]
     active: str | None = None
     server: str = "server"
-    keepers: list[str] | None = None
+    computing_parties: list[str] | None = None
     threshold: int | None = None
     disclosed_noise: int | None = None
     epsilon: float
@@ -56,7 +56,7 @@ class Job:
     parties: tuple[str, ...]
     active: str | None
     server: str
-    keepers: tuple[str, ...] | None
+    computing_parties: tuple[str, ...] | None
     threshold: int | None
     disclosed_noise: int | None
     epsilon: float
@@ -89,11 +89,14 @@ class Job:
             check_alignment(how, document.where(("alignment",)))
         form = document.check(_JobForm)
         _check_numbers(form, document)
-        if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
-            named = ", ".join(form.keepers)
+        if form.computing_parties is not None and (
+            len(form.computing_parties) < 3 or len(form.computing_parties) % 2 == 0
+        ):
+            named = ", ".join(form.computing_parties)
             raise GroupMismatch(
-                f"{document.where(('keepers',))}: found {len(form.keepers)} ({named}); so that t of them may collude "
-                "there must be 2t + 1 keepers, so 3, 5, 7 and so on. Name more, or leave the field out."
+                f"{document.where(('computing_parties',))}: found {len(form.computing_parties)} ({named}); so "
+                f"that t of them may collude "
+                "there must be 2t + 1 computing parties, so 3, 5, 7 and so on. Name more, or leave the field out."
             )
         if form.parties and form.active is not None and form.active not in form.parties:
             raise LabelMismatch(
@@ -108,7 +111,7 @@ class Job:
             parties=tuple(form.parties),
             active=form.active,
             server=form.server,
-            keepers=None if form.keepers is None else tuple(form.keepers),
+            computing_parties=None if form.computing_parties is None else tuple(form.computing_parties),
             threshold=form.threshold,
             disclosed_noise=form.disclosed_noise,
             epsilon=form.epsilon,
@@ -146,7 +149,7 @@ class Job:
                 "is checked. Leave it out, or write 'none'."
             )
         if self.held_out is not None:
-            check_judged(method, self.task, place=document.where(("held_out",)))
+            check_evaluated(method, self.task, place=document.where(("held_out",)))
         job = replace(self, method=name, options=options, because=because)
         check_options(job, document)
         return job
@@ -170,7 +173,7 @@ class Job:
             active=self.active,
             server=self.server,
             threshold=self.threshold,
-            keepers=self.keepers,
+            computing_parties=self.computing_parties,
             disclosed_noise=self.disclosed_noise,
         )
 
@@ -180,7 +183,7 @@ def _amiss(job: Job) -> str:
     for field, without in (
         ("disclosed_noise", replace(job, disclosed_noise=None)),
         ("threshold", replace(job, threshold=None)),
-        ("keepers", replace(job, keepers=None)),
+        ("computing_parties", replace(job, computing_parties=None)),
         ("server", replace(job, server="server")),
     ):
         with suppress(PlanError):

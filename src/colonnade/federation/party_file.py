@@ -95,7 +95,7 @@ def check_ledger(file: LedgerOwner, ledgers: Mapping[str, Ledger]) -> int:
 
 _UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
 _EPSILON = "greater than 0, and finite unless it is for a coalition"
-_LONGEST_FILE = 200
+_MAX_FILE = 200
 RECORD_DAYS = 30.0
 _OBSERVERS = ("server", "reader", "party:", "coalition:", "*")
 
@@ -249,7 +249,7 @@ def party_files(
         files[file.party] = file
     for party in wanted:
         if party not in files:
-            files[party] = _beside(job, party)
+            files[party] = _alongside(job, party)
     return {party: files[party] for party in wanted}
 
 
@@ -268,7 +268,7 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
         datasets={party: file.dataset for party, file in files.items()},
         server=job.server,
         threshold=job.threshold,
-        keepers=job.keepers,
+        computing_parties=job.computing_parties,
         disclosed_noise=job.disclosed_noise,
         alignment=job.alignment,
         shown_ids={party: file.shown_ids for party, file in files.items() if file.shown_ids is not None},
@@ -282,7 +282,7 @@ def _ledger_path(folder: Path, name: str, document: Document) -> Path:
     where = document.where(("ledger",))
     path = folder / name
     # With what is added to the name of a ledger for the files beside it.
-    if "\0" in name or len(path.name.encode()) > _LONGEST_FILE:
+    if "\0" in name or len(path.name.encode()) > _MAX_FILE:
         raise WrongType(f"{where}: {shown(name)} is no name for a file: it has {_why_no_file(path.name)}.")
     if not Path(name).name:
         raise WrongType(f"{where}: found {name!r}; name a file, such as bank.ledger. The first run makes it.")
@@ -292,7 +292,7 @@ def _ledger_path(folder: Path, name: str, document: Document) -> Path:
 
 
 def _why_no_file(name: str) -> str:
-    return "a NUL in it" if "\0" in name else f"{len(name)} letters, and {_LONGEST_FILE} are the most"
+    return "a NUL in it" if "\0" in name else f"{len(name)} letters, and {_MAX_FILE} are the most"
 
 
 def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
@@ -337,7 +337,7 @@ def _account(dataset: str, item: _BudgetForm, *, document: Document, number: int
     return account
 
 
-def _beside(job: Job, party: str) -> PartyFile:
+def _alongside(job: Job, party: str) -> PartyFile:
     path = job.path.parent / f"{party}.toml"
     if not path.exists():
         raise FileMissing(

@@ -20,7 +20,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.federation.holdout import Saves, keep_parts
 from colonnade.federation.job import Job
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, TrainingResult, frame_of
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, TrainingResult, frame_of
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.network import NetworkModel, network_parts
 from colonnade.methods.table import protocol_named, train_with
@@ -65,7 +65,7 @@ def protocol_of(job: Job) -> Method:
     return protocol_named(job.method, place=f"{job.path}, method")
 
 
-def check_people(plan: Plan, noise: Noise | None) -> None:
+def check_people(plan: Plan, noise: NoiseSummary | None) -> None:
     """Refuse a plan for so few people that its noise hides all of them, before it is charged."""
     if noise is None or plan.rows >= noise.people:
         return
@@ -77,7 +77,7 @@ def check_people(plan: Plan, noise: Noise | None) -> None:
     )
 
 
-def check_asked(job: Job, plan: Plan) -> None:
+def check_requested(job: Job, plan: Plan) -> None:
     """Refuse, before anything is charged, a plan for too few people, and options that its classes cannot have."""
     check_people(plan, protocol_of(job).noise(plan))
     for schema in plan.schemas:
@@ -85,19 +85,19 @@ def check_asked(job: Job, plan: Plan) -> None:
             check_classes(job.options, schema.label.classes)
 
 
-def worth_its_charge(job: Job) -> Callable[[Plan, bool], None]:
+def refuse_unlearnable(job: Job) -> Callable[[Plan, bool], None]:
     """What refuses a plan of a job from which nothing could be learnt, before anything is charged for it."""
 
     def ask(plan: Plan, counts: bool) -> None:
         # A simulation has no plan, and is refused in its own words.
         if counts:
-            check_asked(job, plan)
+            check_requested(job, plan)
 
     return ask
 
 
 @contextmanager
-def told_of(job: Job) -> Iterator[None]:
+def prefix_job_errors(job: Job) -> Iterator[None]:
     """What is wrong with a plan is told of the job that asked for it."""
     try:
         yield
@@ -115,7 +115,7 @@ def result_for(job: Job, federation: Federation) -> TrainingResult | ColonnadeEr
             "together. Ask for at most as many components."
         )
     try:
-        with told_of(job):
+        with prefix_job_errors(job):
             result = train_with(federation, job.method, job.spec)
     except ColonnadeError as error:
         if not federation.runs:

@@ -142,10 +142,10 @@ class OwnerView:
         ):
             mine = self.features[rows]
             own = mine @ weights
-            told = self.diary.scores[number]
-            if told.size and self.labels is not None:
+            observed = self.diary.scores[number]
+            if observed.size and self.labels is not None:
                 # This owner reads the others' scores and computes the coefficients itself.
-                values = coefficients(self.plan.options.approximation, own + told, self.labels[rows])
+                values = coefficients(self.plan.options.approximation, own + observed, self.labels[rows])
                 determined = True
             else:
                 solved, _, rank, _ = np.linalg.lstsq(mine.T, sums, rcond=None)
@@ -229,8 +229,8 @@ def labels_without_other_columns(view: OwnerView, integers: Integers) -> Array:
             labels = (look.own_scores - look.coefficients) / 2.0
             guesses[look.rows] = np.where(guesses[look.rows] == 0, np.sign(labels), guesses[look.rows])
         elif len(look.rows) <= MOST_ENUMERATED:
-            told = (view.features[look.rows].T @ look.own_scores - sums) / 2.0
-            target = np.rint(told * view.plan.spec.gamma).astype(np.int64)
+            observed = (view.features[look.rows].T @ look.own_scores - sums) / 2.0
+            target = np.rint(observed * view.plan.spec.gamma).astype(np.int64)
             agreed = signs_that_sum_to(integers[look.rows], target)
             guesses[look.rows] = np.where(guesses[look.rows] == 0, agreed, guesses[look.rows])
     return guesses
@@ -274,9 +274,9 @@ def foreign_scores(view: OwnerView, labels: Array) -> tuple[ForeignScores, ...]:
     """What the others' columns contribute to every score, for an attacker who has the labels, its own or
     recovered."""
     scores = []
-    for look, told in zip(view.looks, view.diary.scores, strict=True):
-        if told.size:
-            scores.append(ForeignScores(look.rows, told, look.coefficients))
+    for look, observed in zip(view.looks, view.diary.scores, strict=True):
+        if observed.size:
+            scores.append(ForeignScores(look.rows, observed, look.coefficients))
         else:
             others = look.coefficients - look.own_scores + 2.0 * labels[look.rows]
             scores.append(ForeignScores(look.rows, others, look.coefficients / view.scale))
@@ -401,7 +401,7 @@ class PackedQuestion:
         self._questions = plan.questions(receiver)
         self._width = plan.width(receiver)
         # Wide enough for a number and its sign, or a field would reach its neighbour.
-        number = sum(plan.reach(owner) for owner in plan.relay(receiver)).bit_length() + 2
+        number = sum(plan.extent(owner) for owner in plan.relay(receiver)).bit_length() + 2
         self.fields = Fields(number, Fields.most(number, plan.options.keys.bits))
         self._integers: Integers = np.zeros((0, self._width), dtype=np.int64)
         self.captured: list[tuple[int, ...]] = []
@@ -414,9 +414,9 @@ class PackedQuestion:
         """As many ciphertexts as were agreed, each holding a stretch of the batch."""
         self._integers = integers
         wanted = Ciphertexts(numbers.key, numbers.values[: self.reads])
-        asked = packed(wanted, self.fields).values
+        requested = packed(wanted, self.fields).values
         # A short batch leaves questions over; the neutral ciphertext holds 0.
-        return Ciphertexts(numbers.key, asked + (1,) * (self._questions - len(asked)))
+        return Ciphertexts(numbers.key, requested + (1,) * (self._questions - len(requested)))
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
         """The sums it should have asked for, computed from what it read, so that the run goes on unnoticed."""

@@ -30,11 +30,11 @@ from colonnade.data.table import AlignedTable, Table
 from colonnade.lab.attacks import OwnerView
 from colonnade.lab.experiments import (
     Array,
+    AuditClaim,
+    AuditSession,
     Bits,
-    Claim,
     Drawn,
     Experiment,
-    Session,
     Statistic,
     alone,
     among,
@@ -50,7 +50,7 @@ from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import MarginDescent
 from colonnade.methods.messages.plan import GRID, IntermediatePlan
-from colonnade.methods.messages.protocol import Descent, step_weights
+from colonnade.methods.messages.protocol import MessagesDescent, step_weights
 from colonnade.methods.network.plan import BOUND, EmbeddingsPlan
 from colonnade.methods.network.protocol import PartyModels, TrainedEmbeddings, embeddings_session
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
@@ -73,7 +73,7 @@ Indices = NDArray[np.int64]
 
 
 def encrypted_experiments(
-    plan: EncryptedPlan, request: TrainingSpec, claims: Sequence[Claim], rest: People
+    plan: EncryptedPlan, request: TrainingSpec, claims: Sequence[AuditClaim], rest: People
 ) -> list[Experiment]:
     """Every owner with two values of the others' part of the first record."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
@@ -89,7 +89,7 @@ def encrypted_experiments(
 
 
 def _scores_statistic(plan: EncryptedPlan, owner: str) -> Statistic:
-    def statistic(session: Session, _claim: Claim) -> Array:
+    def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         diary = session.result(owner).diary
         block = session.people[owner]
         features = plan.quantizers[owner].quantize(block) / plan.spec.gamma
@@ -114,7 +114,9 @@ def _scores_statistic(plan: EncryptedPlan, owner: str) -> Statistic:
 def margin_experiments(plan: MarginPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part."""
     what = "how much likelier moments and gradients are with "
-    public = [Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)]
+    public = [
+        AuditClaim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
+    ]
     worlds = [rest, together([rest, corner(plan.schemas, 1.0)])]
     statistic = _margin_statistic(plan, *worlds)
     experiments = [two_worlds(public, worlds, statistic, request, f"{what}the record than without")]
@@ -123,14 +125,14 @@ def margin_experiments(plan: MarginPlan, request: TrainingSpec, rest: People) ->
             worlds = among(rest, two_parts(plan.schemas, others_of(plan.group, stated.observer.party)))
             statistic = _margin_statistic(plan, *worlds)
             part = f"{what}one of two values of the others' part"
-            experiments.append(two_worlds([Claim.of(stated)], worlds, statistic, request, part))
+            experiments.append(two_worlds([AuditClaim.of(stated)], worlds, statistic, request, part))
     return experiments
 
 
 def _margin_statistic(plan: MarginPlan, first: People, second: People) -> Statistic:
     before, after = joint_rows(plan, first), joint_rows(plan, second)
 
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: AuditSession, claim: AuditClaim) -> Array:
         if claim.observer == Reader().name:
             # A reader has the model alone: how far it lies along what the record adds at the start.
             model = session.result(plan.group.owners[0]).weights
@@ -185,7 +187,7 @@ def expected_gradient(plan: MarginPlan, rows: Array, signs: Array, weights: Arra
 def margin_draws(plan: MarginPlan) -> list[Drawn]:
     """Server and readers, with the noise that each owner's own code draws and a record that moves every step most."""
     return [
-        Drawn(Claim.of(stated), _draws(plan), "draws of the noise of moments and gradients")
+        Drawn(AuditClaim.of(stated), _draws(plan), "draws of the noise of moments and gradients")
         for stated in plan.guarantees
         if not isinstance(stated.observer, PartyView) and stated.unit == ZERO_OUT
     ]
@@ -218,7 +220,7 @@ def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, rand
 
 
 def message_experiments(
-    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[Claim], rest: People
+    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[AuditClaim], rest: People
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
     what = "the likelihood ratio of every message, the senders' weights followed on either data set"
@@ -236,7 +238,7 @@ def message_experiments(
 
 
 def canary_message_experiments(
-    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[Claim]
+    plan: IntermediatePlan, request: TrainingSpec, claims: Sequence[AuditClaim]
 ) -> list[Experiment]:
     """Many records in one session, each with a coin, to whoever reads the active party's residuals."""
     order = np.argsort(public_permutation(plan.rows, plan.options.seed))
@@ -248,7 +250,7 @@ def canary_message_experiments(
     if not seen or not sign:
         return []
 
-    def statistic(session: Session, _claim: Claim) -> Array:
+    def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         values = [said.arrays["values"] for said in session.heard(plan.passive[0], "residuals")]
         steps = plan.schedule.steps_per_epoch
         epochs = [np.concatenate(values[i : i + steps]) for i in range(0, len(values), steps)]
@@ -269,7 +271,7 @@ def _labels(people: People, active: str) -> Array:
 def _ratio(
     plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], sees: Sequence[str]
 ) -> Statistic:
-    def statistic(session: Session, _claim: Claim) -> Array:
+    def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         ratio = 0.0
         for owner in changed:
             if owner == plan.active or plan.active in sees or not sees:
@@ -287,7 +289,7 @@ def _ratio(
     return statistic
 
 
-def messages_of(plan: IntermediatePlan, session: Session, owner: str) -> list[Array]:
+def messages_of(plan: IntermediatePlan, session: AuditSession, owner: str) -> list[Array]:
     """What an owner sent at each step, as numbers."""
     if owner == plan.active:
         said = session.heard(plan.passive[0], "residuals")
@@ -297,7 +299,7 @@ def messages_of(plan: IntermediatePlan, session: Session, owner: str) -> list[Ar
 
 
 def expected_messages(
-    plan: IntermediatePlan, session: Session, owner: str, people: People, *, sees: Sequence[str] = ()
+    plan: IntermediatePlan, session: AuditSession, owner: str, people: People, *, sees: Sequence[str] = ()
 ) -> list[Array]:
     """What an owner would have sent, noise aside, if these were its rows and everybody else had sent what they did.
 
@@ -306,7 +308,7 @@ def expected_messages(
     """
     features, targets = _in_order(plan, owner, people)
     party = alone(plan.group, owner, SeededRandomness(0))
-    state = Descent(np.zeros(features.shape[1]), rate=plan.rate(owner))
+    state = MessagesDescent(np.zeros(features.shape[1]), rate=plan.rate(owner))
     if owner == plan.active:
         received = {
             passive: messages_of(plan, session, passive)
@@ -327,11 +329,11 @@ def expected_messages(
             sent.append(scores)
         else:
             for passive in plan.passive:
-                told = received[passive][step]
+                observed = received[passive][step]
                 if plan.options.calibration == "sound":
                     limit = plan.radius * plan.cap(passive)
-                    told = np.clip(plan.weight(passive) * told, -limit, limit)
-                scores = scores + told
+                    observed = np.clip(plan.weight(passive) * observed, -limit, limit)
+                scores = scores + observed
             residuals = plan.loss.residual(scores, targets[rows])
             sent.append(residuals)
         step_weights(party, plan, state, batch=batch, residuals=residuals)
@@ -356,19 +358,21 @@ def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People
     """
     what = "how far the weights of every step moved along "
     record = corner(plan.schemas, 1.0)
-    public = [Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)]
+    public = [
+        AuditClaim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
+    ]
     statistic = _weights_statistic(plan, gradient_of(plan, record))
     worlds = [rest, together([rest, record])]
     whole = two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
     shorter = _rescaled(request, (plan.rows - 1) / plan.rows)
-    experiments = [replace(whole, request=lambda coins: request if coins[0] else shorter)]
+    experiments = [replace(whole, request=lambda bits: request if bits[0] else shorter)]
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
             records = two_parts(plan.schemas, others_of(plan.group, stated.observer.party))
             first, second = (gradient_of(plan, each) for each in records)
             statistic = _weights_statistic(plan, second - first)
             change, worlds = f"{what}the change of the record's gradient", among(rest, records)
-            experiments.append(two_worlds([Claim.of(stated)], worlds, statistic, request, change))
+            experiments.append(two_worlds([AuditClaim.of(stated)], worlds, statistic, request, change))
     return experiments
 
 
@@ -394,7 +398,7 @@ def gradient_of(plan: GradientPlan, people: People) -> Array:
 def _weights_statistic(plan: GradientPlan, way: Array) -> Statistic:
     owner = plan.group.owners[0]
 
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: AuditSession, claim: AuditClaim) -> Array:
         final = session.result(owner).weights
         if claim.observer == Reader().name:
             return np.array([-float(final @ way)])
@@ -414,14 +418,14 @@ async def worst_session(party: Party, table: Table | None, request: TrainingSpec
 def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Experiment]:
     """The label holder, in both of its roles, about each party's part of a record and about all of them."""
     observers = {Server().name, PartyView(plan.receiver).name}
-    units: dict[str, list[Claim]] = {}
+    units: dict[str, list[AuditClaim]] = {}
     for stated in plan.guarantees:
         tried = stated.observer.name in observers and not isinstance(stated.unit, ColumnsOf)
         if tried and math.isfinite(stated.epsilon):
-            units.setdefault(stated.unit.name, []).append(Claim.of(stated))
+            units.setdefault(stated.unit.name, []).append(AuditClaim.of(stated))
     trained_on = np.sort(np.concatenate([batch.rows for batch in plan.batches(0) if not batch.held_out]))
 
-    def statistic(session: Session, _claim: Claim) -> Array:
+    def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         result = session.result(plan.receiver)
         seen = result.brought.fusion.total if plan.learns_locally else result.sums.sum(axis=1)
         return np.asarray(seen[trained_on], dtype=np.float64)
@@ -440,10 +444,10 @@ def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Exp
 def _placed(
     plan: EmbeddingsPlan, records: tuple[People, People], trained_on: Indices
 ) -> Callable[[Bits], People]:
-    def people(coins: Bits) -> People:
+    def people(bits: Bits) -> People:
         # People who are held out are shown as well, and are the same on both sides.
         placed = np.zeros(plan.rows, dtype=np.bool_)
-        placed[trained_on] = coins
+        placed[trained_on] = bits
         return chosen(*records, placed)
 
     return people

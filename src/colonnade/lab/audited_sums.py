@@ -19,11 +19,11 @@ import numpy as np
 
 from colonnade.lab.experiments import (
     Array,
+    AuditClaim,
+    AuditSession,
     Bits,
-    Claim,
     Drawn,
     Experiment,
-    Session,
     Statistic,
     alone,
     among,
@@ -59,7 +59,7 @@ def opened_experiments(
 ) -> list[Experiment]:
     """Server and readers with one record and with several, then every party; `rest` are people everybody knows."""
     base = corner(plan.schemas, 0.0) if rest is None else rest
-    claims = {stated.observer.name: Claim.of(stated) for stated in plan.guarantees}
+    claims = {stated.observer.name: AuditClaim.of(stated) for stated in plan.guarantees}
     public = (claims[Server().name], claims[Reader().name])
     draws = SeededRandomness("canaries of an audit")
     canaries = [anybody(plan.schemas, draws) for _ in range(CANARIES)]
@@ -78,7 +78,7 @@ def opened_experiments(
 def _sum_experiment(
     plan: OpenedPlan,
     request: TrainingSpec,
-    claims: tuple[Claim, ...],
+    claims: tuple[AuditClaim, ...],
     base: People,
     canaries: list[People],
 ) -> Experiment:
@@ -87,10 +87,10 @@ def _sum_experiment(
     known = row_of(plan, base)
     single = len(canaries) == 1
 
-    def people(coins: Bits) -> People:
-        return together([base, *(canary for canary, coin in zip(canaries, coins, strict=True) if coin)])
+    def people(bits: Bits) -> People:
+        return together([base, *(canary for canary, coin in zip(canaries, bits, strict=True) if coin)])
 
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: AuditSession, claim: AuditClaim) -> Array:
         # A reader sees what is published, which any owner also has.
         member = plan.group.server if claim.observer == Server().name else plan.group.owners[0]
         opened = opened_vector(plan, session.result(member)) - known
@@ -102,7 +102,7 @@ def _sum_experiment(
         len(canaries),
         people,
         statistic,
-        lambda _coins: request,
+        lambda _bits: request,
         f"what was opened, along {'the' if single else 'each'} record's own products",
     )
 
@@ -111,7 +111,7 @@ def _replaced_statistic(plan: OpenedPlan, owner: str, first: People, second: Peo
     before, after = row_of(plan, first), row_of(plan, second)
     way = direction(plan, after - before)
 
-    def statistic(session: Session, _claim: Claim) -> Array:
+    def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         own = noise_of(session.alone(owner), session.plan)
         opened = opened_vector(plan, session.result(owner)) - own - before
         return np.array([likelihood_along(plan, opened, after - before, way)])
@@ -187,7 +187,7 @@ def opened_draws(plan: OpenedPlan) -> list[Drawn]:
         else:
             others, change = list(plan.group.owners), row_of(plan, corner(plan.schemas, 1.0))
         draw = _draws(plan, len(others), change)
-        draws.append(Drawn(Claim.of(stated), draw, "draws of the noise that is unknown to it"))
+        draws.append(Drawn(AuditClaim.of(stated), draw, "draws of the noise that is unknown to it"))
     return draws
 
 
@@ -228,13 +228,13 @@ def local_experiments(plan: LocalPlan, request: TrainingSpec) -> list[Experiment
             count, what = MANY, "each perturbed row, along the change of the record"
         else:
             count, what = 1, "the published sums of one record, along its change"
-        tried = many_records([Claim.of(stated)], (low, second), count, statistic, request, what)
+        tried = many_records([AuditClaim.of(stated)], (low, second), count, statistic, request, what)
         experiments.append(replace(tried, kind="canaries" if count > 1 else "neighbours"))
     return experiments
 
 
 def _local_statistic(plan: LocalPlan, way: Array) -> Statistic:
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: AuditSession, claim: AuditClaim) -> Array:
         if claim.observer != Server().name:
             return np.array([float(session.result(plan.group.owners[0]).sums @ way)])
         sent = [
@@ -275,7 +275,7 @@ def one_shot_experiments(plan: NoisyColumnsPlan, request: TrainingSpec) -> list[
     """The active party, and with more owners than two all but one of them together, with every noisy row."""
     experiments = []
     for stated in plan.guarantees:
-        claim = Claim.of(stated)
+        claim = AuditClaim.of(stated)
         every = isinstance(stated.observer, PartyView)
         changed = [owner for owner in plan.passive if every or claim.unit == f"own-part:{owner}"]
         records = two_parts(plan.schemas, changed)
@@ -292,7 +292,7 @@ def _one_shot_statistic(plan: NoisyColumnsPlan, first: People, second: People) -
         for owner in plan.passive
     }
 
-    def statistic(session: Session, _claim: Claim) -> Array:
+    def statistic(session: AuditSession, _claim: AuditClaim) -> Array:
         columns = session.result(plan.active).columns
         return np.asarray(np.sum([columns[owner] @ way for owner, way in ways.items()], axis=0))
 

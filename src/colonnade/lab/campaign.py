@@ -248,14 +248,14 @@ class Campaign:
         packed = request.with_options(epochs=1, batch=min(rows, reads, 256))
         plan = planned(tables, packed)
         try:
-            transcript, asked = recorded(
+            transcript, requested = recorded(
                 tables, packed, attacker=attacker, asks=PackedQuestion, progress=self.progress
             )
         except RemoteProtocolError as error:
             yield self._attempt(attack, plan, refused=str(error))
         else:
             guesses = np.zeros(rows)
-            captured = asked.captured if isinstance(asked, PackedQuestion) else []
+            captured = requested.captured if isinstance(requested, PackedQuestion) else []
             for batch, values in zip(transcript.plan.batches(0), captured, strict=True):
                 guesses[batch[: len(values)]] = -np.sign(np.array(values, dtype=np.float64))
             note = f"batches of {_options(packed).batch}, with {plan.width(attacker)} columns"
@@ -346,8 +346,8 @@ class Campaign:
         refused: str | None = None,
         note: str = "",
     ) -> Attempt:
-        who, whom = attacker or self._attacker, target or plan.active
-        return Attempt(attack, who, whom, run, plan.options.defence, success, by_epoch, refused, note)
+        who, to = attacker or self._attacker, target or plan.active
+        return Attempt(attack, who, to, run, plan.options.defence, success, by_epoch, refused, note)
 
 
 def _rows(tables: Mapping[str, Table]) -> int:

@@ -163,7 +163,7 @@ Tell = Callable[[str, ColonnadeError], None]
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
 
     `further` are figures beside the score, by name, for each of these seeds: AUC, or R² and RMSE.
@@ -209,7 +209,7 @@ class Comparison:
     trained_on: int
     held_out: int
     constants: Mapping[str, float]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     left_out: tuple[tuple[str, str], ...]
 
     def _repr_html_(self) -> str:
@@ -256,7 +256,7 @@ def compare(
     components: int | None = None,
     server: str = "server",
     threshold: int | None = None,
-    keepers: tuple[str, ...] | None = None,
+    computing_parties: tuple[str, ...] | None = None,
     timeout: float = 600.0,
     noise_seed: int | None = None,
     progress: Advance = silent,
@@ -270,7 +270,7 @@ def compare(
     """
     given = list(tables)
     chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
-    asked_epsilons = checked_epsilons(epsilons)
+    requested_epsilons = checked_epsilons(epsilons)
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
     holders = [table.party for table in given if table.schema.label is not None]
@@ -279,10 +279,10 @@ def compare(
         active=holders[0] if holders else None,
         server=server,
         threshold=threshold,
-        keepers=keepers,
+        computing_parties=computing_parties,
     )
     check_parties(group, tuple(table.public() for table in given), task)
-    runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(asked_epsilons)]
+    runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(requested_epsilons)]
     outcomes: dict[tuple[str, float | None], list[_Run]] = {
         (entry.name, epsilon): [] for entry, epsilon in runs
     }
@@ -299,25 +299,25 @@ def compare(
                 budget=_UNLIMITED,
                 server=server,
                 threshold=threshold,
-                keepers=keepers,
+                computing_parties=computing_parties,
                 timeout=timeout,
                 public=True,
                 noise_seed=None if noise_seed is None else noise_seed + seed,
             )
-            asked = TrainingSpec(
+            spec = TrainingSpec(
                 task,
-                epsilon or asked_epsilons[-1],
+                epsilon or requested_epsilons[-1],
                 delta=delta,
                 accepted_delta=accepted_delta,
                 gamma=gamma,
                 options=entry.options,
             )
-            outcomes[entry.name, epsilon].append(_run(entry, place, asked, held_out))
+            outcomes[entry.name, epsilon].append(_run(entry, place, spec, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
     return Comparison(
         task=task,
         public=True,
-        epsilons=asked_epsilons,
+        epsilons=requested_epsilons,
         delta=delta,
         seeds=seeds,
         trained_on=trained_on,
@@ -346,28 +346,28 @@ def compare_charged(
     `keep` is given what each run found, under a name of its own, as soon as it is there: it was paid for. `tell` is
     given the error of one that failed, for whoever may read all of it.
     """
-    asked_epsilons = checked_epsilons(epsilons)
-    runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(asked_epsilons)]
+    requested_epsilons = checked_epsilons(epsilons)
+    runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(requested_epsilons)]
     rows = []
     for number, (entry, epsilon) in enumerate(runs):
         progress("comparing", number, len(runs))
-        asked = TrainingSpec(
+        spec = TrainingSpec(
             task,
-            epsilon or asked_epsilons[-1],
+            epsilon or requested_epsilons[-1],
             delta=delta,
             accepted_delta=accepted_delta,
             gamma=gamma,
             options=entry.options,
         )
-        name = f"{entry.name} at ε = {asked.epsilon:g}"
-        done = _run(entry, federation, asked, None, keep=partial(keep, name), tell=partial(tell, name))
+        name = f"{entry.name} at ε = {spec.epsilon:g}"
+        done = _run(entry, federation, spec, None, keep=partial(keep, name), tell=partial(tell, name))
         rows.append(_row(entry, epsilon, [done]))
     progress("comparing", len(runs), len(runs))
     people = [run.plan.rows for run in federation.runs]
     return Comparison(
         task=task,
         public=False,
-        epsilons=asked_epsilons,
+        epsilons=requested_epsilons,
         delta=delta,
         seeds=1,
         trained_on=people[-1] if people else 0,
@@ -397,7 +397,7 @@ def planned_sums(
     unknown: dict[str, None] = {}
     for entry in field.contenders:
         for epsilon in entry.at(epsilons):
-            asked = TrainingSpec(
+            spec = TrainingSpec(
                 task,
                 epsilon or epsilons[-1],
                 delta=delta,
@@ -409,7 +409,7 @@ def planned_sums(
                 unknown[entry.name] = None
                 continue
             try:
-                plan = check_plan(asked, group, tables)
+                plan = check_plan(spec, group, tables)
             except ColonnadeError:
                 continue
             for item in plan.guarantees if plan is not None else ():
@@ -449,7 +449,7 @@ class _Run:
 def _run(
     entry: Contender,
     federation: Federation,
-    asked: TrainingSpec,
+    spec: TrainingSpec,
     held_out: HeldOut | None,
     *,
     keep: Callable[[TrainedModel | MomentRelease], None] = lambda _found: None,
@@ -467,7 +467,7 @@ def _run(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
         try:
-            trained = entry.method.train(federation, asked)
+            trained = entry.method.train(federation, spec)
             seconds = time.perf_counter() - start
             keep(trained)
             if held_out is not None:
@@ -492,12 +492,12 @@ def _run(
     )
 
 
-def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
+def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> ComparisonRow:
     sent = [run.bytes_sent for run in runs if run.bytes_sent is not None]
     seconds = [run.seconds for run in runs if run.seconds is not None]
     scored = [run.figures for run in runs if run.figures]
     main, *others = scored[0] if scored else [""]
-    return Row(
+    return ComparisonRow(
         method=entry.name,
         title=entry.title,
         paper=entry.paper,
@@ -535,7 +535,7 @@ def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
     }
 
 
-def _row_facts(row: Row) -> Facts:
+def _row_facts(row: ComparisonRow) -> Facts:
     return {
         "method": row.method,
         "title": row.title,

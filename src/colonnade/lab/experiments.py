@@ -38,7 +38,7 @@ _THRESHOLDS = 60
 
 
 @dataclass(frozen=True)
-class Bound:
+class EpsilonBound:
     """ε is at least `epsilon`, except with probability 1 − `confidence`.
 
     `hits` and `misses` are how often the judged event came where it should and where it should not; `most` is the
@@ -76,7 +76,7 @@ def _counted(
 
 def threshold_bound(
     without: Array, within: Array, *, delta: float = 0.0, confidence: float = CONFIDENCE
-) -> Bound:
+) -> EpsilonBound:
     """The bound of the best threshold event, chosen on the first half of each array and judged on the second.
 
     The arrays hold independent values of a statistic on two neighbouring data sets, larger where the second is
@@ -107,7 +107,7 @@ def threshold_bound(
     def bound(right: int, wrong: int) -> float:
         return counted_bound(right, wrong, trials=trials, delta=delta, confidence=confidence)
 
-    return Bound(bound(hits, misses), confidence, hits, misses, sum(trials), bound(trials[0], 0))
+    return EpsilonBound(bound(hits, misses), confidence, hits, misses, sum(trials), bound(trials[0], 0))
 
 
 def one_run_bound(
@@ -141,8 +141,8 @@ def one_run_bound(
 
 
 def canary_bound(
-    statistics: Array, coins: Bits, *, delta: float = 0.0, confidence: float = CONFIDENCE
-) -> Bound:
+    statistics: Array, bits: Bits, *, delta: float = 0.0, confidence: float = CONFIDENCE
+) -> EpsilonBound:
     """The bound of all canaries of all runs together, a row of `statistics` a run and a column a canary.
 
     `coins` says which canaries were in. On the first half of the runs each canary's values are brought to one scale
@@ -152,9 +152,9 @@ def canary_bound(
     half = len(statistics) // 2
     centre, spread = statistics[:half].mean(axis=0), statistics[:half].std(axis=0)
     scaled = (statistics - centre) / np.where(spread > 0, spread, 1.0)
-    parts = [(scaled[some].ravel(), coins[some].ravel()) for some in (slice(0, half), slice(half, None))]
+    parts = [(scaled[some].ravel(), bits[some].ravel()) for some in (slice(0, half), slice(half, None))]
 
-    def judged(part: tuple[Array, Bits], share: float, sure: float) -> tuple[float, int, int]:
+    def evaluated(part: tuple[Array, Bits], share: float, sure: float) -> tuple[float, int, int]:
         values, truth = part
         # No canary is guessed both ways: one of two such guesses would be right for sure.
         each = max(1, min(round(share * len(values) / 2), len(values) // 2))
@@ -164,14 +164,14 @@ def canary_bound(
         return bound, right, 2 * each
 
     strict = 1 - (1 - confidence) / len(_SHARES)
-    share = max(_SHARES, key=lambda share: judged(parts[0], share, strict)[0])
-    epsilon, right, guesses = judged(parts[1], share, confidence)
+    share = max(_SHARES, key=lambda share: evaluated(parts[0], share, strict)[0])
+    epsilon, right, guesses = evaluated(parts[1], share, confidence)
     count = len(parts[1][0])
     most = one_run_bound(guesses, guesses, canaries=count, delta=delta, confidence=confidence)
-    return Bound(epsilon, confidence, right, guesses - right, count, most)
+    return EpsilonBound(epsilon, confidence, right, guesses - right, count, most)
 
 
-def best_of(bounds: Iterable[Bound]) -> Bound:
+def best_of(bounds: Iterable[EpsilonBound]) -> EpsilonBound:
     """The largest of several bounds; together they are as sure as their alarms add up to."""
     return max(bounds, key=lambda bound: bound.epsilon)
 
@@ -252,7 +252,7 @@ def _of_size(drawn: Draw, count: int) -> Draw:
 
 
 @dataclass(frozen=True, eq=False)
-class Session:
+class AuditSession:
     """What came of one session: results, frames by member, and the coins of everybody who deals noise,
     of owners those since they read their last row."""
 
@@ -298,7 +298,7 @@ class Sessions:
             return SystemRandomness()
         return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
 
-    def run(self, request: TrainingSpec, people: People) -> Session:
+    def run(self, request: TrainingSpec, people: People) -> AuditSession:
         sources = {member: self.randomness(member) for member in self.group.members}
         recorded = {member: RecordedRandomness(sources[member]) for member in self.group.dealers}
         tables = {
@@ -309,11 +309,11 @@ class Sessions:
         }
         outcome = run_recorded(self.program, self.group, tables, request, randomness={**sources, **recorded})
         self.count += 1
-        return Session(outcome.results[self.group.owners[0]].plan, outcome, people, recorded)
+        return AuditSession(outcome.results[self.group.owners[0]].plan, outcome, people, recorded)
 
 
 @dataclass(frozen=True)
-class Claim:
+class AuditClaim:
     """What is claimed of one observer and unit: a proved ε, or a paper's formula, which promises nothing."""
 
     observer: str
@@ -325,12 +325,14 @@ class Claim:
     source: str = ""
 
     @classmethod
-    def of(cls, stated: Guarantee) -> Claim:
+    def of(cls, stated: Guarantee) -> AuditClaim:
         about = f"{stated.observer.sentence}, about {stated.unit.sentence}"
         return cls(stated.observer.name, stated.unit.name, about, stated.epsilon, stated.delta)
 
     @classmethod
-    def of_paper(cls, observer: Observer, unit: str, about: str, *, epsilon: float, delta: float) -> Claim:
+    def of_paper(
+        cls, observer: Observer, unit: str, about: str, *, epsilon: float, delta: float
+    ) -> AuditClaim:
         """The claim of a formula as a paper prints it."""
         return cls(observer.name, unit, about, epsilon, delta, proved=False, source=LABEL)
 
@@ -339,7 +341,7 @@ class Claim:
         return self.observer, self.unit
 
 
-Statistic = Callable[[Session, Claim], Array]
+Statistic = Callable[[AuditSession, AuditClaim], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,7 +355,7 @@ class Experiment:
     """
 
     kind: Literal["neighbours", "canaries"]
-    claims: tuple[Claim, ...]
+    claims: tuple[AuditClaim, ...]
     canaries: int
     people: Callable[[Bits], People]
     statistic: Statistic
@@ -361,7 +363,7 @@ class Experiment:
     what: str
     independent: bool = False
 
-    def coins(self, runs: int, randomness: Randomness) -> Iterable[Bits]:
+    def bits(self, runs: int, randomness: Randomness) -> Iterable[Bits]:
         """The coins of every session: for two data sets as many of either in either half, for canaries fair ones."""
         for number in range(runs):
             if self.kind == "neighbours" and self.canaries == 1:
@@ -369,31 +371,35 @@ class Experiment:
             else:
                 yield (randomness.words(self.canaries) & np.uint64(1)).astype(np.bool_)
 
-    def bound(self, values: Array, coins: Bits, claim: Claim, *, confidence: float) -> Bound:
+    def bound(self, values: Array, bits: Bits, claim: AuditClaim, *, confidence: float) -> EpsilonBound:
         """What a table of statistics shows, a row a session and a column a coin."""
         if self.kind == "neighbours" or self.independent:
-            flat, truth = values.ravel(), coins.ravel()
+            flat, truth = values.ravel(), bits.ravel()
             return threshold_bound(flat[~truth], flat[truth], delta=claim.delta, confidence=confidence)
-        return canary_bound(values, coins, delta=claim.delta, confidence=confidence)
+        return canary_bound(values, bits, delta=claim.delta, confidence=confidence)
 
 
 def two_worlds(
-    claims: Iterable[Claim], worlds: Sequence[People], statistic: Statistic, request: TrainingSpec, what: str
+    claims: Iterable[AuditClaim],
+    worlds: Sequence[People],
+    statistic: Statistic,
+    request: TrainingSpec,
+    what: str,
 ) -> Experiment:
     """One coin says which of two data sets it is."""
     return Experiment(
         "neighbours",
         tuple(claims),
         1,
-        lambda coins: worlds[int(coins[0])],
+        lambda bits: worlds[int(bits[0])],
         statistic,
-        lambda _coins: request,
+        lambda _bits: request,
         what,
     )
 
 
 def many_records(
-    claims: Iterable[Claim],
+    claims: Iterable[AuditClaim],
     records: tuple[People, People],
     count: int,
     statistic: Statistic,
@@ -407,9 +413,9 @@ def many_records(
         "canaries",
         tuple(claims),
         count,
-        lambda coins: chosen(*records, coins),
+        lambda bits: chosen(*records, bits),
         statistic,
-        lambda _coins: request,
+        lambda _bits: request,
         what,
         independent,
     )
@@ -438,11 +444,11 @@ class Drawn:
     which is quicker, and blind to everything but the noise.
     """
 
-    claim: Claim
+    claim: AuditClaim
     draw: Callable[[bool, int, Randomness], Array]
     what: str
 
-    def bound(self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE) -> Bound:
+    def bound(self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE) -> EpsilonBound:
         """What so many draws on either side show."""
         counts = [min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE)]
         values = [
@@ -472,17 +478,17 @@ class Shown:
     kind: str
     what: str
     sessions: int
-    bound: Bound
+    bound: EpsilonBound
 
     def to_data(self) -> dict[str, Any]:
         return {"kind": self.kind, "what": self.what, "sessions": self.sessions, **asdict(self.bound)}
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """One observer and unit: what is claimed, and the largest ε that was shown, with 95 % confidence."""
 
-    claim: Claim
+    claim: AuditClaim
     shown: tuple[Shown, ...]
 
     @property
@@ -514,7 +520,7 @@ class Finding:
 
 def audit(
     target: Target, *, runs: int, draws: int = 0, seed: int | None = None, progress: Progress = silent
-) -> tuple[Finding, ...]:
+) -> tuple[AuditFinding, ...]:
     """Every experiment of a target in so many sessions each, and so many draws of its noise where it has such."""
     sessions = Sessions(target.program, target.group, target.schemas, seed=seed)
     drawn = target.drawn if draws else ()
@@ -529,7 +535,7 @@ def carry_out(
     drawn: Sequence[Drawn] = (),
     draws: int = 0,
     progress: Progress = silent,
-) -> tuple[Finding, ...]:
+) -> tuple[AuditFinding, ...]:
     """Every experiment in so many sessions; one finding a claim, in the order of the claims.
 
     Where a claim is tried in more than one way, the alarms of the ways are shared out, so that 95 % is for their best.
@@ -544,15 +550,15 @@ def carry_out(
     sure = {key: 1 - (1 - CONFIDENCE) / count for key, count in ways.items()}
     shown: dict[tuple[str, str], list[Shown]] = {key: [] for key in ways}
     for number, experiment in enumerate(experiments):
-        coins, values = [], []
-        for done, flipped in enumerate(experiment.coins(runs, sessions.randomness("auditor")), start=1):
+        bits, values = [], []
+        for done, flipped in enumerate(experiment.bits(runs, sessions.randomness("auditor")), start=1):
             session = sessions.run(experiment.request(flipped), experiment.people(flipped))
-            coins.append(flipped)
+            bits.append(flipped)
             values.append([experiment.statistic(session, claim) for claim in experiment.claims])
             progress("sessions", number * runs + done, runs * len(experiments))
         for place, claim in enumerate(experiment.claims):
             table = np.array([row[place] for row in values])
-            bound = experiment.bound(table, np.array(coins), claim, confidence=sure[claim.key])
+            bound = experiment.bound(table, np.array(bits), claim, confidence=sure[claim.key])
             shown[claim.key].append(Shown(experiment.kind, experiment.what, runs, bound))
     for number, each in enumerate(drawn):
         key = each.claim.key
@@ -560,4 +566,4 @@ def carry_out(
         shown[key].append(Shown("draws", each.what, 0, bound))
         progress("draws", number + 1, len(drawn))
     first = {claim.key: claim for claim in reversed(claims)}
-    return tuple(Finding(first[key], tuple(each)) for key, each in shown.items())
+    return tuple(AuditFinding(first[key], tuple(each)) for key, each in shown.items())

@@ -16,7 +16,7 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.lab.experiments import Array, Claim, Drawn
+from colonnade.lab.experiments import Array, AuditClaim, Drawn
 from colonnade.lab.people import People, corner, mixed, table_of, together
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import OwnerState, ideal_descent
@@ -167,8 +167,8 @@ def variants() -> tuple[Variant, ...]:
     )
 
 
-def _claimed(observer: Server | PartyView, unit: str, epsilon: float, delta: float) -> Claim:
-    return Claim.of_paper(
+def _claimed(observer: Server | PartyView, unit: str, epsilon: float, delta: float) -> AuditClaim:
+    return AuditClaim.of_paper(
         observer, unit, f"{observer.sentence}, as the paper has it", epsilon=epsilon, delta=delta
     )
 

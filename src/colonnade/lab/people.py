@@ -91,9 +91,9 @@ def mixed(first: People, second: People, owners: Sequence[str]) -> People:
     return {owner: (second if owner in owners else first)[owner] for owner in first}
 
 
-def chosen(first: People, second: People, coins: NDArray[np.bool_]) -> People:
+def chosen(first: People, second: People, bits: NDArray[np.bool_]) -> People:
     """As many people as there are coins, each the first record or, where its coin says so, the second."""
-    which = coins.astype(np.int64)
+    which = bits.astype(np.int64)
     return {
         owner: both.each(lambda values: values[which], len(which))
         for owner, both in together([first, second]).items()

@@ -32,7 +32,7 @@ from colonnade.lab.audited_sums import (
     opened_draws,
     opened_experiments,
 )
-from colonnade.lab.experiments import Claim, Drawn, Experiment, Target
+from colonnade.lab.experiments import AuditClaim, Drawn, Experiment, Target
 from colonnade.lab.people import People, corner, several
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.table import protocol_named
@@ -54,11 +54,11 @@ OWN_ROWS = "The plan is the job's on so few people, with noise of its own for th
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AuditTarget:
     """What a job asks for, and who is in the data set beside the canaries: people declared public, or nobody."""
 
     method: str
-    asked: TrainingSpec
+    spec: TrainingSpec
     group: Group
     schemas: tuple[PublicSchema, ...]
     rest: People | None = None
@@ -72,38 +72,38 @@ class Wanted:
         return 1 + self.others(count - 1)[self.group.owners[0]].rows
 
 
-def target_of(wanted: Wanted) -> Target:
+def target_of(wanted: AuditTarget) -> Target:
     """What there is to audit of a method; a method that promises nothing and claims nothing is a `PlanError`."""
-    method, asked = wanted.method, wanted.asked
+    method, spec = wanted.method, wanted.spec
     if method not in _BUILDERS:
         audited = ", ".join(_BUILDERS)
         raise PlanError(
             f"method = {method!r} has no observers to audit: it is a simulation in one place, or has no noise. "
             f"Audits are of {audited}."
         )
-    delta = default_delta(1) if asked.delta is None else asked.delta
+    delta = default_delta(1) if spec.delta is None else spec.delta
     # On so few people any δ may be above 1/n; that is about real people, and there are none here.
-    return _BUILDERS[method](replace(wanted, asked=replace(asked, delta=delta, accepted_delta=delta)))
+    return _BUILDERS[method](replace(wanted, spec=replace(spec, delta=delta, accepted_delta=delta)))
 
 
-def _aligned(wanted: Wanted) -> TrainingSpec:
-    return replace(wanted.asked, alignment=ALIGNED)
+def _aligned(wanted: AuditTarget) -> TrainingSpec:
+    return replace(wanted.spec, alignment=ALIGNED)
 
 
 def _target(
-    wanted: Wanted,
+    wanted: AuditTarget,
     experiments: Iterable[Experiment],
     runs: int,
     *notes: str,
     program: Program | None = None,
     drawn: Iterable[Drawn] = (),
 ) -> Target:
-    own = program or protocol_named(wanted.method).session(wanted.asked)
+    own = program or protocol_named(wanted.method).session(wanted.spec)
     tried = tuple(experiments)
     return Target(wanted.method, wanted.group, wanted.schemas, own, tried, runs, notes, tuple(drawn))
 
 
-def _opened(wanted: Wanted) -> Target:
+def _opened(wanted: AuditTarget) -> Target:
     # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
     request = replace(_aligned(wanted), verify="none")
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
@@ -111,93 +111,93 @@ def _opened(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 400, SAME_NOISE, drawn=opened_draws(plan))
 
 
-def _local(wanted: Wanted) -> Target:
+def _local(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, 1)
     return _target(wanted, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
-def _one_shot(wanted: Wanted) -> Target:
+def _one_shot(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, MANY)
     return _target(wanted, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
-def _messages(wanted: Wanted) -> Target:
-    paper = getattr(wanted.asked.options, "calibration", "sound") == "paper"
+def _messages(wanted: AuditTarget) -> Target:
+    paper = getattr(wanted.spec.options, "calibration", "sound") == "paper"
     rows = wanted.rows(MESSAGE_ROWS)
-    asked, sized = _within(wanted.asked, rows, calibration="sound")
-    request = replace(asked, alignment=ALIGNED)
+    spec, sized = _within(wanted.spec, rows, calibration="sound")
+    request = replace(spec, alignment=ALIGNED)
     if paper:
         changed = request.options.model_copy(update={"calibration": "paper"})
         request = replace(request, options=changed, public=wanted.group.owners)
     few, many = (request.plan(wanted.group, wanted.schemas, count) for count in (rows, MANY_MESSAGES))
     experiments = (
-        *message_experiments(few, request, _claims(few, asked, paper), wanted.others(MESSAGE_ROWS - 1)),
-        *canary_message_experiments(many, request, _claims(many, asked, paper)),
+        *message_experiments(few, request, _claims(few, spec, paper), wanted.others(MESSAGE_ROWS - 1)),
+        *canary_message_experiments(many, request, _claims(many, spec, paper)),
     )
     return _target(wanted, experiments, 400, OWN_ROWS, *sized)
 
 
-def _gradient(wanted: Wanted) -> Target:
+def _gradient(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
     experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
     return _target(wanted, experiments, 24, OWN_ROWS)
 
 
-def _margin(wanted: Wanted) -> Target:
+def _margin(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
     experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
     return _target(wanted, experiments, 24, SAME_NOISE, drawn=margin_draws(plan))
 
 
-def _encrypted(wanted: Wanted) -> Target:
-    defence = getattr(wanted.asked.options, "defence", "sound")
+def _encrypted(wanted: AuditTarget) -> Target:
+    defence = getattr(wanted.spec.options, "defence", "sound")
     if defence == "none":
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
     rows = wanted.rows(ENCRYPTED_ROWS)
-    asked, sized = _within(wanted.asked, rows, defence="sound")
-    request = replace(asked, alignment=ALIGNED)
+    spec, sized = _within(wanted.spec, rows, defence="sound")
+    request = replace(spec, alignment=ALIGNED)
     if defence == "paper":
         step = min(1.0, options_of(request, EncryptedOptions).step_size)
         changed = request.options.model_copy(update={"defence": "paper", "learning_rate": step})
         request = replace(request, options=changed, public=wanted.group.owners)
     plan = request.plan(wanted.group, wanted.schemas, rows)
-    claims = _claims(plan, asked, defence == "paper")
+    claims = _claims(plan, spec, defence == "paper")
     experiments = encrypted_experiments(plan, request, claims, wanted.others(ENCRYPTED_ROWS - 1))
     return _target(wanted, experiments, 24, OWN_ROWS, *sized)
 
 
-def _network(wanted: Wanted) -> Target:
+def _network(wanted: AuditTarget) -> Target:
     request = _aligned(wanted)
     experiments = network_experiments(request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED), request)
     return _target(wanted, experiments, 60, WORST, ALONE, HOLDER_ONLY, program=worst_session)
 
 
-def _within(asked: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
+def _within(spec: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
     """The same options for so few rows, and what had to change for that."""
-    batch = getattr(asked.options, "batch", None)
+    batch = getattr(spec.options, "batch", None)
     if batch is None or batch <= rows:
-        return replace(asked, options=asked.options.model_copy(update=changed)), ()
-    options = asked.options.model_copy(update={**changed, "batch": None})
-    return replace(asked, options=options), (f"Batches of {batch} are audited as one batch of all people.",)
+        return replace(spec, options=spec.options.model_copy(update=changed)), ()
+    options = spec.options.model_copy(update={**changed, "batch": None})
+    return replace(spec, options=options), (f"Batches of {batch} are audited as one batch of all people.",)
 
 
-def _claims(plan: Plan, asked: TrainingSpec, paper: bool) -> list[Claim]:
+def _claims(plan: Plan, spec: TrainingSpec, paper: bool) -> list[AuditClaim]:
     """What is proved, or what a paper's formula was given as its target."""
     if not paper:
-        return [Claim.of(stated) for stated in plan.guarantees]
+        return [AuditClaim.of(stated) for stated in plan.guarantees]
     claims = []
     for owner in plan.group.owners:
         observer, unit = PartyView(owner), OthersPart(owner)
         about = f"{observer.sentence}, about {unit.sentence}"
-        claims.append(Claim.of_paper(observer, unit.name, about, epsilon=asked.epsilon, delta=plan.delta))
+        claims.append(AuditClaim.of_paper(observer, unit.name, about, epsilon=spec.epsilon, delta=plan.delta))
     return claims
 
 
-_BUILDERS: dict[str, Callable[[Wanted], Target]] = {
+_BUILDERS: dict[str, Callable[[AuditTarget], Target]] = {
     "moments": _opened,
     "spca": _opened,
     "functional": _opened,

@@ -58,7 +58,7 @@ class Claim:
         return hmac.compare_digest(answer, _tag(receipt, "proves", self.holder, self.run))
 
 
-def check_told(receipt: Receipt, kept: Sequence[Receipt], *, after: int | None, where: str) -> None:
+def check_announced(receipt: Receipt, kept: Sequence[Receipt], *, after: int | None, where: str) -> None:
     """Return if a peer's receipt may follow those that are kept of the same ledger; else `LedgerAltered`.
 
     `after` is the entry that the peer proved before it wrote this one; None: the highest that is kept.

@@ -60,21 +60,21 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        asked = f"the budget for {self.account}"
+        requested = f"the budget for {self.account}"
         if not _is_number(self.epsilon) or not self.epsilon > 0:
-            raise InputError(f"{asked} has ε = {self.epsilon}. Give a finite ε greater than 0.")
+            raise InputError(f"{requested} has ε = {self.epsilon}. Give a finite ε greater than 0.")
         if self.epsilon > MOST_EPSILON and self.epsilon != math.inf:
             raise InputError(
-                f"{asked} has an ε above {MOST_EPSILON:g}, which bounds nothing. Give one that does."
+                f"{requested} has an ε above {MOST_EPSILON:g}, which bounds nothing. Give one that does."
             )
         if math.isinf(self.epsilon) and not self.account.observer.startswith("coalition:"):
             # A coalition that holds every share learns everything; an owner can accept that, by name.
             raise InputError(
-                f"{asked} has ε = {self.epsilon}. Give a finite ε; only a coalition can be accepted with ε = inf."
+                f"{requested} has ε = {self.epsilon}. Give a finite ε; only a coalition can be accepted with ε = inf."
             )
         if not _is_number(self.delta) or not 0 < self.delta < 1:
             raise InputError(
-                f"{asked} has δ = {self.delta}. Give a δ between 0 and 1, well below one over the rows."
+                f"{requested} has δ = {self.delta}. Give a δ between 0 and 1, well below one over the rows."
             )
 
     def matches(self, account: Account) -> bool:
@@ -177,14 +177,14 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
     view = _View.of(release, observer)
     if view.nothing or (isinstance(unit, PartOf | ColumnsOf) and _is_absent(release, unit.party)):
         return Bound(())
-    asked = _Parts.of(unit, observer)
+    requested = _Parts.of(unit, observer)
     groups = [lines for lines in _by_account(release) if view.within(named_observer(lines[0].observer))]
-    candidates = [_events(lines) for lines in groups if _contains(lines[0], unit, asked, release)]
-    if asked is not None and view.colludes_within(asked):
+    candidates = [_events(lines) for lines in groups if _contains(lines[0], unit, requested, release)]
+    if requested is not None and view.colludes_within(requested):
         candidates += [
             (colluding.event,) for colluding in release.coalitions if view.parts <= colluding.owners
         ]
-    if asked is not None and not candidates:
+    if requested is not None and not candidates:
         # Two steps by way of the zero row: never tighter than a line about a record that is replaced.
         zeroed = [_doubled(_events(lines)) for lines in groups if lines[0].unit == ZERO_OUT.name]
         candidates = [events for events in zeroed if events is not None]
@@ -249,13 +249,13 @@ class _View:
         # Of a coalition of which nobody knows who took part, somebody who is all of it saw as much.
         return (self.looking if self.members is None else self.members) <= members_of(other)
 
-    def colludes_within(self, asked: _Parts) -> bool:
+    def colludes_within(self, requested: _Parts) -> bool:
         """Whether what the release says of any coalition speaks of this one, and of these parts."""
         outside = _Parts(frozenset(), self.owners)
         return (
             self.members is not None
             and self.shares <= self.release.threshold
-            and asked.within(outside, self.release)
+            and requested.within(outside, self.release)
         )
 
     def reason(self, account: Account) -> str:
@@ -307,15 +307,15 @@ class _Parts:
         return parties & self.only if self.only else parties - self.but
 
 
-def _contains(line: LedgerLine, unit: Unit, asked: _Parts | None, release: Release) -> bool:
+def _contains(line: LedgerLine, unit: Unit, requested: _Parts | None, release: Release) -> bool:
     theirs = parse_unit(line.unit)
-    if asked is None:
+    if requested is None:
         # No line about one record bounds whole columns, and a zeroed row need not be a row that a record can have.
         return theirs == unit
     # Columns that are replaced in every record are replaced in one.
     theirs = PartOf(theirs.party) if isinstance(theirs, ColumnsOf) else theirs
     stated = _Parts.of(theirs, named_observer(line.observer))
-    return stated is not None and asked.within(stated, release)
+    return stated is not None and requested.within(stated, release)
 
 
 def _events(lines: tuple[LedgerLine, ...]) -> tuple[Event, ...]:

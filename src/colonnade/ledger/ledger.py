@@ -17,7 +17,7 @@ from colonnade.ledger.admission import (
     Verified,
     admit,
     charged_before,
-    check_told,
+    check_announced,
     check_witnesses,
     first_entry,
 )
@@ -159,7 +159,7 @@ class Ledger:
             kept = tuple(self._catch_up(page).receipts)
             if receipt not in kept:
                 self._append(page, "receipt", receipt.to_data())
-        check_told(receipt, kept, after=after, where=self._journal.where)
+        check_announced(receipt, kept, after=after, where=self._journal.where)
 
     def opening(self) -> Opening:
         """Which ledger this is, for peers to recognise."""

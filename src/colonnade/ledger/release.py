@@ -147,8 +147,8 @@ class Release:
     """What is about to leave, to whom, and what that is to each observer.
 
     `id` names one opening of one draw of noise. A ledger charges an id once, so that the owner who deals
-    columns and the keeper who opens shares may both ask; hence a run that starts again, and so draws
-    again, must use a fresh id. `lines` are those that concern the charging party's own data; a keeper
+    columns and the computing party who opens shares may both ask; hence a run that starts again, and so draws
+    again, must use a fresh id. `lines` are those that concern the charging party's own data; a computing party
     without columns has none. `reproducible` says that the noise came from a seed, which protects nobody. `exact` is of
     how many people something leaves as it is, without noise: no ε covers that, and totals say so beside it.
 

@@ -99,7 +99,7 @@ Scores = Literal["released weights", "joint scores"]
 
 
 @dataclass(frozen=True)
-class Noise:
+class NoiseSummary:
     """The standard deviation of what a plan adds, and to what; of several kinds, the largest.
 
     `people` is a bound from below on how many people a plan must have for anything to be seen through it: with fewer,
@@ -192,7 +192,7 @@ class Method(AnyMethod):
     scores: Scores | None
     resumable: bool
     pilots: Callable[[Any], tuple[Pilot, ...]]
-    noise: Callable[[Any], Noise | None]
+    noise: Callable[[Any], NoiseSummary | None]
     kernel: Kernel
     twin: Callable[[Any, Mapping[str, Table], Randomness], TrainingResult] | None = None
     paper: Callable[[Federation, TrainingSpec], TrainingResult] | None = None

@@ -80,7 +80,7 @@ def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
     return METHODS[name]
 
 
-def check_judged(method: AnyMethod, task: Task, *, place: str = "held_out") -> None:
+def check_evaluated(method: AnyMethod, task: Task, *, place: str = "held_out") -> None:
     """Refuse to hold people out of training, before anything is run, for a model that could not be judged on them."""
     if not isinstance(method, Method):
         return  # a simulation, which is refused in its own words

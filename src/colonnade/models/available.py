@@ -16,7 +16,7 @@ from scipy.special import gammaincc
 
 from colonnade.errors import ColonnadeError, DataError, InputError
 from colonnade.models.estimator import at_least
-from colonnade.models.inputs import Unit, units
+from colonnade.models.inputs import ReleaseUnit, units
 from colonnade.models.linear import LinearRegression
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.moments import Scatter, floor_of
@@ -195,7 +195,7 @@ def _gain(block: Array, contrasts: Array, noise: Array, label: _Label) -> tuple[
     return gain, float(gammaincc(degrees / 2, degrees * seen / mean / 2))
 
 
-def _ranked(unit: Unit, gain: float, chance: float) -> Ranked:
+def _ranked(unit: ReleaseUnit, gain: float, chance: float) -> Ranked:
     return Ranked(unit.name, unit.party, gain, chance)
 
 

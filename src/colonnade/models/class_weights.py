@@ -67,16 +67,16 @@ def check_options(job: _Asks, document: Document) -> None:
             raise OutOfRange(f"{place}: {error}") from None
 
 
-def check_weight(asked: object) -> None:
+def check_weight(requested: object) -> None:
     """Refuse what is no class weight."""
-    if asked is None or asked == BALANCED:
+    if requested is None or requested == BALANCED:
         return
-    if not isinstance(asked, Mapping):
+    if not isinstance(requested, Mapping):
         raise InputError(
-            f"class_weight = {asked!r} is neither 'balanced' nor a weight for each class, such as "
-            '{"no" = 1.0, "yes" = 5.0}.' + nearest_name(str(asked), [BALANCED])
+            f"class_weight = {requested!r} is neither 'balanced' nor a weight for each class, such as "
+            '{"no" = 1.0, "yes" = 5.0}.' + nearest_name(str(requested), [BALANCED])
         )
-    for name, weight in asked.items():
+    for name, weight in requested.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
             raise InputError(
                 f"class_weight of {name!r}: found {weight!r}; a weight is a number greater than 0."
@@ -89,14 +89,14 @@ def check_classes(options: Form, names: Sequence[str]) -> None:
         check_fits(options.threshold, options.class_weight, names)
 
 
-def check_fits(threshold: float | str, asked: object, names: Sequence[str]) -> None:
+def check_fits(threshold: float | str, requested: object, names: Sequence[str]) -> None:
     """Refuse a threshold for more than two classes, and weights of classes that are not declared."""
     if threshold != USUAL_THRESHOLD and len(names) != 2:
         raise LabelMismatch(
             f"threshold = {threshold!r} is for two classes; this label has {len(names)}. Leave it at 0.5."
         )
-    if isinstance(asked, Mapping):
-        unknown = [str(name) for name in asked if str(name) not in names]
+    if isinstance(requested, Mapping):
+        unknown = [str(name) for name in requested if str(name) not in names]
         if unknown:
             raise LabelMismatch(
                 f"class_weight names {unknown[0]!r}, which is no declared class; those are {', '.join(names)}."
@@ -104,15 +104,15 @@ def check_fits(threshold: float | str, asked: object, names: Sequence[str]) -> N
             )
 
 
-def weights_of(asked: ClassWeight, names: Sequence[str], counts: Array | None) -> dict[str, float]:
+def weights_of(requested: ClassWeight, names: Sequence[str], counts: Array | None) -> dict[str, float]:
     """The weight of every class; of a class that is not named it is 1, as in scikit-learn.
 
     `counts` are noisy numbers of people by class, None where training opened none.
     """
-    if asked is None:
+    if requested is None:
         return dict.fromkeys(names, 1.0)
-    if isinstance(asked, Mapping):
-        given = {str(name): float(weight) for name, weight in asked.items()}
+    if isinstance(requested, Mapping):
+        given = {str(name): float(weight) for name, weight in requested.items()}
         return {name: given.get(name, 1.0) for name in names}
     if counts is None:
         raise PlanError(

@@ -88,17 +88,17 @@ def obtain(
             f"delta = {delta!r} is not between 0 and 1. Use less than one over the number of rows."
         )
     chosen = method_named(method, task)
-    asked = checked_options(chosen, options or {})
+    requested = checked_options(chosen, options or {})
     if chosen.trains != "linear":
         raise InputError(_instead(f"method = {method!r} trains a network.", task, chosen.trains))
-    _check_loss(task, given=getattr(asked, "loss", None) or "", wanted=loss)
+    _check_loss(task, given=getattr(requested, "loss", None) or "", wanted=loss)
     if isinstance(source, Federation):
         # Features are coded as the first label asks, whichever is learnt.
         coded: Task = labels[0].task if len(labels) > 1 else task
         result = train_with(
             source,
             method,
-            TrainingSpec(coded, epsilon, delta=delta, accepted_delta=accepted_delta, options=asked),
+            TrainingSpec(coded, epsilon, delta=delta, accepted_delta=accepted_delta, options=requested),
         )
         return result if isinstance(result, MomentRelease) else linear_of(result, task=task, loss=loss)
     if method != "moments":
@@ -192,7 +192,7 @@ more accurate on each of them, at 87 and less on some and not on others. Credit 
 
 
 @dataclass(frozen=True)
-class Choice:
+class RuleChoice:
     """A rule by name, and the sentence that says why it was taken."""
 
     name: Name
@@ -203,13 +203,13 @@ class Choice:
 class Solved:
     """Which rule was taken of a release, and the scores that it gives."""
 
-    rule: Choice
+    rule: RuleChoice
     scores: Discriminant
 
 
 def solve(
     release: MomentRelease,
-    asked: str = "auto",
+    requested: str = "auto",
     *,
     floor: float | None = None,
     ridge: float = 0.0,
@@ -218,7 +218,7 @@ def solve(
 ) -> Solved:
     """The classifier of a release, and a `NoiseWarning` of classes that noise hides."""
     names = release.label.classes
-    rule = choose_rule(release, asked, plain=floor is None and ridge == 0.0 and unbias)
+    rule = choose_rule(release, requested, plain=floor is None and ridge == 0.0 and unbias)
     if rule.name == "matched":
         return Solved(rule, matched_discriminant(release, ridge=ridge))
     several = one_vs_rest_rule if multiclass == "one-vs-rest" else multiclass_rule
@@ -239,34 +239,36 @@ def solve(
     return Solved(rule, scores)
 
 
-def choose_rule(release: MomentRelease, asked: str = "auto", *, plain: bool = True) -> Choice:
+def choose_rule(release: MomentRelease, requested: str = "auto", *, plain: bool = True) -> RuleChoice:
     """The rule that is asked for, or the one that is expected to be better.
 
     `plain` says that nothing was asked for that only least squares has, such as a floor.
     """
     obstacle = _obstacle(release)
-    if asked == "matched":
+    if requested == "matched":
         if obstacle:
             raise InputError(f"rule = 'matched' cannot be had: {obstacle} Use rule = 'least-squares'.")
-        return Choice("matched", "rule = 'matched' was asked for.")
-    if asked == "least-squares":
-        return Choice("least-squares", "rule = 'least-squares' was asked for.")
+        return RuleChoice("matched", "rule = 'matched' was asked for.")
+    if requested == "least-squares":
+        return RuleChoice("least-squares", "rule = 'least-squares' was asked for.")
     if not plain:
-        return Choice("least-squares", "Least squares: floor, ridge or unbias was set, which are its own.")
+        return RuleChoice(
+            "least-squares", "Least squares: floor, ridge or unbias was set, which are its own."
+        )
     if obstacle:
-        return Choice("least-squares", f"Least squares: {obstacle}")
+        return RuleChoice("least-squares", f"Least squares: {obstacle}")
     try:
         strength = strength_of(release.margins())
     except ColonnadeError as error:
-        return Choice("least-squares", f"Least squares: {error}")
-    told = f"the difference between the classes is {strength:.3g} times its noise"
+        return RuleChoice("least-squares", f"Least squares: {error}")
+    sentence = f"the difference between the classes is {strength:.3g} times its noise"
     if strength < PAYS_FROM:
-        return Choice(
+        return RuleChoice(
             "least-squares",
-            f"Least squares: {told}, and moment matching is expected to pay from {PAYS_FROM:g} times on.",
+            f"Least squares: {sentence}, and moment matching is expected to pay from {PAYS_FROM:g} times on.",
         )
-    return Choice(
-        "matched", f"Moment-matched logistic regression: {told}, and it pays from {PAYS_FROM:g} times on."
+    return RuleChoice(
+        "matched", f"Moment-matched logistic regression: {sentence}, and it pays from {PAYS_FROM:g} times on."
     )
 
 

@@ -163,7 +163,7 @@ class InputSpec:
 
 
 @dataclass(frozen=True)
-class Unit:
+class ReleaseUnit:
     """What can be selected or ranked: one column, or all columns that went through one party's map together."""
 
     name: str
@@ -179,12 +179,12 @@ class Unit:
         return (self.name, *full)
 
 
-def units(encoders: Encoders) -> tuple[Unit, ...]:
+def units(encoders: Encoders) -> tuple[ReleaseUnit, ...]:
     """The units of a release, in the order of its features.
 
     A column is called as in `column_names`; a map is called party.kind, or by its own name.
     """
-    units: list[Unit] = []
+    units: list[ReleaseUnit] = []
     names = iter(column_names(encoders))
     start = 0
     for party, encoder in encoders:
@@ -192,11 +192,11 @@ def units(encoders: Encoders) -> tuple[Unit, ...]:
         for column in encoder.plain:
             span = encoder.spans[column.name]
             place = slice(start + span.start, start + span.stop)
-            units.append(Unit(called[column.name], party, (column,), place, False))
+            units.append(ReleaseUnit(called[column.name], party, (column,), place, False))
         if encoder.map is not None:
             width = sum(span.stop - span.start for span in encoder.spans.values())
             place = slice(start + width, start + encoder.width)
-            units.append(Unit(f"{party}.{encoder.map.name}", party, encoder.mapped, place, True))
+            units.append(ReleaseUnit(f"{party}.{encoder.map.name}", party, encoder.mapped, place, True))
         start += encoder.width
     return tuple(units)
 
@@ -229,7 +229,9 @@ def _listed(argument: str, names: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _of_parties(encoders: Encoders, held: tuple[Unit, ...], parties: list[str]) -> tuple[Unit, ...]:
+def _of_parties(
+    encoders: Encoders, held: tuple[ReleaseUnit, ...], parties: list[str]
+) -> tuple[ReleaseUnit, ...]:
     known = [party for party, _ in encoders]
     for party in parties:
         if party not in known:
@@ -240,7 +242,7 @@ def _of_parties(encoders: Encoders, held: tuple[Unit, ...], parties: list[str]) 
     return tuple(unit for unit in held if unit.party in parties)
 
 
-def _of_columns(held: tuple[Unit, ...], columns: list[str]) -> tuple[Unit, ...]:
+def _of_columns(held: tuple[ReleaseUnit, ...], columns: list[str]) -> tuple[ReleaseUnit, ...]:
     chosen: set[str] = set()
     left = set(columns)
     for unit in held:
@@ -268,7 +270,7 @@ def _of_columns(held: tuple[Unit, ...], columns: list[str]) -> tuple[Unit, ...]:
     return tuple(unit for unit in held if unit.name in chosen)
 
 
-def _not_held(name: str, held: tuple[Unit, ...]) -> str:
+def _not_held(name: str, held: tuple[ReleaseUnit, ...]) -> str:
     shared = [unit.name for unit in held if unit.name == f"{unit.party}.{name}"]
     if shared:
         return f"more than one party has a column {name!r}. Say which: {', '.join(shared)}."

@@ -166,10 +166,10 @@ class _ByMessages(Saved, Estimator):
             if "loss" in given:
                 raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
             form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
-            asked = TrainingSpec(
+            spec = TrainingSpec(
                 task, self.epsilon, delta=self.delta, accepted_delta=self.accepted_delta, options=form
             )
-            trained: object = METHOD.train(source, asked)
+            trained: object = METHOD.train(source, spec)
         else:
             trained = source
         if not isinstance(trained, TrainedModel):

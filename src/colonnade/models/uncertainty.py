@@ -114,11 +114,11 @@ class Watch:
     def rehearsed(self, total: int) -> None:
         self._done += 1
         self.advance("uncertainty", self._done, total)
-        taken = time.monotonic() - self._began
-        expected = taken * total / self._done
+        used = time.monotonic() - self._began
+        expected = used * total / self._done
         if self.interrupted():
             self.skip("it was interrupted")
-        if taken > min(_TELLING_SECONDS, self.seconds) and expected > self.seconds:
+        if used > min(_TELLING_SECONDS, self.seconds) and expected > self.seconds:
             self.skip(f"it would take {expected:.0f} seconds, and {self.seconds:g} are the most")
 
     def skip(self, reason: str) -> None:

@@ -198,12 +198,12 @@ class DiscreteLaplaceLaw:
 
     def tails(self) -> tuple[int, int]:
         """e^(−λ2^m)/(1 − q) above; one step further below, because −2^m itself is in the support."""
-        reach = 1 << self.exponent
+        extent = 1 << self.exponent
         with working(_WORKING) as context:
             step = -context.expm1(-real(context, self.rate))
             above, below = (
                 scaled_floor(context, context.exp(-real(context, self.rate * k)) / step, PRECISION)
-                for k in (reach, reach + 1)
+                for k in (extent, extent + 1)
             )
         return above, below
 

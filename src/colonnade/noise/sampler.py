@@ -122,7 +122,7 @@ class Cell:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class StripTable:
     """A law made ready for drawing. `rows` is what the kernel reads; the rest is exact and decides doubts.
 
     A row holds: alias threshold, alias target, base, 40 − log_length, chord start, chord rise, band, 0.
@@ -194,9 +194,12 @@ def make_cells(law: Law) -> tuple[Cell, ...]:
         # [a, b) becomes [-b, -a): its largest mass is at the right end, and a single point -b has mass(b).
         cells += [Cell(-a - (1 << s), s, g, f, e, f + SLACK if s else g) for a, s, f, g, e in pieces]
     if tails is not None:
-        reach = 1 << law.exponent
+        extent = 1 << law.exponent
         above, below = tails
-        cells += [Cell(reach, 0, above, above, 0, above, 1), Cell(-reach - 1, 0, below, below, 0, below, -1)]
+        cells += [
+            Cell(extent, 0, above, above, 0, above, 1),
+            Cell(-extent - 1, 0, below, below, 0, below, -1),
+        ]
     return tuple(cells)
 
 
@@ -255,7 +258,7 @@ def make_rows(
 
 
 @lru_cache(maxsize=64)
-def table_of(law: Law) -> Table:
+def table_of(law: Law) -> StripTable:
     """The table of a law, made once: 0.01 to 0.6 seconds, about a megabyte."""
     if law.exponent > LARGEST_EXPONENT:
         raise ValueError(
@@ -263,7 +266,7 @@ def table_of(law: Law) -> Table:
         )
     cells, scale_bits = make_cells(law), law.precision + SCALE_GUARD
     scale, weights = weigh(cells, scale_bits)
-    return Table(law, cells, weights, scale, make_rows(cells, weights, scale, scale_bits))
+    return StripTable(law, cells, weights, scale, make_rows(cells, weights, scale, scale_bits))
 
 
 _COLUMN_SHIFT = np.uint64(64 - COLUMN_BITS)
@@ -287,8 +290,8 @@ def fill(
     """
     slot = start
     used = 0
-    noted = 0
-    while slot < out.shape[0] and used + 2 <= words.shape[0] and noted < doubts.shape[0]:
+    recorded = 0
+    while slot < out.shape[0] and used + 2 <= words.shape[0] and recorded < doubts.shape[0]:
         first = words[used]
         second = words[used + 1]
         used += 2
@@ -304,13 +307,13 @@ def fill(
             out[slot] = rows[cell, 2] + offset
             slot += 1
         elif uniform < chord + rows[cell, 6]:
-            doubts[noted, 0] = slot
-            doubts[noted, 1] = cell
-            doubts[noted, 2] = offset
-            doubts[noted, 3] = uniform
-            noted += 1
+            doubts[recorded, 0] = slot
+            doubts[recorded, 1] = cell
+            doubts[recorded, 2] = offset
+            doubts[recorded, 3] = uniform
+            recorded += 1
             slot += 1
-    return slot, used, noted
+    return slot, used, recorded
 
 
 LARGEST_DRAW = 1 << 32  # entries of one draw; events that do not name their number count this many
@@ -326,7 +329,9 @@ def sample(law: Law, shape: int | Sequence[int], randomness: Randomness) -> NDAr
     return draw_from(table_of(law), prod(extent), randomness).reshape(extent)
 
 
-def sample_symmetric(diagonal: Law, beside: Law, size: int, randomness: Randomness) -> NDArray[np.int64]:
+def sample_symmetric(
+    diagonal: Law, off_diagonal: Law, size: int, randomness: Randomness
+) -> NDArray[np.int64]:
     """A size × size symmetric matrix of independent draws, of one law on the diagonal and of another off it.
 
     Each unordered entry is drawn once.
@@ -335,7 +340,7 @@ def sample_symmetric(diagonal: Law, beside: Law, size: int, randomness: Randomne
         raise PlanError(f"symmetric noise of side {size} was asked for; one draw has at most 2^32 entries")
     out = np.zeros((size, size), dtype=np.int64)
     above = np.triu_indices(size, 1)
-    out[above] = sample(beside, len(above[0]), randomness)
+    out[above] = sample(off_diagonal, len(above[0]), randomness)
     out += out.T
     np.fill_diagonal(out, sample(diagonal, size, randomness))
     return out
@@ -349,7 +354,7 @@ def side_of(shape: int | Sequence[int]) -> int:
     return extent[0]
 
 
-def draw_from(table: Table, count: int, randomness: Randomness) -> NDArray[np.int64]:
+def draw_from(table: StripTable, count: int, randomness: Randomness) -> NDArray[np.int64]:
     """`count` draws; each slot holds the first accepted of its own chain of candidates, on fresh words."""
     out = np.empty(count, dtype=np.int64)
     doubts = np.empty((min(_DOUBTS, count), 4), dtype=np.int64)
@@ -358,33 +363,33 @@ def draw_from(table: Table, count: int, randomness: Randomness) -> NDArray[np.in
         words = randomness.words(min(_WORDS, 2 * (count - slot)))
         used = 0
         while slot < count and used < len(words):
-            slot, taken, noted = fill(table.rows, words[used:], out, slot, doubts)
-            used += taken
-            for place, cell, offset, uniform in doubts[:noted].tolist():
+            slot, filled, recorded = fill(table.rows, words[used:], out, slot, doubts)
+            used += filled
+            for place, cell, offset, uniform in doubts[:recorded].tolist():
                 out[place] = settle(table, cell, offset, uniform=uniform, randomness=randomness)
     return out
 
 
-def accepts(table: Table, cell: int, offset: int, *, uniform: int) -> bool:
+def accepts(table: StripTable, cell: int, offset: int, *, uniform: int) -> bool:
     """Whether a uniform, extended by fresh bits, lies below the acceptance probability; decided in integers."""
     mass = table.mass(table.cells[cell], offset)
-    reach = table.scale * mass << (table.cells[cell].log_length + UNIFORM_BITS + table.more_bits)
-    return uniform * table.weights[cell] << table.scale_bits < reach
+    extent = table.scale * mass << (table.cells[cell].log_length + UNIFORM_BITS + table.more_bits)
+    return uniform * table.weights[cell] << table.scale_bits < extent
 
 
-def settle(table: Table, cell: int, offset: int, *, uniform: int, randomness: Randomness) -> int:
+def settle(table: StripTable, cell: int, offset: int, *, uniform: int, randomness: Randomness) -> int:
     """The value of a slot whose candidate the kernel left open; refused, the slot's chain goes on."""
     fresh = int.from_bytes(randomness.bytes(table.more_bits // 8), "little")
     if not accepts(table, cell, offset, uniform=(uniform << table.more_bits) | fresh):
         return int(draw_from(table, 1, randomness)[0])
-    taken = table.cells[cell]
-    if not taken.tail:
-        return taken.base + offset
+    filled = table.cells[cell]
+    if not filled.tail:
+        return filled.base + offset
     # No memory: past the edge the law begins again, as a draw known to be at least 0.
-    return taken.base + taken.tail * non_negative(table, randomness)
+    return filled.base + filled.tail * non_negative(table, randomness)
 
 
-def non_negative(table: Table, randomness: Randomness) -> int:
+def non_negative(table: StripTable, randomness: Randomness) -> int:
     """A draw given that it is at least 0."""
     while True:
         value = int(draw_from(table, 1, randomness)[0])

@@ -39,16 +39,16 @@ _TRUNCATED = -105  # log2 of the mass that the support may leave out
 _ALIASED = -320
 
 
-def log2_tail(mu: Fraction, reach: int) -> float:
+def log2_tail(mu: Fraction, extent: int) -> float:
     """log2 of a bound on P(|X| ≥ reach): Chernoff, 2·exp(2μ(cosh t − 1) − t·reach) at sinh t = reach/2μ."""
     with working(_WORKING) as context:
-        slope = context.mpf(reach) / (2 * real(context, mu))
+        slope = context.mpf(extent) / (2 * real(context, mu))
         twist = context.asinh(slope)
-        exponent = 2 * real(context, mu) * (context.sqrt(1 + slope * slope) - 1) - twist * reach
+        exponent = 2 * real(context, mu) * (context.sqrt(1 + slope * slope) - 1) - twist * extent
         return float(1 + exponent / context.ln2)
 
 
-def first_reach(mu: Fraction, log2_mass: int) -> int:
+def first_extent(mu: Fraction, log2_mass: int) -> int:
     """The least integer x ≥ 1 whose tail bound is at most 2^log2_mass."""
     high = 1
     while log2_tail(mu, high) > log2_mass:
@@ -76,12 +76,12 @@ class SkellamLaw:
 
     @cached_property
     def exponent(self) -> int:
-        return (first_reach(self.mu, _TRUNCATED) - 1).bit_length()
+        return (first_extent(self.mu, _TRUNCATED) - 1).bit_length()
 
     @cached_property
     def period(self) -> int:
         """N, even: for |k| ≤ 2^m every alias k + jN lies where the tail is below 2^-320."""
-        return ((1 << self.exponent) + first_reach(self.mu, _ALIASED) + 1) // 2 * 2
+        return ((1 << self.exponent) + first_extent(self.mu, _ALIASED) + 1) // 2 * 2
 
     @cached_property
     def terms(self) -> tuple[int, ...]:

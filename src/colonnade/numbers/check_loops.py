@@ -62,7 +62,7 @@ def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Intege
                 square = uint64(0)
                 for b in range(min(8, count - 8 * o)):
                     square |= uint64(subsets[i >> 3, 8 * o + b]) << uint64(8 * b)
-                squares[o] = _turned(square)
+                squares[o] = _rotated(square)
         sums[:] = 0
         for o in range(octets):
             chosen = table[o, int64((squares[o] >> uint64(8 * (i & 7))) & uint64(255))]
@@ -75,7 +75,7 @@ def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Intege
 
 
 @machine_code
-def _turned(square: Any) -> Any:
+def _rotated(square: Any) -> Any:
     """Eight bytes of which bit i of byte k is bit k of byte i, as one word."""
     x = uint64(square)
     t = (x ^ (x >> uint64(7))) & uint64(0x00AA00AA00AA00AA)

@@ -55,9 +55,9 @@ def stochastic(values: Floats, randomness: Randomness) -> Integers:
     """
     _check(values)
     below = np.floor(values)
-    coins = (randomness.words(values.size) >> np.uint64(11)).reshape(values.shape)
+    draws = (randomness.words(values.size) >> np.uint64(11)).reshape(values.shape)
     # 53 random bits against the first 53 bits of the fraction.
-    up = coins < ((values - below) * float(1 << 53)).astype(np.uint64)
+    up = draws < ((values - below) * float(1 << 53)).astype(np.uint64)
     out: Integers = below.astype(np.int64) + up
     return out
 

@@ -84,7 +84,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # numba has no types.
 _Cache: Any = caching.FunctionCache
-_told: list[str] = []
+_announced: list[str] = []
 
 
 def machine_code(function: Function) -> Function:
@@ -122,8 +122,8 @@ class _Kept(_Cache):  # type: ignore[misc]
 
 def _tell(why: str) -> None:
     """Once, in one line, wherever warnings go."""
-    if not _told:
-        _told.append(why)
+    if not _announced:
+        _announced.append(why)
         logging.getLogger("colonnade").warning(
             "note: compiled loops are not kept, because %s: every start compiles them for half a minute. Set "
             "NUMBA_CACHE_DIR to a folder of your own.",

@@ -11,7 +11,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.federation.federation import Federation
 from colonnade.planning.clock import Clock
 from colonnade.planning.cost import Cost, weighted
-from colonnade.planning.synthetic import Invented
+from colonnade.planning.synthetic import SyntheticPeople
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.intersection import by_default, list_bytes
 from colonnade.protocols.plans import Plan
@@ -51,7 +51,7 @@ class Matching:
         """What it adds to a run by this plan, which was rehearsed with equal ids."""
         way = self.by(plan)
         if way is None:
-            return self._asked if self.alignment == "auto" and self._offered(plan) else None
+            return self._requested if self.alignment == "auto" and self._offered(plan) else None
         return self._through_server if way == "server" else self._on_curve
 
     @property
@@ -68,25 +68,25 @@ class Matching:
         return weighted([(-1.0, self._aligned("equal", _FEW, dict.fromkeys(self.held, _FEW)))])
 
     @cached_property
-    def _asked(self) -> Cost:
+    def _requested(self) -> Cost:
         few = dict.fromkeys(self.held, _FEW)
-        return self._beside(self._aligned("auto", _FEW, few, in_shares=True, turned=False), 0.0)
+        return self._alongside(self._aligned("auto", _FEW, few, in_shares=True, rotated=False), 0.0)
 
     @cached_property
     def _on_curve(self) -> Cost:
         few, more = SIZES["curve"]
         if max(self.held.values()) <= more:
             matched = self._aligned(self.alignment, self.rows, self.held)
-            return self._beside(matched, matched.seconds)
+            return self._alongside(matched, matched.seconds)
         whole = self._line(few, more)
-        return self._beside(whole, whole.seconds)
+        return self._alongside(whole, whole.seconds)
 
     @cached_property
     def _through_server(self) -> Cost:
         few, more = SIZES["server"]
         if max(self.held.values()) <= more:
             matched = self._aligned(self.alignment, self.rows, self.held, in_shares=True)
-            return self._beside(matched, matched.seconds)
+            return self._alongside(matched, matched.seconds)
         seconds = self._line(few, more, in_shares=True).seconds
         # Bytes are known: all but the lists are of one length, and what lists take is computed.
         held = dict.fromkeys(self.held, _FEW + 1)
@@ -95,7 +95,7 @@ class Matching:
         lists, short_lists = list_bytes(self.group, self.held), list_bytes(self.group, held)
         for key, size in lists.items():
             sent[key] += size - short_lists[key]
-        return self._beside(replace(short, sent=sent), seconds)
+        return self._alongside(replace(short, sent=sent), seconds)
 
     def _line(self, few: int, more: int, *, in_shares: bool = False) -> Cost:
         largest = max(self.held.values())
@@ -111,7 +111,7 @@ class Matching:
         weight = (largest - few) / (more - few)
         return weighted([(1.0 - weight, shorter), (weight, longer)])
 
-    def _beside(self, matched: Cost, seconds: float) -> Cost:
+    def _alongside(self, matched: Cost, seconds: float) -> Cost:
         return replace(weighted([(1.0, matched), (1.0, self._compared)]), seconds=seconds)
 
     def _aligned(
@@ -121,22 +121,22 @@ class Matching:
         held: Mapping[str, int],
         *,
         in_shares: bool = False,
-        turned: bool = True,
+        rotated: bool = True,
     ) -> Cost:
         """The cost of aligning alone, for parties with `rows` people in common, in different orders if `turned`."""
         tables = []
         for number, (party, count) in enumerate(held.items()):
             ids = [f"person {place}" for place in range(rows)]
             ids += [f"{party} {place}" for place in range(count - rows)]
-            if alignment != "equal" and turned:
+            if alignment != "equal" and rotated:
                 ids = ids[number % len(ids) :] + ids[: number % len(ids)]
-            tables.append(Invented({party: self.schemas[party]}, len(ids)).table(party, ids))
+            tables.append(SyntheticPeople({party: self.schemas[party]}, len(ids)).table(party, ids))
         federation = Federation(
             tables,
             budget=_UNLIMITED,
             server=self.group.server,
             threshold=self.group.threshold,
-            keepers=self.group.keepers,
+            computing_parties=self.group.computing_parties,
             disclosed_noise=self.group.disclosed_noise,
             alignment=alignment,
         )

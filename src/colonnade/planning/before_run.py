@@ -7,14 +7,14 @@ from colonnade.federation.federation import Federation, check_budgets
 from colonnade.federation.job import Job
 from colonnade.federation.train import protocol_of
 from colonnade.planning.alignment_cost import Matching
-from colonnade.planning.default import Told, nobody, schemas_of
+from colonnade.planning.default import Notify, nobody, schemas_of
 from colonnade.planning.forecast import Forecast, forecast
 from colonnade.planning.pilot_run import PilotRuns
 
 EFFORT = 0.5
 
 
-def forecast_before_run(job: Job, federation: Federation, told: Told = nobody) -> Forecast | None:
+def forecast_before_run(job: Job, federation: Federation, notify: Notify = nobody) -> Forecast | None:
     """What the run of a job will take, from declarations and numbers of rows alone.
 
     None unless everybody declared the data public: a forecast goes by how many people each party has, and whoever may
@@ -39,7 +39,7 @@ def forecast_before_run(job: Job, federation: Federation, told: Told = nobody) -
         plan = job.spec.plan(federation.group, tuple(schemas.values()), most)
         check_budgets(plan, federation.ledgers, federation.datasets)
         matching = Matching(federation.group, schemas, job.alignment, plan.rows, shown)
-        pilot_runs = PilotRuns(schemas, effort=EFFORT, draws=1, tries=1, weighed=False, told=told)
+        pilot_runs = PilotRuns(schemas, effort=EFFORT, draws=1, tries=1, weighed=False, notify=notify)
         return forecast(
             pilot_runs,
             method,

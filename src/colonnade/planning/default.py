@@ -29,7 +29,7 @@ MOST_PEOPLE, MOST_NUMBERS, FEWEST = 4000, 400_000, 500
 # Where this much ε is left for so few people, noise decides nothing.
 AMPLE = 20.0
 
-Told = Callable[[float], None]
+Notify = Callable[[float], None]
 
 
 def nobody(_seconds: float) -> None:
@@ -42,7 +42,7 @@ def left_open(job: Job) -> bool:
 
 
 def settle(
-    job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int, told: Told = nobody
+    job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int, notify: Notify = nobody
 ) -> Job:
     """A job that names no method, with the one to take for these columns and about so many people, and why.
 
@@ -51,7 +51,7 @@ def settle(
     """
     if not left_open(job):
         return job
-    name, because = default_for(job.spec, group, schemas, rows=rows, told=told)
+    name, because = default_for(job.spec, group, schemas, rows=rows, notify=notify)
     if name == job.method:
         return replace(job, because=because)
     # No site knows the others' columns before they meet.
@@ -61,9 +61,9 @@ def settle(
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
     """The method for a federation where none is named, and why."""
-    asked, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.progress, 1)
+    spec, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.progress, 1)
     chosen = default_for(
-        asked, federation.group, schemas_of(federation), rows=people_of(federation), told=work.told
+        spec, federation.group, schemas_of(federation), rows=people_of(federation), notify=work.notify
     )
     work.end()
     return chosen
@@ -88,29 +88,27 @@ def trained_on(rows: int, held_out: float | None) -> int:
 
 
 def default_for(
-    asked: TrainingSpec,
+    spec: TrainingSpec,
     group: Group,
     schemas: Mapping[str, PublicSchema],
     *,
     rows: int,
-    told: Told = nobody,
+    notify: Notify = nobody,
 ) -> tuple[str, str]:
     """The method for these columns and people where none is named, and why.
 
     `asked` says what for; its options are nobody's.
     """
-    name, because = default_method(
-        asked.task, group, epsilon=asked.epsilon, delta=asked.delta, gamma=asked.gamma
-    )
+    name, because = default_method(spec.task, group, epsilon=spec.epsilon, delta=spec.delta, gamma=spec.gamma)
     if name == "moments":
         return name, because
     usual, simple = protocol_named(name), protocol_named("moments")
     try:
-        plain = _planned(simple, asked, group, schemas, rows)
+        plain = _planned(simple, spec, group, schemas, rows)
     except ColonnadeError:
         return name, because  # whoever runs it is told why not
     try:
-        _planned(usual, asked, group, schemas, rows)
+        _planned(usual, spec, group, schemas, rows)
     except ColonnadeError as error:
         return simple.name, f"margin descent cannot be planned: {str(error).rstrip('.')}"
     width = sum(schema.encoder("circle").width for schema in schemas.values())
@@ -118,12 +116,12 @@ def default_for(
         return name, f"{because}; {width} features are too many to try both in passing"
     few = min(rows, MOST_PEOPLE, MOST_NUMBERS // max(1, width))
     # As much noise for each person as there would be: fewer people, and an ε as much larger.
-    ample = min(asked.epsilon * rows / few, max(asked.epsilon, AMPLE))
-    tried = replace(asked, epsilon=ample, delta=plain.delta, accepted_delta=plain.delta, verify="none")
+    ample = min(spec.epsilon * rows / few, max(spec.epsilon, AMPLE))
+    tried = replace(spec, epsilon=ample, delta=plain.delta, accepted_delta=plain.delta, verify="none")
     try:
         plans = {each.name: _planned(each, tried, group, schemas, few) for each in (usual, simple)}
         pilot_runs = PilotRuns(schemas, weighed=False)
-        left = _Left(2 * TRIALS, told)
+        left = _Left(2 * TRIALS, notify)
         errors = {
             each.name: _errors(pilot_runs, each, tried, plans[each.name], left) for each in (usual, simple)
         }
@@ -141,10 +139,10 @@ def default_for(
 
 
 def _planned(
-    method: Method, asked: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], rows: int
+    method: Method, spec: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], rows: int
 ) -> Plan:
-    asked = replace(asked, options=method.options())
-    made: Plan = replace(asked, alignment="equal").plan(
+    spec = replace(spec, options=method.options())
+    made: Plan = replace(spec, alignment="equal").plan(
         group, tuple(schemas[owner] for owner in group.owners), rows
     )
     return made
@@ -153,27 +151,27 @@ def _planned(
 class _Left:
     """Tells after each of so many trials how many seconds the others may take."""
 
-    def __init__(self, trials: int, told: Told) -> None:
-        self._trials, self._told, self._over = trials, told, 0
+    def __init__(self, trials: int, notify: Notify) -> None:
+        self._trials, self._notify, self._over = trials, notify, 0
         self._began = time.perf_counter()
 
     def ended(self) -> None:
         self._over += 1
         each = (time.perf_counter() - self._began) / self._over
-        self._told((self._trials - self._over) * each)
+        self._notify((self._trials - self._over) * each)
 
 
-def _errors(pilot_runs: PilotRuns, method: Method, asked: TrainingSpec, plan: Plan, left: _Left) -> Expected:
+def _errors(pilot_runs: PilotRuns, method: Method, spec: TrainingSpec, plan: Plan, left: _Left) -> Expected:
     """The error of every trial; where noise left nothing to learn, that of guessing."""
-    asked = replace(asked, options=method.options())
+    spec = replace(spec, options=method.options())
 
     def performed(trial: int) -> float | None:
-        result = pilot_runs.perform(method, asked, plan, trial=trial)[1]
-        return pilot_runs.score(asked, result, components=None, trial=trial)
+        result = pilot_runs.perform(method, spec, plan, trial=trial)[1]
+        return pilot_runs.score(spec, result, components=None, trial=trial)
 
     error: Callable[[int], float | None] = performed
     if method.twin is not None:
-        error = by_twin(pilot_runs, method, asked, plan, components=None)
+        error = by_twin(pilot_runs, method, spec, plan, components=None)
     labels = [schema.label for schema in pilot_runs.schemas.values()]
     guessing = 1 - 1 / max(len(label.classes) for label in labels if label is not None and label.classes)
     errors = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.methods.method import Kernel, Method, Noise, TrainingResult
+from colonnade.methods.method import Kernel, Method, NoiseSummary, TrainingResult
 from colonnade.planning.alignment_cost import Matching
 from colonnade.planning.cost import Cost, cost_data, weighted
 from colonnade.planning.pilot_run import PilotOutcome, PilotRuns, TrialError
@@ -67,7 +67,7 @@ class Forecast:
 
     cost: Cost
     whole: bool
-    noise: Noise | None
+    noise: NoiseSummary | None
     kernel: Kernel
     expected: Expected | None
     unknown: str = ""
@@ -98,7 +98,7 @@ class Forecast:
 def forecast(
     pilot_runs: PilotRuns,
     method: Method,
-    asked: TrainingSpec,
+    spec: TrainingSpec,
     plan: Plan,
     *,
     matching: Matching | None = None,
@@ -106,13 +106,13 @@ def forecast(
     components: int | None = None,
 ) -> Forecast:
     """Rehearse a plan. `matching` is what finding the common people adds; `simulated` = False leaves the error out."""
-    rehearsed = pilot_runs.rehearse(method, asked, plan)
+    rehearsed = pilot_runs.rehearse(method, spec, plan)
     added = None if matching is None else matching.cost(plan)
     cost = rehearsed.cost if added is None else weighted([(1.0, rehearsed.cost), (1.0, added)])
     expected, unknown, trial = None, "no simulation was asked for", None
     if simulated:
         try:
-            expected, unknown, trial = _expected(pilot_runs, method, asked, plan, rehearsed, components)
+            expected, unknown, trial = _expected(pilot_runs, method, spec, plan, rehearsed, components)
         except ColonnadeError as error:
             unknown = str(error)
     return Forecast(
@@ -123,7 +123,7 @@ def forecast(
 def _expected(
     pilot_runs: PilotRuns,
     method: Method,
-    asked: TrainingSpec,
+    spec: TrainingSpec,
     plan: Plan,
     rehearsed: PilotOutcome,
     components: int | None,
@@ -135,10 +135,10 @@ def _expected(
         trained = dict(enumerate(rehearsed.trained))
 
         def learn(trial: int) -> TrainingResult:
-            return trained.pop(trial, None) or pilot_runs.perform(method, asked, plan, trial=trial)[1]
+            return trained.pop(trial, None) or pilot_runs.perform(method, spec, plan, trial=trial)[1]
 
     elif method.twin is not None:
-        ideal = by_twin(pilot_runs, method, asked, plan, components=components)
+        ideal = by_twin(pilot_runs, method, spec, plan, components=components)
         errors = tuple(ideal(trial) for trial in range(pilot_runs.draws))
         expected = Expected(errors, min(plan.rows, pilot_runs.most), twin=True)
         return (expected, "", ideal) if expected.known else (None, NOTHING_LEARNT, None)
@@ -153,13 +153,13 @@ def _expected(
                 f"a simulation takes about {seconds:.0f} s, and --effort allows {pilot_runs.effort:g} s",
                 None,
             )
-        smaller = _planned_for(pilot_runs, asked, plan, rows)
+        smaller = _planned_for(pilot_runs, spec, plan, rows)
 
         def learn(trial: int) -> TrainingResult:
-            return pilot_runs.perform(method, asked, smaller, trial=trial)[1]
+            return pilot_runs.perform(method, spec, smaller, trial=trial)[1]
 
     def error(trial: int) -> float | None:
-        return pilot_runs.score(asked, learn(trial), components=components, trial=trial)
+        return pilot_runs.score(spec, learn(trial), components=components, trial=trial)
 
     expected = Expected(tuple(error(trial) for trial in range(draws)), rows)
     if not expected.known:
@@ -168,27 +168,27 @@ def _expected(
 
 
 def by_twin(
-    pilot_runs: PilotRuns, method: Method, asked: TrainingSpec, plan: Plan, *, components: int | None
+    pilot_runs: PilotRuns, method: Method, spec: TrainingSpec, plan: Plan, *, components: int | None
 ) -> Callable[[int], float | None]:
     """How far the protocol's ideal twin is from perfect in each trial: the same noise, and far quicker."""
     if method.twin is None:
         raise ValueError(f"{method.name} has no twin")
     ideal, rows = method.twin, min(plan.rows, pilot_runs.most)
-    smaller = _planned_for(pilot_runs, asked, plan, rows)
+    smaller = _planned_for(pilot_runs, spec, plan, rows)
 
     def error(trial: int) -> float | None:
         randomness = SeededRandomness(f"trial {trial}")
         result = ideal(smaller, pilot_runs.people(rows, trial).tables(rows), randomness)
-        return pilot_runs.score(asked, result, components=components, trial=trial)
+        return pilot_runs.score(spec, result, components=components, trial=trial)
 
     return error
 
 
-def _planned_for(pilot_runs: PilotRuns, asked: TrainingSpec, plan: Plan, rows: int) -> Plan:
+def _planned_for(pilot_runs: PilotRuns, spec: TrainingSpec, plan: Plan, rows: int) -> Plan:
     """The plan for other people, with the same ε and δ."""
     if rows == plan.rows:
         return plan
-    request = replace(asked, delta=plan.delta or asked.delta, alignment="equal")
+    request = replace(spec, delta=plan.delta or spec.delta, alignment="equal")
     schemas = tuple(pilot_runs.schemas[owner] for owner in plan.group.owners)
     made: Plan = request.plan(plan.group, schemas, rows)
     return made

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.crypto.modular import Modulus, usable_cores
+from colonnade.crypto.modular import MontgomeryModulus, usable_cores
 from colonnade.errors import FormError, InputError
 from colonnade.methods.method import Kernel
 from colonnade.noise.skellam import SkellamNoise
@@ -48,7 +48,7 @@ class Machine:
         side, rows = 64, 4096
         shares = FIELD63.uniform((rows, side), randomness)
         noise = SkellamNoise(Fraction(10**6))
-        modulus = Modulus((1 << 4095) + 1)
+        modulus = MontgomeryModulus((1 << 4095) + 1)
         numbers = modulus.enter([3 + number for number in range(64)])
         floats = np.ones((512, 512))
         # As parties compute: by one thread of BLAS each.

@@ -66,7 +66,7 @@ def best_of(expected: Sequence[Expected]) -> int:
 
 
 def race(
-    entered: Sequence[Forecast], *, seconds: float, told: Callable[[float], None] = lambda _left: None
+    entered: Sequence[Forecast], *, seconds: float, notify: Callable[[float], None] = lambda _left: None
 ) -> tuple[Forecast, ...]:
     """The same forecasts, with more trials of those that cannot be told apart from the best, as far as time allows.
 
@@ -87,7 +87,7 @@ def race(
                     errors = (*expected.errors, made.trial(fewest))
                     forecasts[place] = replace(made, expected=replace(expected, errors=errors))
         spent += clock.seconds
-        told(max(0.0, min(seconds - spent, (MOST_TRIALS - fewest - 1) * clock.seconds)))
+        notify(max(0.0, min(seconds - spent, (MOST_TRIALS - fewest - 1) * clock.seconds)))
 
 
 def _in_time(made: Forecast, left: float) -> bool:

@@ -19,8 +19,8 @@ from colonnade.methods.method import Method, TrainedModel, TrainingResult
 from colonnade.models.fitting import NoiseWarning
 from colonnade.planning.clock import Clock
 from colonnade.planning.cost import Cost
-from colonnade.planning.pilots import MOST_CELLS, Pilot, longest, summed
-from colonnade.planning.synthetic import Invented
+from colonnade.planning.pilots import MOST_CELLS, Pilot, most, summed
+from colonnade.planning.synthetic import SyntheticPeople
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Spec, TrainingSpec
 from colonnade.runtime.party import Group, Party
@@ -74,7 +74,7 @@ class PilotFederation(Federation):
             budget=_UNLIMITED,
             server=group.server,
             threshold=group.threshold,
-            keepers=group.keepers,
+            computing_parties=group.computing_parties,
             disclosed_noise=group.disclosed_noise,
             alignment="equal",
             noise_seed=seed,
@@ -135,44 +135,44 @@ class PilotRuns:
     draws: int = DRAWS
     tries: int = TRIES
     weighed: bool = True
-    told: Callable[[float], None] = lambda _seconds: None
-    _people: dict[int, Invented] = field(default_factory=dict, repr=False)
+    notify: Callable[[float], None] = lambda _seconds: None
+    _people: dict[int, SyntheticPeople] = field(default_factory=dict, repr=False)
 
-    def people(self, rows: int, trial: int = 0) -> Invented:
+    def people(self, rows: int, trial: int = 0) -> SyntheticPeople:
         """At least so many invented people of a trial, and some more to test on; made once."""
         made = self._people.get(trial)
         if made is None or made.people < rows:
-            made = self._people[trial] = Invented(self.schemas, rows, tested=TESTED, draw=trial)
+            made = self._people[trial] = SyntheticPeople(self.schemas, rows, tested=TESTED, draw=trial)
         return made
 
-    def rehearse(self, method: Method, asked: TrainingSpec, plan: Plan) -> PilotOutcome:
+    def rehearse(self, method: Method, spec: TrainingSpec, plan: Plan) -> PilotOutcome:
         """What the plan costs: all of it where that is quick, otherwise by pilots."""
         listed = sorted(method.pilots(plan), key=lambda pilot: pilot.share)
         # Tables of noise and compiled code are made by whatever comes first, whose seconds count for nothing else.
-        opening, trained = self.perform(method, asked, listed[0].plan)
+        opening, trained = self.perform(method, spec, listed[0].plan)
         split = isinstance(trained, TrainedModel) and trained.split
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
             # Tracing slows what it measures, and a pilot holds as much as the whole.
-            traced = self._memory(method, asked, listed, plan.rows) if len(listed) > 1 else 0.0
-            return replace(self._whole(method, asked, plan, memory=traced), split=split)
-        self.told(self.effort)
+            traced = self._memory(method, spec, listed, plan.rows) if len(listed) > 1 else 0.0
+            return replace(self._whole(method, spec, plan, memory=traced), split=split)
+        self.notify(self.effort)
         # Weights magnify whatever is in one pilot's seconds and not in another's: what came first, which made tables
         # and compiled code, and what is traced, which tracing slows, are no measure of time.
-        costs = [self.perform(method, asked, pilot.plan)[0] for pilot in listed]
+        costs = [self.perform(method, spec, pilot.plan)[0] for pilot in listed]
         cost = summed(listed, costs)
-        memory = self._memory(method, asked, listed, plan.rows)
+        memory = self._memory(method, spec, listed, plan.rows)
         if cost.seconds <= self.effort and plan.rows <= self.most:
-            return replace(self._whole(method, asked, plan, memory=memory), split=split)
-        again = max(TIMED_BY_ONE, min(self.effort, LITTLE * longest(listed, costs)))
+            return replace(self._whole(method, spec, plan, memory=memory), split=split)
+        again = max(TIMED_BY_ONE, min(self.effort, LITTLE * most(listed, costs)))
         timed = [
-            self._timed(method, asked, pilot, once) if longest(listed, costs, pilot.share) < again else once
+            self._timed(method, spec, pilot, once) if most(listed, costs, pilot.share) < again else once
             for pilot, once in zip(listed, costs, strict=True)
         ]
         return PilotOutcome(replace(summed(listed, timed), memory=memory), whole=False, split=split)
 
     def perform(
-        self, method: Method, asked: TrainingSpec, plan: Plan, *, traced: bool = False, trial: int = 0
+        self, method: Method, spec: TrainingSpec, plan: Plan, *, traced: bool = False, trial: int = 0
     ) -> tuple[Cost, TrainingResult]:
         """One run by this plan; with `traced` the most memory is measured, which takes time of its own."""
         stage = PilotFederation(plan, self.people(plan.rows, trial).tables(plan.rows), trial)
@@ -181,7 +181,7 @@ class PilotRuns:
         try:
             with warnings.catch_warnings(), Clock() as clock:
                 warnings.simplefilter("ignore", NoiseWarning)
-                result = method.train(stage, asked)
+                result = method.train(stage, spec)
             memory = tracemalloc.get_traced_memory()[1] if traced else 0
         finally:
             if traced:
@@ -194,11 +194,11 @@ class PilotRuns:
         return max(1, 4 * MOST_CELLS // max(1, cells))
 
     def score(
-        self, asked: TrainingSpec, result: TrainingResult, *, components: int | None, trial: int = 0
+        self, spec: TrainingSpec, result: TrainingResult, *, components: int | None, trial: int = 0
     ) -> TrialError | None:
         """How far a model is from perfect on people it has not seen; None if noise left nothing to learn."""
         tables = list(self.people(1, trial).held_out.values())
-        held_out = HeldOut(asked.task, tables, components=components)
+        held_out = HeldOut(spec.task, tables, components=components)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoiseWarning)
@@ -206,34 +206,34 @@ class PilotRuns:
         except ColonnadeError:
             return None
         score = next(iter(figures.values()))
-        return TrialError(score if asked.task == "regression" else 1.0 - score, figures.get("AUC"))
+        return TrialError(score if spec.task == "regression" else 1.0 - score, figures.get("AUC"))
 
-    def _whole(self, method: Method, asked: TrainingSpec, plan: Plan, *, memory: float = 0.0) -> PilotOutcome:
-        first = self.perform(method, asked, plan)
+    def _whole(self, method: Method, spec: TrainingSpec, plan: Plan, *, memory: float = 0.0) -> PilotOutcome:
+        first = self.perform(method, spec, plan)
         runs, seconds = [first], [first[0].seconds]
         if self.weighed and not memory:
             long = first[0].seconds >= SHORT
-            weighed = self.perform(method, asked, plan, traced=True, trial=1 if long else 0)
+            weighed = self.perform(method, spec, plan, traced=True, trial=1 if long else 0)
             memory = weighed[0].memory
             if long:
                 runs.append(weighed)
         while len(runs) < self.draws and sum(seconds) < self.effort / 4:
-            self.told((self.draws - len(runs)) * statistics.fmean(seconds))
-            runs.append(self.perform(method, asked, plan, trial=len(runs)))
+            self.notify((self.draws - len(runs)) * statistics.fmean(seconds))
+            runs.append(self.perform(method, spec, plan, trial=len(runs)))
             seconds.append(runs[-1][0].seconds)
         cost = replace(first[0], seconds=min(seconds), memory=memory)
         return PilotOutcome(cost, whole=True, trained=tuple(result for _, result in runs))
 
-    def _timed(self, method: Method, asked: TrainingSpec, pilot: Pilot, once: Cost) -> Cost:
-        more = [self.perform(method, asked, pilot.plan)[0] for _ in range(self.tries - 1)]
+    def _timed(self, method: Method, spec: TrainingSpec, pilot: Pilot, once: Cost) -> Cost:
+        more = [self.perform(method, spec, pilot.plan)[0] for _ in range(self.tries - 1)]
         return replace(once, seconds=min(each.seconds for each in (once, *more)))
 
-    def _memory(self, method: Method, asked: TrainingSpec, listed: Sequence[Pilot], rows: int) -> float:
+    def _memory(self, method: Method, spec: TrainingSpec, listed: Sequence[Pilot], rows: int) -> float:
         if not self.weighed:
             return 0.0
 
         def traced(place: int) -> float:
-            return self.perform(method, asked, listed[place].plan, traced=True)[0].memory
+            return self.perform(method, spec, listed[place].plan, traced=True)[0].memory
 
         places = range(len(listed))
         fewest = min(places, key=lambda place: (listed[place].plan.rows, listed[place].share))

@@ -70,10 +70,10 @@ def product(axes: Sequence[Axis], at: Callable[..., P]) -> tuple[Pilot, ...]:
 def summed(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> Cost:
     """What the whole costs by the costs of its pilots, in no more seconds than it can take at most."""
     cost = weighted([(pilot.weight, part) for pilot, part in zip(pilots, costs, strict=True)])
-    return replace(cost, seconds=min(cost.seconds, longest(pilots, costs)))
+    return replace(cost, seconds=min(cost.seconds, most(pilots, costs)))
 
 
-def longest(pilots: Sequence[Pilot], costs: Sequence[Cost], share: float = 1.0) -> float:
+def most(pilots: Sequence[Pilot], costs: Sequence[Cost], share: float = 1.0) -> float:
     """How many seconds a run with so large a share of the work takes at most, by any of the pilots.
 
     Nothing that a run does takes less than no time: a longer one takes at most in proportion to its share, a shorter

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
 from colonnade.federation.federation import ledger_state, release_before
-from colonnade.federation.holdout import part_asked
+from colonnade.federation.holdout import requested_part
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile, check_ledger
-from colonnade.federation.train import spec_of, told_of, worth_its_charge
+from colonnade.federation.train import prefix_job_errors, refuse_unlearnable, spec_of
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.state import LedgerState, Prospect, prospects
@@ -43,7 +43,7 @@ class Answer:
 
 def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Plan:
     """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
-    with told_of(job):
+    with prefix_job_errors(job):
         group = group_of(job, schemas)
         plan: Plan = spec_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
     features = features_of(job.task, schemas)
@@ -66,7 +66,7 @@ def group_of(job: Job, schemas: Mapping[str, PublicSchema]) -> Group:
         active=active,
         server=job.server,
         threshold=job.threshold,
-        keepers=job.keepers,
+        computing_parties=job.computing_parties,
         disclosed_noise=job.disclosed_noise,
     )
 
@@ -119,7 +119,7 @@ def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[
     if files and all(file.public for file in files.values()):
         return ()
     try:
-        worth_its_charge(job)(plan, True)
+        refuse_unlearnable(job)(plan, True)
     except TooFewPeople as error:
         return (f"A run would be refused ({error.number}): {error}",)
     return ()
@@ -184,17 +184,17 @@ def coding_advice(plan: Plan) -> str:
     if not poor:
         return "Every column is in bins or categories: tables of invented people can be made of this release."
     seen = plan.rows / noise_of(plan)
-    told = f"{_named(poor)} coded as numbers, of which no table can be made."
+    notify = f"{_named(poor)} coded as numbers, of which no table can be made."
     if plan.several:
         # The rule was found for sums of a label that is alone.
-        return told
+        return notify
     if seen < BINS_PAY:
         return (
-            f"{told} Numbers carry less noise than bins here: {plan.rows} people are {seen:.0f} times the noise, and "
+            f"{notify} Numbers carry less noise than bins here: {plan.rows} people are {seen:.0f} times the noise, and "
             f"ordered bins are expected to pay from about {BINS_PAY} times."
         )
     return (
-        f"{told} Ordered bins are expected to pay here, for tables and for a closer logistic fit: {plan.rows} people "
+        f"{notify} Ordered bins are expected to pay here, for tables and for a closer logistic fit: {plan.rows} people "
         f"are {seen:.0f} times the noise, and {BINS_PAY} times do. With dozens of weak columns numbers may stay better."
     )
 
@@ -223,7 +223,7 @@ def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
     """What the party would charge: about the people who are trained on, if others are held out."""
     if held_out is None:
         return release_before(plan, file.party)
-    part = part_asked(
+    part = requested_part(
         held_out, "training", ledger=_ledger(file), dataset=file.dataset, schema=Schema.load(file.schema)
     )
     part.check(file.party)

@@ -13,7 +13,7 @@ from colonnade.federation.job import Job
 from colonnade.federation.party_file import PartyFile
 from colonnade.methods.baselines.method import without_privacy
 from colonnade.methods.method import Method
-from colonnade.methods.table import check_judged, methods_for
+from colonnade.methods.table import check_evaluated, methods_for
 from colonnade.planning.alignment_cost import Matching
 from colonnade.planning.cost import Cost
 from colonnade.planning.forecast import Expected, Forecast, by_twin, forecast
@@ -85,7 +85,7 @@ def candidates(
         own,
         schemas,
         files=files,
-        pilot_runs=replace(pilot_runs, told=work.told),
+        pilot_runs=replace(pilot_runs, notify=work.notify),
         matching=matching,
         simulated=simulated,
         all_of_them=named is not None,
@@ -106,7 +106,7 @@ def candidates(
         else:
             entries[method.name] = look(method)
         work.done()
-    entries = _raced(entries, seconds=pilot_runs.effort, told=work.told)
+    entries = _raced(entries, seconds=pilot_runs.effort, notify=work.notify)
     for method in later:
         entries[method.name] = look(method, against=_best(entries))
         work.done()
@@ -223,7 +223,7 @@ def _names(items: list[Candidate]) -> str:
 
 
 def _raced(
-    entries: Mapping[str, Candidate], *, seconds: float, told: Callable[[float], None]
+    entries: Mapping[str, Candidate], *, seconds: float, notify: Callable[[float], None]
 ) -> dict[str, Candidate]:
     """More trials of those that no budget refuses, until they are told apart or time is up."""
     entered = {
@@ -231,7 +231,7 @@ def _raced(
         for name, item in entries.items()
         if item.forecast is not None and item.admitted is not False
     }
-    ended = race(tuple(entered.values()), seconds=seconds, told=told)
+    ended = race(tuple(entered.values()), seconds=seconds, notify=notify)
     raced = dict(zip(entered, ended, strict=True))
     return {
         name: replace(item, forecast=raced[name]) if name in raced else item for name, item in entries.items()
@@ -248,12 +248,12 @@ def error_without_privacy(job: Job, plan: Plan, pilot_runs: PilotRuns, *, most: 
     rows = min(plan.rows, most, pilot_runs.most)
     stage = PilotFederation(plan, pilot_runs.people(rows).tables(rows))
     stage.public = True
-    asked = TrainingSpec(job.task, job.epsilon)
+    spec = TrainingSpec(job.task, job.epsilon)
     try:
-        result = without_privacy(stage, asked)
+        result = without_privacy(stage, spec)
     except ColonnadeError:
         return None
-    return pilot_runs.score(asked, result, components=job.components)
+    return pilot_runs.score(spec, result, components=job.components)
 
 
 def _candidate(
@@ -269,13 +269,13 @@ def _candidate(
     all_of_them: bool,
     against: Candidate | None = None,
 ) -> Candidate:
-    asked = asked_of(job, method)
+    spec = spec_of(job, method)
     plan: Any = own
     try:
         if job.held_out is not None:
-            check_judged(method, job.task)
+            check_evaluated(method, job.task)
         if method.name != job.method:
-            plan = planned(asked, job, own, schemas)
+            plan = planned(spec, job, own, schemas)
         answers = ask_budgets(plan, files, held_out=job.held_out)
     except (PlanError, ColonnadeError) as failure:
         return Candidate(method, reason=str(failure))
@@ -286,14 +286,14 @@ def _candidate(
     try:
         method.needs()
         if against is not None:
-            error = by_twin(pilot_runs, method, asked, plan, components=job.components)
+            error = by_twin(pilot_runs, method, spec, plan, components=job.components)
             worse, twin = _twin_is_worse(method, error, against, rows=plan.rows, seconds=pilot_runs.effort)
             if worse:
                 return replace(item, passed=worse)
         made = forecast(
             pilot_runs,
             method,
-            asked,
+            spec,
             plan,
             matching=matching,
             simulated=simulated,
@@ -317,27 +317,30 @@ def _twin_is_worse(
     ended = [made.expected for made in race((against.forecast, entered), seconds=seconds)]
     best, twin = ended[0] or _expected(against), ended[1] or first
     gap = difference(twin, best)
-    told = f"its twin, which has its noise and is quicker, has an error of {twin.error:.3f}"
+    notify = f"its twin, which has its noise and is quicker, has an error of {twin.error:.3f}"
     if gap.worse:
-        return f"{told}, larger than that of {against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}", twin
+        return (
+            f"{notify}, larger than that of {against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}",
+            twin,
+        )
     if method.kernel == "powers" and not difference(best, twin).worse:
         no_better = (
             f"no smaller than that of {against.method.name} beyond chance, and encryption takes far longer"
         )
-        return f"{told}, {no_better}", twin
+        return f"{notify}, {no_better}", twin
     return "", twin
 
 
-def asked_of(job: Job, method: Method) -> TrainingSpec:
+def spec_of(job: Job, method: Method) -> TrainingSpec:
     """What the job asks for, of its own method with its options; of another with that one's defaults."""
     if method.name == job.method:
         return job.spec
     return replace(job.spec, gamma=DEFAULT_GAMMA, options=method.options())
 
 
-def planned(asked: TrainingSpec, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]) -> Plan:
+def planned(spec: TrainingSpec, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]) -> Plan:
     """Another method's plan for the same people, parties, ε and δ."""
-    made: Plan = replace(asked, alignment=job.alignment).plan(
+    made: Plan = replace(spec, alignment=job.alignment).plan(
         own.group, tuple(schemas[owner] for owner in own.group.owners), own.rows
     )
     return made

@@ -38,7 +38,7 @@ class _Draws:
 
 
 @dataclass(frozen=True, eq=False)
-class Invented:
+class SyntheticPeople:
     """So many people with every party's columns, `tested` of them kept apart to test models on.
 
     What columns say of each other and of the label is the seed's; `draw` is who is drawn from that.

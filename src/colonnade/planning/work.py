@@ -25,7 +25,7 @@ class Work:
         self._shown = 0
         self._show(0.0)
 
-    def told(self, left: float) -> None:
+    def notify(self, left: float) -> None:
         """So many seconds may be left of the part at hand."""
         self._show(left)
 

@@ -41,7 +41,7 @@ def log_sum(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-LONGEST_TABLE = 2**16
+MAX_TABLE = 2**16
 _DEVIATIONS = 50.0
 _NEGLIGIBLE = 60.0
 """Terms below e⁻⁶⁰ of the largest may be left out: e⁻⁶⁰ times any length of table is below one part in 10²⁰."""
@@ -71,7 +71,7 @@ def log_skellam(mu: float, length: int) -> NDArray[np.float64]:
 
 def exact_order_limit(shift: int, mu: float) -> float:
     """The largest order for which the exact divergence fits a table; below 1 if none does."""
-    room = LONGEST_TABLE - _DEVIATIONS * math.sqrt(2 * mu) - 128
+    room = MAX_TABLE - _DEVIATIONS * math.sqrt(2 * mu) - 128
     return room / max(shift, 1) - 1
 
 
@@ -85,8 +85,8 @@ def exact_skellam_renyi(shift: int, mu: float, order: float) -> float:
         return 0.0
     if order > exact_order_limit(shift, mu):
         return math.inf
-    reach = int(order * shift + _DEVIATIONS * math.sqrt(2 * mu)) + 128
-    length = 1 << (reach + shift).bit_length()
+    extent = int(order * shift + _DEVIATIONS * math.sqrt(2 * mu)) + 128
+    length = 1 << (extent + shift).bit_length()
     table = log_skellam(mu, length)
     points = np.arange(-length + 1 + shift, length)
     terms = order * table[np.abs(points - shift)] + (1 - order) * table[np.abs(points)]
@@ -95,7 +95,7 @@ def exact_skellam_renyi(shift: int, mu: float, order: float) -> float:
     return max(0.0, float(log_sum(terms)) / (order - 1))
 
 
-LONGEST_SUM = 256
+MAX_SUM = 256
 _SMALLEST_LOGARITHM = 600.0
 """Probabilities stay above e⁻⁶⁰⁰, so that doubles hold them all."""
 
@@ -130,10 +130,10 @@ def homogeneous_renyi(contributors: int, trials: int, beta: float, order: float)
 def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
     """How a long sum is cut: (contributors, trials in a group, number of such groups)."""
     _, low = probabilities(event)
-    longest = max(1, min(LONGEST_SUM, int(_SMALLEST_LOGARITHM / -math.log(low))))
+    most = max(1, min(MAX_SUM, int(_SMALLEST_LOGARITHM / -math.log(low))))
     # A contributor beyond the longest sum is treated as known to the observer: that can only cost more.
-    contributors = min(event.contributors, longest)
-    trials = min(event.trials, longest // contributors)
+    contributors = min(event.contributors, most)
+    trials = min(event.trials, most // contributors)
     whole, rest = divmod(event.trials, trials)
     return [(contributors, trials, whole)] + ([(contributors, rest, 1)] if rest else [])
 

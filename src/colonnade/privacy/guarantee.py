@@ -137,22 +137,22 @@ def rounded_normals(items: Items) -> Iterator[Items]:
     One for each rounding, the one that leaves more noise first; none unless all noise is normal or discrete Gaussian
     on a known number of entries, with more variance than the rounding takes.
     """
-    for bits, taken in ROUNDING_VARIANCES.items():
-        rounded = _rounded(items, taken, Fraction(1, 2 ** (bits + _SPARE_BITS)))
+    for bits, used in ROUNDING_VARIANCES.items():
+        rounded = _rounded(items, used, Fraction(1, 2 ** (bits + _SPARE_BITS)))
         if rounded is not None:
             yield rounded
 
 
-def _rounded(items: Items, taken: int, distance: Fraction) -> Items | None:
+def _rounded(items: Items, used: int, distance: Fraction) -> Items | None:
     leaves: dict[Leaf, int] = {}
     entries = 0
     for leaf, times in items.leaves:
         inner = leaf.event if isinstance(leaf, PoissonSampled) else leaf
         if isinstance(inner, DiscreteGaussian) and inner.coordinates is not None:
-            if inner.sigma_squared <= taken:
+            if inner.sigma_squared <= used:
                 return None
             entries += times * inner.coordinates
-            inner = Gaussian(inner.sensitivity, root_below(Fraction(inner.sigma_squared) - taken))
+            inner = Gaussian(inner.sensitivity, root_below(Fraction(inner.sigma_squared) - used))
         elif not isinstance(inner, Gaussian):
             return None
         # A mixture over secret samples is rounded as each of its parts is.
@@ -207,7 +207,7 @@ def _doubled(change: MatrixChange) -> MatrixChange:
 
 
 @dataclass(frozen=True)
-class Cost:
+class AccountedCost:
     """(ε, δ), the route that proved it, and the Rényi order if that was the route."""
 
     epsilon: float
@@ -251,7 +251,7 @@ class Guarantee:
         )
 
 
-def account(event: Event, delta: float) -> Cost:
+def account(event: Event, delta: float) -> AccountedCost:
     """The least ε that is proved for this event at this δ, over all sound routes.
 
     Samplers that are only near their law have their distance, times 1 + e^ε, taken out of δ first
@@ -263,7 +263,7 @@ def account(event: Event, delta: float) -> Cost:
 
 
 @lru_cache(maxsize=1024, typed=True)
-def _account(event: Event, delta: float) -> Cost:
+def _account(event: Event, delta: float) -> AccountedCost:
     # The same event is often asked about more than once, for the server and for readers.
     items = itemise(event)
     # Roundings that add less to δ leave less noise: once one is affordable the next is not asked.
@@ -276,7 +276,7 @@ def _account(event: Event, delta: float) -> Cost:
             "for a larger δ."
         )
     point = min(points, key=lambda point: point.value)
-    return Cost(epsilon=point.value, delta=delta, method=point.method, order=point.order)
+    return AccountedCost(epsilon=point.value, delta=delta, method=point.method, order=point.order)
 
 
 def delta_at(event: Event, epsilon: float) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.numbers.threads import one_thread
-from colonnade.privacy.distributions import LONGEST_TABLE, groups, log_skellam, probabilities, worst_pairs
+from colonnade.privacy.distributions import MAX_TABLE, groups, log_skellam, probabilities, worst_pairs
 from colonnade.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_NORMAL_REACH = 9.0
+_NORMAL_EXTENT = 9.0
 """Deviations past which a normal tail, 10⁻¹⁹, is counted as a loss without bound."""
-_TABLE_REACH = 10.0
+_TABLE_EXTENT = 10.0
 
 
 @dataclass(frozen=True)
-class Curve:
+class HockeyStickCurve:
     """δ as a function of an array of ε, in both directions, and the loss past which little is left.
 
     `width` is how many values are computed for each ε.
     """
 
-    reach: float
+    extent: float
     forward: Callable[[Floats], Floats]
     backward: Callable[[Floats], Floats]
     width: int = 1
 
 
-def curves_of(leaf: Leaf) -> tuple[tuple[Curve, int], ...] | None:
+def curves_of(leaf: Leaf) -> tuple[tuple[HockeyStickCurve, int], ...] | None:
     """The dominating curves of a leaf with their counts, or None if none is proved or it is too long."""
     match leaf:
         case Gaussian():
@@ -76,15 +76,15 @@ def curves_of(leaf: Leaf) -> tuple[tuple[Curve, int], ...] | None:
             return None
 
 
-def _symmetric(curve: Curve | None) -> tuple[tuple[Curve, int], ...] | None:
+def _symmetric(curve: HockeyStickCurve | None) -> tuple[tuple[HockeyStickCurve, int], ...] | None:
     return None if curve is None else ((curve, 1),)
 
 
-def _both(reach: float, delta: Callable[[Floats], Floats], width: int = 1) -> Curve:
-    return Curve(reach, delta, delta, width)
+def _both(extent: float, delta: Callable[[Floats], Floats], width: int = 1) -> HockeyStickCurve:
+    return HockeyStickCurve(extent, delta, delta, width)
 
 
-def _gaussian(mu: float) -> Curve:
+def _gaussian(mu: float) -> HockeyStickCurve:
     if mu == 0:
         return _nothing()
     from scipy.special import log_ndtr, ndtr
@@ -93,10 +93,10 @@ def _gaussian(mu: float) -> Curve:
         outside: Floats = ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons + log_ndtr(-mu / 2 - epsilons / mu))
         return outside
 
-    return _both(mu * mu / 2 + _NORMAL_REACH * mu, delta)
+    return _both(mu * mu / 2 + _NORMAL_EXTENT * mu, delta)
 
 
-def _laplace(ratio: float) -> Curve:
+def _laplace(ratio: float) -> HockeyStickCurve:
     def delta(epsilons: Floats) -> Floats:
         inside = -np.expm1((np.minimum(epsilons, ratio) - ratio) / 2)
         return np.where(epsilons <= -ratio, -np.expm1(epsilons), inside)
@@ -104,15 +104,15 @@ def _laplace(ratio: float) -> Curve:
     return _both(ratio, delta)
 
 
-def _nothing() -> Curve:
+def _nothing() -> HockeyStickCurve:
     return _both(0.0, lambda epsilons: np.maximum(0.0, -np.expm1(epsilons)))
 
 
-def _discrete_laplace(shift: int, scale: float) -> Curve | None:
+def _discrete_laplace(shift: int, scale: float) -> HockeyStickCurve | None:
     """The loss is (k − 2y)/s, y the noise clipped to [0, k]."""
     if shift == 0:
         return _nothing()
-    if shift > LONGEST_TABLE:
+    if shift > MAX_TABLE:
         return None
     steps = np.arange(shift + 1)
     first = np.exp(-steps / scale) / (1 + math.exp(-1 / scale))
@@ -120,35 +120,35 @@ def _discrete_laplace(shift: int, scale: float) -> Curve | None:
     return _table(first, first[::-1], (shift - 2 * steps) / scale, missing=0.0)
 
 
-def _discrete_gaussian(shift: int, sigma_squared: float) -> Curve | None:
-    reach = _TABLE_REACH * math.sqrt(sigma_squared) + 10
+def _discrete_gaussian(shift: int, sigma_squared: float) -> HockeyStickCurve | None:
+    extent = _TABLE_EXTENT * math.sqrt(sigma_squared) + 10
     if shift == 0:
         return _nothing()
-    if reach + shift > LONGEST_TABLE:
+    if extent + shift > MAX_TABLE:
         return None
     # The noise values from which the loss L(x) = (k² − 2kx)/2σ² falls; k − x are the noise values under Q.
-    points = np.arange(-math.ceil(reach), math.ceil(reach) + shift + 1)
+    points = np.arange(-math.ceil(extent), math.ceil(extent) + shift + 1)
     scaled = np.exp(-(points**2) / (2 * sigma_squared))
     total = math.fsum(
-        np.exp(-(np.arange(-math.ceil(reach), math.ceil(reach) + 1) ** 2) / (2 * sigma_squared))
+        np.exp(-(np.arange(-math.ceil(extent), math.ceil(extent) + 1) ** 2) / (2 * sigma_squared))
     )
     first, second = scaled / total, np.exp(-((points - shift) ** 2) / (2 * sigma_squared)) / total
     return _table(first, second, shift * (shift - 2 * points) / (2 * sigma_squared), missing=1e-18)
 
 
-def _skellam(shift: int, mu: float) -> Curve | None:
-    reach = math.ceil(_TABLE_REACH * math.sqrt(2 * mu) + 60)
+def _skellam(shift: int, mu: float) -> HockeyStickCurve | None:
+    extent = math.ceil(_TABLE_EXTENT * math.sqrt(2 * mu) + 60)
     if shift == 0:
         return _nothing()
-    if reach + shift >= LONGEST_TABLE:
+    if extent + shift >= MAX_TABLE:
         return None
-    logarithms = log_skellam(mu, 1 << (reach + shift).bit_length())
-    points = np.arange(-reach, reach + shift + 1)
+    logarithms = log_skellam(mu, 1 << (extent + shift).bit_length())
+    points = np.arange(-extent, extent + shift + 1)
     first, second = logarithms[np.abs(points)], logarithms[np.abs(points - shift)]
     return _table(np.exp(first), np.exp(second), first - second, missing=1e-18)
 
 
-def _table(first: Floats, second: Floats, losses: Floats, *, missing: float) -> Curve:
+def _table(first: Floats, second: Floats, losses: Floats, *, missing: float) -> HockeyStickCurve:
     """δ from the two laws listed by falling loss; `missing` is the mass the first may have outside the list."""
     first_sums, second_sums = _sums(first), _sums(second)
     rising = -losses
@@ -160,7 +160,7 @@ def _table(first: Floats, second: Floats, losses: Floats, *, missing: float) -> 
     return _both(float(losses[0]), delta)
 
 
-def _poisson_binomial(leaf: PoissonBinomial) -> tuple[tuple[Curve, int], ...]:
+def _poisson_binomial(leaf: PoissonBinomial) -> tuple[tuple[HockeyStickCurve, int], ...]:
     high, low = probabilities(leaf)
     if leaf.changed > 1:
         # Showing every changed coin costs at least as much, and exactly as much when all contributors change.
@@ -171,7 +171,7 @@ def _poisson_binomial(leaf: PoissonBinomial) -> tuple[tuple[Curve, int], ...]:
     return tuple((_largest_of_pairs(m, b, high, low), count) for m, b, count in groups(leaf))
 
 
-def _largest_of_pairs(contributors: int, trials: int, high: float, low: float) -> Curve:
+def _largest_of_pairs(contributors: int, trials: int, high: float, low: float) -> HockeyStickCurve:
     firsts, seconds = worst_pairs(contributors, trials, high, low)
     # The likelihood ratio rises with the sum, so reversing each row lists it by falling loss.
     pairs = [
@@ -190,7 +190,7 @@ def _largest_of_pairs(contributors: int, trials: int, high: float, low: float) -
     return _both(trials * math.log(high / low), delta, len(pairs))
 
 
-def _sampled(curve: Curve, rate: float) -> Curve:
+def _sampled(curve: HockeyStickCurve, rate: float) -> HockeyStickCurve:
     """The curves of ((1 − q)Q + qP, Q) and of (Q, (1 − q)Q + qP), from the curve of (P, Q) = that of (Q, P)."""
 
     def joined(epsilons: Floats) -> Floats:
@@ -204,8 +204,8 @@ def _sampled(curve: Curve, rate: float) -> Curve:
             ratio = epsilons + math.log(rate) - np.log(np.maximum(kept, 1e-300))
         return np.where(kept > 0, kept * curve.forward(np.minimum(ratio, 700.0)), 0.0)
 
-    reach = math.log1p(rate * math.expm1(curve.reach)) if curve.reach < 700 else curve.reach
-    return Curve(reach, joined, left, curve.width)
+    extent = math.log1p(rate * math.expm1(curve.extent)) if curve.extent < 700 else curve.extent
+    return HockeyStickCurve(extent, joined, left, curve.width)
 
 
 def _sums(masses: Floats) -> Floats:
@@ -214,14 +214,14 @@ def _sums(masses: Floats) -> Floats:
 
 LEAST_DELTA = 1e-12
 _GRID = 2.0**15
-_LONGEST_GRID = 2.0**17
+_MAX_GRID = 2.0**17
 _MOST_VALUES = 2.0**23
 _MOST_CURVES = 24
 _MOST_TIMES = 10**5
 _ROOT = 1e-13
 _LARGEST_EPSILON = 2.0**13
 """Beyond every loss on a grid: what is left there has no finite loss."""
-_LARGEST_REACH = 600.0
+_LARGEST_EXTENT = 600.0
 """Beyond this e^ε leaves the range of doubles; other routes do as well there."""
 
 
@@ -258,7 +258,7 @@ def loss_distribution(items: Items, scale: float) -> LossDistribution | None:
 
 @lru_cache(maxsize=32)
 def _distribution(items: Items, scale: float) -> LossDistribution | None:
-    curves: list[tuple[Curve, int]] = []
+    curves: list[tuple[HockeyStickCurve, int]] = []
     # Poisson binomials last: their curves take longest, and another leaf may have none.
     for leaf, times in sorted(
         items.leaves, key=lambda item: (isinstance(item[0], PoissonBinomial), repr(item))
@@ -267,18 +267,18 @@ def _distribution(items: Items, scale: float) -> LossDistribution | None:
         if of_leaf is None:
             return None
         curves.extend((curve, times * count) for curve, count in of_leaf)
-    curves = [(curve, count) for curve, count in curves if curve.reach > 0]
+    curves = [(curve, count) for curve, count in curves if curve.extent > 0]
     count = sum(count for _, count in curves)
     if (
         not 0 < count <= _MOST_TIMES
         or len(curves) > _MOST_CURVES
-        or max(c.reach for c, _ in curves) > _LARGEST_REACH
+        or max(c.extent for c, _ in curves) > _LARGEST_EXTENT
     ):
         return None
     interval = max(
         scale / _GRID,
-        *(2 * curve.reach / _LONGEST_GRID for curve, _ in curves),
-        *(2 * curve.reach * curve.width / _MOST_VALUES for curve, _ in curves),
+        *(2 * curve.extent / _MAX_GRID for curve, _ in curves),
+        *(2 * curve.extent * curve.width / _MOST_VALUES for curve, _ in curves),
     )
     forward = [(_grid(curve, interval, backward=False), count) for curve, count in curves]
     directions = [_convolve(forward)]
@@ -320,13 +320,13 @@ def _least_epsilon(pmf: PLDPmf, delta: float, near: float) -> float:
     return epsilon
 
 
-def _grid(curve: Curve, interval: float, *, backward: bool) -> PLDPmf:
+def _grid(curve: HockeyStickCurve, interval: float, *, backward: bool) -> PLDPmf:
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
 
-    reach = math.ceil(curve.reach / interval)
-    epsilons = np.arange(-reach, reach + 1, dtype=np.float64) * interval
+    extent = math.ceil(curve.extent / interval)
+    epsilons = np.arange(-extent, extent + 1, dtype=np.float64) * interval
     deltas = np.clip((curve.backward if backward else curve.forward)(epsilons), 0.0, 1.0)
-    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, -reach, reach, deltas).to_dense_pmf()
+    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, -extent, extent, deltas).to_dense_pmf()
 
 
 def _convolve(parts: list[tuple[PLDPmf, int]]) -> PLDPmf:

@@ -154,21 +154,21 @@ async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:
         )
 
 
-async def agree_on_public(party: Party, step: str, told: Iterable[str], *public: NDArray[Any]) -> None:
+async def agree_on_public(party: Party, step: str, announced: Iterable[str], *public: NDArray[Any]) -> None:
     """Stop unless everybody in `told` was told the same at `step`; returns before anything that rests on it leaves.
 
     Guarantee: two members that follow the protocol and both return here hold the same bytes, whatever the others do
     (docs/proofs/public-state.md). They compare with each other, since whoever told them is whom they do not believe.
     Where fewer than two were told there is nothing to compare, and nothing is sent.
     """
-    told = tuple(told)
-    if party.name not in told or len(told) < 2:
+    announced = tuple(announced)
+    if party.name not in announced or len(announced) < 2:
         return
     whole = hashlib.sha256(f"colonnade public: {party.run} {step}".encode())
     for array in public:
         little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         whole.update(little.nbytes.to_bytes(8, "little") + little.tobytes())
-    said = await exchange(party, f"comparison {step}", Message({"digest": whole.digest()}), told)
+    said = await exchange(party, f"comparison {step}", Message({"digest": whole.digest()}), announced)
     for peer, message in said.items():
         if message.fields.get("digest") != whole.digest():
             raise RemoteProtocolError(
@@ -312,28 +312,28 @@ async def agree_on_cut(party: Party) -> Cut | None:
     The key is that of the first owner whose data set was cut before; a fresh one of the first owner if none was. An
     owner whose data set was cut by another key counts this run in every part.
     """
-    asked: PartSpec = party.part
+    requested: PartSpec = party.part
     if not party.owns_columns:
         return None
-    asked.check(party.name)
+    requested.check(party.name)
     owners = party.group.owners
-    said = await exchange(party, "cut before", Message({"cut": asked.known is not None}), owners)
+    said = await exchange(party, "cut before", Message({"cut": requested.known is not None}), owners)
     before = {owner: message.fields.get("cut") is True for owner, message in said.items()}
-    before[party.name] = asked.known is not None
+    before[party.name] = requested.known is not None
     chooser = next((owner for owner in owners if before[owner]), owners[0])
     if chooser == party.name:
-        key = asked.known.key if asked.known is not None else party.randomness.bytes(KEY_BYTES)
+        key = requested.known.key if requested.known is not None else party.randomness.bytes(KEY_BYTES)
         for owner in owners:
             if owner != party.name:
                 await tell(party, owner, "cut", Message({"key": key}))
     else:
         heard = await hear(party, chooser, "cut")
-        told = heard.fields.get("key")
-        if type(told) is not bytes or len(told) != KEY_BYTES:
+        announced = heard.fields.get("key")
+        if type(announced) is not bytes or len(announced) != KEY_BYTES:
             raise heard.wrong("it sent no key to cut the people by")
-        key = told
-    cut = Cut(key, asked.share, asked.rules)
-    if asked.known is None:
-        asked.keep(cut)
-    party.ledger = PartAccountant(party.ledger, cut.part(asked.name))
+        key = announced
+    cut = Cut(key, requested.share, requested.rules)
+    if requested.known is None:
+        requested.keep(cut)
+    party.ledger = PartAccountant(party.ledger, cut.part(requested.name))
     return cut

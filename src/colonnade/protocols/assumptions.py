@@ -1,7 +1,9 @@
 """What a guarantee of a moment release rests on, in words that follow "provided".
 
-The noise of some dealers may be known, of t unless a group says otherwise, and t keepers' shares, whoever they are: an
-owner need not keep shares, and a keeper need not own columns. A node that is both counts as both. Where what is dealt
+The noise of some dealers may be known, of t unless a group says otherwise, and t computing parties' shares, whoever
+they are: an
+owner need not keep shares, and a computing party need not own columns. A node that is both counts as both. Where what
+is dealt
 is checked, up to t members may also deviate from the protocol; where nothing is, everybody is assumed to run it. One
 that deals no noise takes its part away: where an observer's sentence cannot do without that part, it says what ε is
 then.
@@ -35,7 +37,7 @@ def known_to_party(group: Group, verify: Verify = "none") -> int:
 
 
 def server_assumption(
-    group: Group, if_told: str = "", verify: Verify = "none", *, deals: bool | None = None
+    group: Group, if_disclosed: str = "", verify: Verify = "none", *, deals: bool | None = None
 ) -> str:
     """For what the server learns: it may keep shares itself, and then it needs fewer confederates.
 
@@ -46,23 +48,25 @@ def server_assumption(
     if not group.server_keeps:
         if verify != "none" and group.tolerated == t:
             return _one_liar(group, " to it")
-        return f"{_disclosed(group, if_told)} to it{_deviating(group, verify, owner=if_told)}"
-    others = "no other keeper" if t == 1 else f"fewer than {t} other keepers"
-    condition = f"it colludes with {others} (with {_count(t, 'keeper')} it would recover every column)"
-    told = group.tolerated - (group.server_deals if deals is None else deals)
-    if told != t or not set(group.owners) <= set(group.keepers):
-        condition = f"{condition} and {_telling(told)} to it{_if_one(told, if_told)}"
+        return f"{_disclosed(group, if_disclosed)} to it{_deviating(group, verify, owner=if_disclosed)}"
+    others = "no other computing party" if t == 1 else f"fewer than {t} other computing parties"
+    condition = (
+        f"it colludes with {others} (with {_count(t, 'computing party')} it would recover every column)"
+    )
+    disclosed = group.tolerated - (group.server_deals if deals is None else deals)
+    if disclosed != t or not set(group.owners) <= set(group.computing_parties):
+        condition = f"{condition} and {_telling(disclosed)} to it{_if_one(disclosed, if_disclosed)}"
     # Its own part it knows, so that a missing one of an owner is one more than was counted.
     return condition + _deviating(
-        group, verify, "member, itself included,", owner=None if told == t else if_told
+        group, verify, "member, itself included,", owner=None if disclosed == t else if_disclosed
     )
 
 
-def reader_assumption(group: Group, if_told: str = "", verify: Verify = "none") -> str:
+def reader_assumption(group: Group, if_disclosed: str = "", verify: Verify = "none") -> str:
     """For what a reader of the model learns."""
     if verify != "none" and group.tolerated == group.threshold:
         return _one_liar(group)
-    return _disclosed(group, if_told) + _deviating(group, verify, owner=if_told)
+    return _disclosed(group, if_disclosed) + _deviating(group, verify, owner=if_disclosed)
 
 
 def party_assumption(group: Group, verify: Verify = "none", if_silent: str | None = None) -> str:
@@ -71,7 +75,9 @@ def party_assumption(group: Group, verify: Verify = "none", if_silent: str | Non
     `if_silent` says what it costs if the server deals no noise; None where a sentence does not count on its part.
     """
     t = group.threshold
-    others = "no other keeper or owner" if t == 1 else f"fewer than {t} other keepers or owners"
+    others = (
+        "no other computing party or owner" if t == 1 else f"fewer than {t} other computing parties or owners"
+    )
     condition = f"it colludes with {others} (its own columns and its own noise it knows)"
     return condition + _deviating(group, verify, "member, itself included,", server=if_silent)
 
@@ -80,16 +86,19 @@ def coalition_assumption(group: Group) -> str:
     """For what owners learn that pool what they know. Nothing is stated where others deviate, whatever is checked."""
     t = group.threshold
     return (
-        f"it holds at most {_count(t, 'keeper')}'{'s' if t == 1 else ''} shares (with {_count(t + 1, 'keeper')} it "
+        f"it holds at most {_count(t, 'computing party')}'{'s' if t == 1 else ''} shares (with "
+        f"{_count(t + 1, 'computing party')} it "
         f"would recover every column){UNCHECKED}"
     )
 
 
-def _disclosed(group: Group, if_told: str) -> str:
-    t, told = group.threshold, group.tolerated
-    noise = _telling(told, "of the owners and the server" if group.server_deals else "")
-    shares = f"at most {_count(t, 'keeper')} {'discloses its' if t == 1 else 'disclose their'} shares"
-    return f"{noise}{_if_one(told, if_told)} and {shares}"
+def _disclosed(group: Group, if_disclosed: str) -> str:
+    t, disclosed = group.threshold, group.tolerated
+    noise = _telling(disclosed, "of the owners and the server" if group.server_deals else "")
+    shares = (
+        f"at most {_count(t, 'computing party')} {'discloses its' if t == 1 else 'disclose their'} shares"
+    )
+    return f"{noise}{_if_one(disclosed, if_disclosed)} and {shares}"
 
 
 def _one_liar(group: Group, to: str = "") -> str:
@@ -114,17 +123,18 @@ def _deviating(
     return f"; up to {_count(group.threshold, who)} may deviate from the protocol, {_UNNOTICED}{''.join(but)}"
 
 
-def _telling(told: int, whom: str = "") -> str:
+def _telling(disclosed: int, to: str = "") -> str:
     """At most so many owners, or others, disclose their noise."""
-    if told == 0:
+    if disclosed == 0:
         return "no owner discloses its noise"
-    who = f"{'one' if told == 1 else told} {whom}" if whom else _count(told, "owner")
-    return f"at most {who} {'discloses its' if told == 1 else 'disclose their'} noise"
+    who = f"{'one' if disclosed == 1 else disclosed} {to}" if to else _count(disclosed, "owner")
+    return f"at most {who} {'discloses its' if disclosed == 1 else 'disclose their'} noise"
 
 
-def _if_one(told: int, cost: str) -> str:
-    return "" if told or not cost else f" (if one does, {cost})"
+def _if_one(disclosed: int, cost: str) -> str:
+    return "" if disclosed or not cost else f" (if one does, {cost})"
 
 
 def _count(number: int, noun: str) -> str:
-    return f"one {noun}" if number == 1 else f"{number} {noun}s"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"one {noun}" if number == 1 else f"{number} {plural}"

@@ -26,11 +26,11 @@ from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.assumptions import known_to_party
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
 from colonnade.protocols.joint_scores import Terms
-from colonnade.protocols.plans import Spec, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import Spec, check_computing_parties, check_parties, checked_delta
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.protocols.sharing import Shared, block_rows, open_to, share, share_noise
-from colonnade.protocols.verified_products import turned
+from colonnade.protocols.verified_products import rotated
 from colonnade.runtime.party import Group, Party
 
 Array = NDArray[np.float64]
@@ -90,7 +90,7 @@ class Head:
 
     def phases(self, holder: int, gamma: int) -> Phases:
         """The bounds of one record; `holder` is the place of the owner with the label."""
-        turns = [2.0 * self.omega * reach for reach in self.reaches]
+        turns = [2.0 * self.omega * extent for extent in self.reaches]
         first = turns.pop(holder)
         count = gamma if self.counted else 0
         return Phases(self.frequencies, self.amplitudes, count, gamma, (first, *turns), kind=self.kind)
@@ -168,7 +168,7 @@ class EvaluationPlan(SharedPlan):
         low, high = self.label.from_unit([-1.0, 1.0])
         half = float(high - low) / 2.0
         mine = tuple(half if owner == self.holder else 0.0 for owner in self.group.owners)
-        both = tuple(reach + label for reach, label in zip(reaches, mine, strict=True))
+        both = tuple(extent + label for extent, label in zip(reaches, mine, strict=True))
         return (
             number_head(both, m, gamma, score=-1),
             number_head(mine, m, gamma, score=0),
@@ -185,7 +185,7 @@ class EvaluationPlan(SharedPlan):
         """What an opened count is to a person: γ^K."""
         return int(self.gamma ** len(self.group.owners))
 
-    def reach_of(self, owner: str, score: int = 0) -> float:
+    def extent_of(self, owner: str, score: int = 0) -> float:
         """The bound on one owner's part of a score."""
         return self.reaches[score][self.group.owners.index(owner)]
 
@@ -342,13 +342,13 @@ class EvaluationSpec(Spec):
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EvaluationPlan:
         """With the least noise that keeps what is asked, and every limit."""
-        check_keepers(group)
+        check_computing_parties(group)
         labels = [schema.label for schema in schemas if schema.label is not None]
         numbers = bool(labels) and not LabelBlock(labels[0]).one_hot
         check_parties(group, schemas, "regression" if numbers else "classification")
-        bounds = [reach for reaches in self.reaches for reach in reaches]
+        bounds = [extent for reaches in self.reaches for extent in reaches]
         if {len(reaches) for reaches in self.reaches} != {len(group.owners)} or not all(
-            math.isfinite(reach) and reach > 0 for reach in bounds
+            math.isfinite(extent) and extent > 0 for extent in bounds
         ):
             raise PlanError(f"reaches = {self.reaches!r}: each owner's part of a score has a bound above 0.")
         blank = EvaluationPlan(
@@ -422,7 +422,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Opened(SessionResult[EvaluationPlan]):
-    """What was opened, with everything that says what it is; nothing at a mere keeper."""
+    """What was opened, with everything that says what it is; nothing at a mere computing party."""
 
     coefficients: Integers = field(repr=False)
 
@@ -457,7 +457,7 @@ async def open_sums(
     for number, (rows, mine) in enumerate(_blocks(party, aligned, terms, plan)):
         shapes = {owner: (rows, width) for owner, width in plan.dealt.items()}
         phases = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"phases {number}")
-        others = await turned(
+        others = await rotated(
             party,
             [phases[owner] for owner in plan.others],
             scheme=plan.scheme,
@@ -487,7 +487,7 @@ def checked_terms(terms: Array, owner: str, plan: EvaluationPlan) -> Array:
         raise DataError(
             f"{owner}: the parts of the scores of {plan.rows} people should be finite numbers, {plan.scores} for each."
         )
-    reaches = np.array([plan.reach_of(owner, score) for score in range(plan.scores)])
+    reaches = np.array([plan.extent_of(owner, score) for score in range(plan.scores)])
     return np.clip(values, -reaches, reaches)
 
 
@@ -539,7 +539,7 @@ def _blocks(
 
 
 class _Products:
-    """Shares of the coefficients, from products that each keeper makes alone; nothing at who keeps none."""
+    """Shares of the coefficients, from products that each computing party makes alone; nothing at who keeps none."""
 
     def __init__(self, plan: EvaluationPlan) -> None:
         self._plan = plan

@@ -188,7 +188,7 @@ async def _checked(party: Party, peer: str, step: str, function: Callable[..., T
 MOST_IDS = 1 << 27
 """Above, places would not be addressed by 32 bits together with what fills a list up."""
 _PLACES = 1 << 16
-_COINS = 32
+_DRAWS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ def shown_size(party: Party, ids: Ids, padded: int | None) -> int:
 
 async def _ask_everybody(party: Party, ids: Ids, size: int, others: Sequence[str]) -> Intersection:
     # Each pair has randomness of its own, drawn before any of them begins: a run that goes on draws it alike.
-    randomness = {peer: KeyedRandomness(party.randomness.bytes(_COINS)) for peer in others}
+    randomness = {peer: KeyedRandomness(party.randomness.bytes(_DRAWS)) for peer in others}
     # All at once: an owner that had to wait for the others' turns could time out.
     tasks = [asyncio.create_task(_ask(party, ids, size, peer, randomness[peer])) for peer in others]
     try:
@@ -256,7 +256,7 @@ async def _ask(party: Party, ids: Ids, size: int, peer: str, randomness: Randomn
 
 
 async def _answer(party: Party, ids: Ids, size: int, hub: str) -> Intersection:
-    randomness = KeyedRandomness(party.randomness.bytes(_COINS))
+    randomness = KeyedRandomness(party.randomness.bytes(_DRAWS))
     theirs = (await sizes_with(party, [hub], size))[hub]
     answered = await answer_over_curve(party, ids, size, theirs, peer=hub, randomness=randomness)
     places = await _hear_places(party, hub, min(size, theirs))
@@ -362,10 +362,10 @@ async def ask_through_server(party: Party, ids: Ids) -> Named:
     owners, server = party.group.owners, party.group.server
     size = shown_size(party, ids, party.shown_ids)
     shown = {party.name: size} | await sizes_with(party, owners, size)
-    told = np.array([shown[owner] for owner in owners], dtype=np.int64)
-    await tell(party, server, "matching", Message({"through": True}, {"sizes": told}))
+    announced = np.array([shown[owner] for owner in owners], dtype=np.int64)
+    await tell(party, server, "matching", Message({"through": True}, {"sizes": announced}))
     key = await _common_key(party)
-    padding = party.randomness.bytes(_COINS)
+    padding = party.randomness.bytes(_DRAWS)
     count = size + DUMMIES
     listed = await asyncio.to_thread(_listed, party, ids, count, key, padding)
     for part in _parts(count, _STRINGS):
@@ -397,13 +397,13 @@ def _listed(party: Party, ids: Ids, count: int, key: bytes, padding: bytes) -> P
 async def _common_key(party: Party) -> bytes:
     """A key to which every owner contributed, that of this run alone; the server is told nothing of it."""
     owners = party.group.owners
-    mine = Message({"contribution": party.randomness.bytes(_COINS)})
+    mine = Message({"contribution": party.randomness.bytes(_DRAWS)})
     said = {party.name: mine, **await exchange(party, "pseudonym key", mine, owners)}
     whole = hashlib.sha256(f"colonnade pseudonym key 1 {party.run} {' '.join(owners)}".encode())
     for owner in owners:
         contribution = said[owner].fields.get("contribution")
-        if not isinstance(contribution, bytes) or len(contribution) != _COINS:
-            raise said[owner].wrong(f"a contribution to the key has {_COINS} bytes")
+        if not isinstance(contribution, bytes) or len(contribution) != _DRAWS:
+            raise said[owner].wrong(f"a contribution to the key has {_DRAWS} bytes")
         whole.update(contribution)
     key = whole.digest()
     checked = hashlib.sha256(b"colonnade pseudonym key, compared" + key).digest()
@@ -418,9 +418,9 @@ async def _common_key(party: Party) -> bytes:
 async def serve(party: Party) -> None:
     """The server's part: hear every owner's list, and tell each which of its places are common to all."""
     owners = party.group.owners
-    told = {owner: await _hear_sizes(party, owner) for owner in owners}
-    first = told[owners[0]]
-    if any(sizes != first for sizes in told.values()):
+    announced = {owner: await _hear_sizes(party, owner) for owner in owners}
+    first = announced[owners[0]]
+    if any(sizes != first for sizes in announced.values()):
         # An owner could else show its peers fewer ids than it lists.
         raise RemoteProtocolError(
             f"{party.name} at step 'matching': {', '.join(owners)} do not name the same numbers of ids"
@@ -470,8 +470,8 @@ def list_bytes(
     server, sent = group.server, dict[tuple[str, str, str], int]()
     for owner, size in sizes.items():
         for peer in (other for other in sizes if other != owner):
-            told = Message({"size": size})
-            sent[owner, peer, "set"] = frame_size(Envelope(run, owner, peer, "set sizes", 0), told)
+            announced = Message({"size": size})
+            sent[owner, peer, "set"] = frame_size(Envelope(run, owner, peer, "set sizes", 0), announced)
         count = size + DUMMIES
         shapes = [(part.stop - part.start, PSEUDONYM_BYTES) for part in _parts(count, _STRINGS)]
         answers = [(-(-(part.stop - part.start) // 8),) for part in _parts(count, _SERVER_PLACES)]

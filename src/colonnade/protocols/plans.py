@@ -62,7 +62,7 @@ class Spec(ABC):
 
     @property
     def in_shares(self) -> bool:
-        """Whether keepers hold shares of everybody's columns: its plans are `SharedPlan`s."""
+        """Whether computing parties hold shares of everybody's columns: its plans are `SharedPlan`s."""
         return False
 
     def check(self) -> None:  # noqa: B027 # most have nothing to refuse so early
@@ -385,7 +385,7 @@ def group_data(group: Group) -> dict[str, Any]:
     return {
         "owners": list(group.owners),
         "server": group.server,
-        "keepers": list(group.keepers),
+        "computing_parties": list(group.computing_parties),
         "threshold": group.threshold,
         "active": group.active,
         "dealers": list(group.dealers),
@@ -491,11 +491,11 @@ def check_two_classes(label: LabelBlock, holder: str, *, why: str, remedy: str) 
         raise LabelMismatch(f"{why} a label of two classes; {holder} declares {len(label.classes)}. {remedy}")
 
 
-def check_keepers(group: Group) -> None:
-    """Refuse a group without keepers, where a protocol deals shares."""
-    if not group.keepers:
+def check_computing_parties(group: Group) -> None:
+    """Refuse a group without computing parties, where a protocol deals shares."""
+    if not group.computing_parties:
         raise GroupMismatch(
-            f"{' and '.join(group.owners)} have no keepers for their shares. Name a server as third, or take "
+            f"{' and '.join(group.owners)} have no computing parties for their shares. Name a server as third, or take "
             "method = 'encrypted' or 'intermediate', which need none."
         )
 
@@ -506,7 +506,7 @@ MOST_COLUMNS = 1 << 15
 BYTES_PER_ENTRY = 64
 
 
-def gamma_advice(attempt: Callable[[int], object], *, least: int, asked: int) -> str:
+def gamma_advice(attempt: Callable[[int], object], *, least: int, requested: int) -> str:
     """The largest γ below the one asked for at which a plan can be made, in a sentence."""
 
     def fits(gamma: int) -> bool:
@@ -516,9 +516,9 @@ def gamma_advice(attempt: Callable[[int], object], *, least: int, asked: int) ->
             return False
         return True
 
-    if asked <= least or not fits(least):
+    if requested <= least or not fits(least):
         return f"No gamma from {least} up fits: raise epsilon, or use fewer rows, fewer columns or another noise."
-    low, high = least, asked
+    low, high = least, requested
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

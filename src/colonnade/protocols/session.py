@@ -91,13 +91,13 @@ FEW = 10_000
 """Up to so many people the rule for δ gives its largest."""
 
 
-def most_people(rows: int, asked: Mapping[str, Any]) -> int:
+def most_people(rows: int, requested: Mapping[str, Any]) -> int:
     """How many of its rows a party can at most have in common with others, in a plan of what is asked.
 
     With more than 1/δ people there is no plan at this δ, unless that is accepted.
     """
-    delta: float | None = asked.get("delta")
-    if delta is None or delta == asked.get("accepted_delta"):
+    delta: float | None = requested.get("delta")
+    if delta is None or delta == requested.get("accepted_delta"):
         return rows
     return min(rows, max(1, math.ceil(1 / delta) - 1))
 

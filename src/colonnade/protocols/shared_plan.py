@@ -130,7 +130,8 @@ class Layout:
 
 
 class SharedPlan(Plan):
-    """A plan whose owners deal shares to keepers, whose dealers deal noise in parts, and whose result is published.
+    """A plan whose owners deal shares to computing parties, whose dealers deal noise in parts, and whose result is
+    published.
 
     A plan says what is opened is, to somebody who knows so many parts of the noise, for a record zeroed out (`zeroed`),
     for what others than an owner hold of it replaced (`others_replaced`) and for all of it replaced (`all_replaced`);
@@ -144,7 +145,7 @@ class SharedPlan(Plan):
 
     @property
     def share_holders(self) -> tuple[str, ...]:
-        return self.group.keepers
+        return self.group.computing_parties
 
     @property
     def shown_to(self) -> tuple[str, ...]:
@@ -156,7 +157,7 @@ class SharedPlan(Plan):
         return (SERVER_NAME,) if self.group.server_deals else ()
 
     @property
-    def besides(self) -> str:
+    def further(self) -> str:
         return ""
 
     @property
@@ -175,7 +176,7 @@ class SharedPlan(Plan):
 
     @cached_property
     def scheme(self) -> Scheme:
-        return make_scheme(len(self.group.keepers), self.field)
+        return make_scheme(len(self.group.computing_parties), self.field)
 
     @abstractmethod
     def zeroed(self, known: int) -> Event:
@@ -200,12 +201,17 @@ class SharedPlan(Plan):
     @cached_property
     def views(self) -> tuple[View, ...]:
         group = self.group
-        told = self.zeroed(group.tolerated)
-        if_told = self._if_told()
-        to_server = server_assumption(group, if_told, self.verify, deals=self.server_adds)
+        disclosed = self.zeroed(group.tolerated)
+        if_disclosed = self._if_disclosed()
+        to_server = server_assumption(group, if_disclosed, self.verify, deals=self.server_adds)
         views = [
-            View(Server(), ZERO_OUT, told, to_server + self.besides),
-            View(Reader(), ZERO_OUT, told, reader_assumption(group, if_told, self.verify) + self.besides),
+            View(Server(), ZERO_OUT, disclosed, to_server + self.further),
+            View(
+                Reader(),
+                ZERO_OUT,
+                disclosed,
+                reader_assumption(group, if_disclosed, self.verify) + self.further,
+            ),
         ]
         verify = self.party_verify
         known = known_to_party(group, verify)
@@ -241,7 +247,7 @@ class SharedPlan(Plan):
                     f"{view.observer.sentence} would learn more by this plan than can be stated: {error}"
                 ) from None
 
-    def _if_told(self) -> str:
+    def _if_disclosed(self) -> str:
         """What it costs if one more part of the noise becomes known than may, in words."""
         group = self.group
         if group.tolerated > self.server_adds:
@@ -259,7 +265,7 @@ class SharedPlan(Plan):
         """Beside the views: what a record replaced is to readers, and to a server that knows a part of the noise.
 
         A ledger adds that up for those who take part in other runs and only read this one, and for a server and
-        keepers without columns and noise, whose shares show nothing beside what is opened.
+        computing parties without columns and noise, whose shares show nothing beside what is opened.
         """
         if not self.views:
             return ()
@@ -274,7 +280,8 @@ class SharedPlan(Plan):
     def _colluding(self) -> tuple[View, ...]:
         """What coalitions of owners learn.
 
-        A coalition that holds at most t shares sees what is opened and its own noise. Of keepers it has at most t, of
+        A coalition that holds at most t shares sees what is opened and its own noise. Of computing parties it has at
+        most t, of
         owners that keep no share any number, as long as one part stays unknown. Where so much noise is known that no ε
         can be stated, nothing is.
         """
@@ -287,7 +294,7 @@ class SharedPlan(Plan):
     def _pooled(self) -> Iterator[tuple[int, Event]]:
         """For every size of a coalition that leaves noise, what is opened is to it."""
         group = self.group
-        keeping = [owner for owner in group.owners if owner in group.keepers]
+        keeping = [owner for owner in group.owners if owner in group.computing_parties]
         most = min(
             len(group.owners) - 1, min(group.threshold, len(keeping)) + len(group.owners) - len(keeping)
         )

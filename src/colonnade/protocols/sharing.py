@@ -28,7 +28,7 @@ def block_rows(columns: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """One node's view of a secret array: its share if it is a keeper, and what everybody may know.
+    """One node's view of a secret array: its share if it is a computing party, and what everybody may know.
 
     `degree` is the degree of the polynomial that holds the secret. `masks` names the fresh sharings of
     that full degree which are part of it, as "dealer/step"; a product of shares has none, because its
@@ -56,9 +56,9 @@ class Shared:
 
     def columns(self, places: Iterable[int]) -> Shared:
         """Some of the columns, in this order, any of them more than once."""
-        taken = list(places)
-        share = None if self.share is None else self.share.picked(taken)
-        return replace(self, share=share, shape=(self.shape[0], len(taken)), masks=frozenset())
+        used = list(places)
+        share = None if self.share is None else self.share.picked(used)
+        return replace(self, share=share, shape=(self.shape[0], len(used)), masks=frozenset())
 
     def in_rows_of(self, columns: int) -> Shared:
         """The same entries, row by row, in rows of another length."""
@@ -84,7 +84,7 @@ class Shared:
 
 
 class MomentSum:
-    """Shares of the upper triangle of Σ ZᵀZ over blocks of rows, computed by each keeper alone.
+    """Shares of the upper triangle of Σ ZᵀZ over blocks of rows, computed by each computing party alone.
 
     A node that keeps no shares runs the same lines and holds nothing.
     """
@@ -111,7 +111,7 @@ class MomentSum:
         return Shared(upper.reshape(shape), shape, self._degree)
 
 
-def beside(values: Sequence[Shared]) -> Shared:
+def alongside(values: Sequence[Shared]) -> Shared:
     """Secrets of one degree and as many rows beside each other; of their masks nothing is claimed."""
     first, *rest = values
     if any(value.degree != first.degree or value.shape[0] != first.shape[0] for value in rest):
@@ -140,7 +140,7 @@ async def share(
     degree: int,
     step: str,
 ) -> dict[str, Shared]:
-    """Every dealer in `shapes` deals its integers to the keepers; returns all of them, by dealer.
+    """Every dealer in `shapes` deals its integers to the computing parties; returns all of them, by dealer.
 
     `mine` is this node's own array if it deals. Any `threshold` shares of it are uniform and independent
     of it (docs/proofs/sharing.md).
@@ -158,7 +158,9 @@ async def share_elements(
     degree: int,
     step: str,
 ) -> dict[str, Shared]:
-    """As `share`, for elements of the field that stand for no small integers, such as a keeper's products of shares."""
+    """As `share`, for elements of the field that stand for no small integers, such as a computing party's
+    products of shares.
+    """
     kept: dict[str, FieldArray] = {}
     if party.name in shapes:
         if mine is None or mine.shape != shapes[party.name]:
@@ -167,11 +169,11 @@ async def share_elements(
                 f"{party.name} at step {step!r} should deal an array of shape {shapes[party.name]}, has {found}"
             )
         pieces = scheme.deal(mine, degree, party.randomness)
-        for keeper, piece in zip(party.group.keepers, pieces, strict=True):
-            if keeper == party.name:
+        for computing_party, piece in zip(party.group.computing_parties, pieces, strict=True):
+            if computing_party == party.name:
                 kept[party.name] = scheme.expand(piece)
             else:
-                await tell(party, keeper, step, pack(piece))
+                await tell(party, computing_party, step, pack(piece))
     if party.keeps_shares:
         for dealer, shape in shapes.items():
             if dealer != party.name:
@@ -189,7 +191,7 @@ async def share_noise(
 ) -> Shared:
     """The sum of all dealers' noise; this node draws its part if it deals one.
 
-    Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
+    Degree 2t: at degree t the server and one computing party would learn more (docs/proofs/noise-degree.md).
     """
     group = party.group
     mine = draw().reshape(1, entries) if party.name in group.dealers else None
@@ -199,9 +201,10 @@ async def share_noise(
 
 
 async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Shared:
-    """The same secret at degree t, from one of degree 2t: keepers deal their weighted shares to each other.
+    """The same secret at degree t, from one of degree 2t: computing parties deal their weighted shares to each other.
 
-    Every keeper must run it; a node that keeps no shares sends and receives nothing. Nobody learns anything, because
+    Every computing party must run it; a node that keeps no shares sends and receives nothing. Nobody learns anything,
+    because
     each piece comes from a fresh sharing of degree t (docs/proofs/sharing.md).
     """
     if value.degree != 2 * scheme.threshold:
@@ -212,18 +215,18 @@ async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Sh
         return Shared(None, value.shape, scheme.threshold)
     if value.share is None:
         raise LocalProtocolError(f"{party.name} keeps shares but has none of {step!r}")
-    keepers = party.group.keepers
-    pieces = reshare(scheme, keepers.index(party.name), value.share, party.randomness)
+    computing_parties = party.group.computing_parties
+    pieces = reshare(scheme, computing_parties.index(party.name), value.share, party.randomness)
     received: list[Dealt] = []
-    for keeper, piece in zip(keepers, pieces, strict=True):
-        if keeper == party.name:
+    for computing_party, piece in zip(computing_parties, pieces, strict=True):
+        if computing_party == party.name:
             received.append(piece)
         else:
-            await tell(party, keeper, step, pack(piece))
-    for keeper in keepers:
-        if keeper != party.name:
-            said = await hear(party, keeper, step)
-            received.append(unpack(scheme, said, value.shape, f"{keeper} at step {step!r}"))
+            await tell(party, computing_party, step, pack(piece))
+    for computing_party in computing_parties:
+        if computing_party != party.name:
+            said = await hear(party, computing_party, step)
+            received.append(unpack(scheme, said, value.shape, f"{computing_party} at step {step!r}"))
     return Shared(summed(scheme, received), value.shape, scheme.threshold)
 
 
@@ -257,21 +260,27 @@ async def open_to(
         return None
     shares = [
         value.share
-        if keeper == party.name and value.share is not None
-        else unpack(scheme, await hear(party, keeper, step), value.shape, f"{keeper} at step {step!r}")
-        for keeper in party.group.keepers
+        if computing_party == party.name and value.share is not None
+        else unpack(
+            scheme,
+            await hear(party, computing_party, step),
+            value.shape,
+            f"{computing_party} at step {step!r}",
+        )
+        for computing_party in party.group.computing_parties
     ]
     try:
         return scheme.reconstruct(shares, value.degree).decode()
     except InconsistentShares as error:
         raise RemoteProtocolError(
-            f"{party.name} at step {step!r}: {error}. One of {', '.join(party.group.keepers)} sent another share "
+            f"{party.name} at step {step!r}: {error}. One of {', '.join(party.group.computing_parties)} sent "
+            f"another share "
             "than it holds."
         ) from None
 
 
 def pack(piece: Dealt) -> Message:
-    """What one keeper was dealt, as a message."""
+    """What one computing party was dealt, as a message."""
     if isinstance(piece, Seed):
         return Message({"key": piece.key})
     return Message(arrays={"share": piece.as_bytes()})

@@ -10,7 +10,7 @@ from colonnade.errors import LocalProtocolError
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.sharing import Shared, beside, lower, share_elements, total
+from colonnade.protocols.sharing import Shared, alongside, lower, share_elements, total
 from colonnade.protocols.verified_rows import NONCE, Checking, heard
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -19,9 +19,11 @@ from colonnade.runtime.wire import Message
 async def reshare_products(
     party: Party, left: Shared, right: Shared, *, scheme: Scheme, verify: Verify, step: str
 ) -> Shared:
-    """Shares of Σ_k left_ik·right_ik at degree t, one column, with every keeper's product proved if all is verified.
+    """Shares of Σ_k left_ik·right_ik at degree t, one column, with every computing party's product proved if all is
+    verified.
 
-    Guarantee for `verify = "all"`: if this returns at a keeper, and at most one keeper deviates from the protocol, what
+    Guarantee for `verify = "all"`: if this returns at a computing party, and at most one computing party deviates
+    from the protocol, what
     the shares of the others stand for is the product, except with the probability that `ProductClaim` names.
     """
     group = party.group
@@ -34,11 +36,11 @@ async def reshare_products(
     if verify != "all":
         return await lower(party, Shared(mine, shape, 2 * group.threshold), scheme=scheme, step=step)
     if mine is not None:
-        mine = mine.times(scheme.weights[group.keepers.index(party.name)])
-    shapes = dict.fromkeys(group.keepers, shape)
+        mine = mine.times(scheme.weights[group.computing_parties.index(party.name)])
+    shapes = dict.fromkeys(group.computing_parties, shape)
     dealt = await share_elements(party, mine, shapes, scheme=scheme, degree=group.threshold, step=step)
     await _check(party, left, right, mine, dealt, scheme, step)
-    # What keepers dealt each other masks nothing that is opened.
+    # What computing parties dealt each other masks nothing that is opened.
     return total(dealt.values()).without_masks()
 
 
@@ -51,14 +53,16 @@ async def _check(
     scheme: Scheme,
     step: str,
 ) -> None:
-    """Steps 2 to 4, of all keepers at once; whoever keeps no shares has no part in it."""
+    """Steps 2 to 4, of all computing parties at once; whoever keeps no shares has no part in it."""
     if mine is None or left.share is None or right.share is None:
         return
-    keepers, factors = party.group.keepers, (left.share, right.share)
-    checking = Checking.of(party, step, keepers)
+    computing_parties, factors = party.group.computing_parties, (left.share, right.share)
+    checking = Checking.of(party, step, computing_parties)
     claims = {
-        keeper: ProductClaim(*left.shape, scheme.weights[at], scheme.points[at], checking.points(keeper))
-        for at, keeper in enumerate(keepers)
+        computing_party: ProductClaim(
+            *left.shape, scheme.weights[at], scheme.points[at], checking.points(computing_party)
+        )
+        for at, computing_party in enumerate(computing_parties)
     }
     drawn = party.randomness.bytes(2 * NONCE)
     own = drawn[:NONCE], drawn[NONCE:]
@@ -79,7 +83,11 @@ async def _check(
         if decides:
             proofs[dealer] = checking.words(said, "proof", claims[dealer].proof_length)
     third = await checking.last_challenges()
-    held = {dealer: (*factors, piece) for dealer in keepers if (piece := dealt[dealer].share) is not None}
+    held = {
+        dealer: (*factors, piece)
+        for dealer in computing_parties
+        if (piece := dealt[dealer].share) is not None
+    }
     for dealer in checking.first:
         answered = answer(
             claims[dealer],
@@ -104,7 +112,7 @@ async def _check(
             raise checking.refused(dealer)
 
 
-async def turned(
+async def rotated(
     party: Party,
     waves: Sequence[Shared],
     *,
@@ -113,7 +121,8 @@ async def turned(
     step: str,
     verify: Verify = "none",
 ) -> Shared:
-    """Shares of the product of all of them, at degree t, with every keeper's products proved if all is verified.
+    """Shares of the product of all of them, at degree t, with every computing party's products proved if all is
+    verified.
 
     Every group of columns holds real parts, then as many imaginary parts.
     """
@@ -121,7 +130,7 @@ async def turned(
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
         whole = [pair for pair in pairs if len(pair) == 2]
-        left, right = (beside([pair[side] for pair in whole]) for side in (0, 1))
+        left, right = (alongside([pair[side] for pair in whole]) for side in (0, 1))
         label = f"{step}.{depth}"
         if verify == "all":
             factors = paired(left, right, groups * len(whole))
@@ -130,7 +139,7 @@ async def turned(
         else:
             low = await lower(party, _product(left, right, groups * len(whole)), scheme=scheme, step=label)
         level = [
-            *(taken(low, at * width, (at + 1) * width) for at in range(len(whole))),
+            *(used(low, at * width, (at + 1) * width) for at in range(len(whole))),
             *(pair[0] for pair in pairs if len(pair) == 1),
         ]
         depth += 1
@@ -151,7 +160,7 @@ def complex_products(left: FieldArray, right: FieldArray, groups: int) -> FieldA
 def paired(left: Shared, right: Shared, groups: int) -> tuple[Shared, Shared]:
     """(a, −b)·(c, d) and (a, b)·(d, c), one a row, for every product (a + ib)(c + id) of `complex_products`."""
     width = left.shape[1]
-    both, half = beside([left, left.times(-1)]), width // (2 * groups)
+    both, half = alongside([left, left.times(-1)]), width // (2 * groups)
     mine: list[int] = []
     theirs: list[int] = []
     for start in range(0, width, 2 * half):
@@ -172,6 +181,6 @@ def _product(left: Shared, right: Shared, groups: int) -> Shared:
     return Shared(share, left.shape, left.degree + right.degree)
 
 
-def taken(value: Shared, start: int, stop: int) -> Shared:
+def used(value: Shared, start: int, stop: int) -> Shared:
     share = None if value.share is None else value.share.columns(start, stop)
     return Shared(share, (value.shape[0], stop - start), value.degree)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.product_proof import derived
-from colonnade.crypto.row_proofs import Claim, RowClaims, RowProof, accepts, answer
+from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof, accepts, answer
 from colonnade.crypto.sharing import Scheme
 from colonnade.errors import FieldTooSmall, GroupMismatch, RemoteProtocolError, RowsNotProved
 from colonnade.numbers.field import FIELD63, Field, FieldArray
@@ -25,8 +25,10 @@ NONCE = 32
 
 
 def verifiers_of(group: Group, dealer: str) -> tuple[str, str]:
-    """The two keepers who check what a dealer deals: those other than itself, or the first two."""
-    first, second = [keeper for keeper in group.keepers if keeper != dealer][:2]
+    """The two computing parties who check what a dealer deals: those other than itself, or the first two."""
+    first, second = [
+        computing_party for computing_party in group.computing_parties if computing_party != dealer
+    ][:2]
     return first, second
 
 
@@ -58,7 +60,7 @@ class Checking:
 
     def points(self, dealer: str) -> tuple[int, int]:
         """Where the verifiers of a dealer stand."""
-        at = dict(zip(self.party.group.keepers, (0, 1, -1), strict=True))
+        at = dict(zip(self.party.group.computing_parties, (0, 1, -1), strict=True))
         first, second = self.verifiers[dealer]
         return at[first], at[second]
 
@@ -87,7 +89,7 @@ class Checking:
     async def challenges(self) -> dict[str, bytes]:
         """The first challenge of every dealer, of its two verifiers' nonces."""
         party = self.party
-        concerned = tuple(dict.fromkeys((*self.verifiers, *party.group.keepers)))
+        concerned = tuple(dict.fromkeys((*self.verifiers, *party.group.computing_parties)))
         nonces = {}
         if party.keeps_shares:
             # Drawn and told after all that was dealt has come: nobody who deals knows it before.
@@ -96,9 +98,9 @@ class Checking:
                 if member != party.name:
                     await tell(party, member, self.label("challenge"), Message({"nonce": nonces[party.name]}))
         if party.name in concerned:
-            for keeper in party.group.keepers:
-                if keeper != party.name:
-                    nonces[keeper] = await self.nonce(keeper, "challenge")
+            for computing_party in party.group.computing_parties:
+                if computing_party != party.name:
+                    nonces[computing_party] = await self.nonce(computing_party, "challenge")
         return {
             dealer: self.bound(nonces[first] + nonces[second], dealer, "first")
             for dealer, (first, second) in self.verifiers.items()
@@ -149,12 +151,12 @@ def heard(challenges: bytes) -> bytes:
 
 
 Integers = NDArray[np.int64]
-Claims = Mapping[str, tuple[Claim, ...]]
+Claims = Mapping[str, tuple[RowClaim, ...]]
 """What each dealer claims about its columns, in the order in which they stand beside each other."""
 
 
 @dataclass
-class _Told:
+class _Announced:
     """What a verifier was told about one dealer."""
 
     challenge: bytes = b""
@@ -172,7 +174,7 @@ class RowCheck:
         self.claims = {
             dealer: RowClaims(rows, listed, self.checking.points(dealer)) for dealer, listed in claims.items()
         }
-        self._told = {dealer: _Told() for dealer in self.checking.checked}
+        self._announced = {dealer: _Announced() for dealer in self.checking.checked}
         self._proof: RowProof | None = None
         self._seeds: tuple[bytes, bytes] | None = None
 
@@ -191,8 +193,8 @@ class RowCheck:
         """Everything after the dealing."""
         seeds = await self.checking.seeds(self._seeds)
         challenges = await self.checking.challenges()
-        for dealer, told in self._told.items():
-            told.challenge = challenges[dealer]
+        for dealer, announced in self._announced.items():
+            announced.challenge = challenges[dealer]
         await self._bits(challenges)
         second = await self._second_challenges()
         await self._proofs(challenges, second)
@@ -205,20 +207,20 @@ class RowCheck:
             message = Message({"heard": heard(mine)}, {"bits": np.packbits(self._proof.bits(mine))})
             await tell(party, checking.verifiers[party.name][1], checking.label("bits"), message)
         for dealer in checking.second:
-            claims, told = self.claims[dealer], self._told[dealer]
+            claims, announced = self.claims[dealer], self._announced[dealer]
             said = await hear(party, dealer, checking.label("bits"))
-            checking.check_heard(said, told.challenge, dealer)
+            checking.check_heard(said, announced.challenge, dealer)
             size = claims.bits * claims.projected
             flat = np.unpackbits(said.array("bits", dtype="u1", shape=(-(-size // 8),)))
             if flat[size:].any():
                 raise said.wrong("the bits have an end that is not theirs")
-            told.bits = flat[:size].reshape(claims.bits, claims.projected)
+            announced.bits = flat[:size].reshape(claims.bits, claims.projected)
 
     async def _second_challenges(self) -> bytes:
         party, checking, own = self.party, self.checking, b""
         for dealer in checking.second:
             nonce = party.randomness.bytes(NONCE)
-            self._told[dealer].second = checking.bound(nonce, dealer, "second")
+            self._announced[dealer].second = checking.bound(nonce, dealer, "second")
             for peer in (dealer, checking.verifiers[dealer][0]):
                 await tell(party, peer, checking.label("second challenge", dealer), Message({"nonce": nonce}))
         for dealer, (first, second) in checking.verifiers.items():
@@ -227,7 +229,7 @@ class RowCheck:
                 if party.name == dealer:
                     own = checking.bound(nonce, dealer, "second")
                 else:
-                    self._told[dealer].second = checking.bound(nonce, dealer, "second")
+                    self._announced[dealer].second = checking.bound(nonce, dealer, "second")
         return own
 
     async def _proofs(self, challenges: Mapping[str, bytes], second: bytes) -> None:
@@ -239,12 +241,12 @@ class RowCheck:
             first, other = checking.verifiers[party.name]
             await tell(party, first, checking.label("heard"), Message(echo))
             await tell(party, other, checking.label("proof"), Message(echo, {"proof": words.as_bytes()}))
-        for dealer, told in self._told.items():
+        for dealer, announced in self._announced.items():
             decides = dealer in checking.second
             said = await hear(party, dealer, checking.label("proof" if decides else "heard"))
-            checking.check_heard(said, told.challenge + told.second, dealer)
+            checking.check_heard(said, announced.challenge + announced.second, dealer)
             if decides:
-                told.proof = checking.words(said, "proof", self.claims[dealer].proof_length)
+                announced.proof = checking.words(said, "proof", self.claims[dealer].proof_length)
 
     async def _answers(
         self, shares: Mapping[str, tuple[FieldArray, FieldArray]], seeds: Mapping[str, bytes]
@@ -256,27 +258,27 @@ class RowCheck:
                 self.claims[dealer],
                 shares[dealer],
                 seed=seeds[dealer],
-                challenge=self._told[dealer].challenge,
-                second=self._told[dealer].second,
+                challenge=self._announced[dealer].challenge,
+                second=self._announced[dealer].second,
                 third=third[dealer],
             )
             message = Message(arrays={"answer": words.as_bytes()})
             await tell(party, checking.verifiers[dealer][1], checking.label("answer", dealer), message)
         for dealer in checking.second:
-            told, claims = self._told[dealer], self.claims[dealer]
+            announced, claims = self._announced[dealer], self.claims[dealer]
             said = await hear(party, checking.verifiers[dealer][0], checking.label("answer", dealer))
             answered = checking.words(said, "answer", claims.answer_length)
             if (
-                told.bits is None
-                or told.proof is None
+                announced.bits is None
+                or announced.proof is None
                 or not accepts(
                     claims,
                     shares[dealer],
                     seed=seeds[dealer],
-                    bits=told.bits,
-                    proof=told.proof,
-                    challenge=told.challenge,
-                    second=told.second,
+                    bits=announced.bits,
+                    proof=announced.proof,
+                    challenge=announced.challenge,
+                    second=announced.second,
                     third=third[dealer],
                     answered=answered,
                 )
@@ -285,33 +287,36 @@ class RowCheck:
 
 
 def can_verify(group: Group) -> bool:
-    """Whether two keepers can check a dealer: with t = 1 at most one of the three deviates, with t = 2 two might."""
-    return group.threshold == 1 and len(group.keepers) == 3
+    """Whether two computing parties can check a dealer: with t = 1 at most one of the three deviates, with t =
+    2 two might.
+    """
+    return group.threshold == 1 and len(group.computing_parties) == 3
 
 
-def chosen_verify(asked: Verify | None, group: Group, claims: Claims, *, rows: int) -> Verify:
+def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, rows: int) -> Verify:
     """What a plan checks: what was asked for, if it can be done; else rows where there are two owners.
 
     Without a word from the user, what cannot be checked is not, and the sentences of the plan say less. Three or more
     owners have to ask: a party's ε is larger where it has to do without another part of the noise.
     """
-    if asked == "none" or (asked is None and len(group.owners) > 2):
+    if requested == "none" or (requested is None and len(group.owners) > 2):
         return "none"
     if not can_verify(group):
-        if asked is None:
+        if requested is None:
             return "none"
         raise GroupMismatch(
-            f"verify = {asked!r} was asked for; two keepers check each dealer, which shows something only where at "
+            f"verify = {requested!r} was asked for; two computing parties check each dealer, which shows "
+            f"something only where at "
             f"most one member deviates, and this group has t = {group.threshold}. Write verify = 'none', or "
             "threshold = 1."
         )
     try:
         _check_room(claims, rows)
     except FieldTooSmall:
-        if asked is None:
+        if requested is None:
             return "none"
         raise
-    return asked or "rows"
+    return requested or "rows"
 
 
 def checked_block(claims: Claims, block: int) -> int:
@@ -371,7 +376,7 @@ class SummedPlan(VerifiedPlan, Protocol):
 async def sum_products(
     party: Party, blocks: Iterable[tuple[int, Integers | None]], plan: SummedPlan, *, columns: int
 ) -> Shared:
-    """Owners deal their rows block by block; each keeper adds up the products of all columns, at degree 2t."""
+    """Owners deal their rows block by block; each computing party adds up the products of all columns, at degree 2t."""
     products = MomentSum(plan.field, columns, keeps_shares=party.keeps_shares)
     for number, (rows, mine) in enumerate(blocks):
         dealt = await share_rows(party, mine, rows, plan, step=f"columns {number}")

@@ -100,7 +100,7 @@ class Axes:
     Without `ticks` marks stand at round numbers; without `from_zero` the frame is as high as what it shows.
     """
 
-    across: str
+    horizontal: str
     up: str
     log_x: bool = False
     log_y: bool = False
@@ -204,18 +204,18 @@ def svg(chart: Chart, *, narrow: bool = False) -> str:
         for end in (y - spread, y, y + spread)
         if end > 0 or not axes.log_y
     ]
-    across = _Scale([*xs, *axes.ticks], (_LEFT, _LEFT + width), log=axes.log_x, zero=False)
+    horizontal = _Scale([*xs, *axes.ticks], (_LEFT, _LEFT + width), log=axes.log_x, zero=False)
     up = _Scale(
         [*ys, *(level.at for level in chart.levels)],
         (_TOP + height, _TOP),
         log=axes.log_y,
         zero=axes.from_zero,
     )
-    drawn = [*_grid(axes, across, up, frame), *_levels(chart, up, frame)]
+    drawn = [*_grid(axes, horizontal, up, frame), *_levels(chart, up, frame)]
     for line, style in chart.styled:
-        drawn += _line(line, style, across, up)
-    legend, (beside, below) = _legend_below(chart) if narrow else _legend(chart)
-    whole_width, whole_height = _LEFT + width + beside, _TOP + height + _BOTTOM + below
+        drawn += _line(line, style, horizontal, up)
+    legend, (alongside, below) = _legend_below(chart) if narrow else _legend(chart)
+    whole_width, whole_height = _LEFT + width + alongside, _TOP + height + _BOTTOM + below
     name = "" if narrow else 'xmlns="http://www.w3.org/2000/svg" '
     return (
         f'<svg {name}viewBox="0 0 {whole_width:g} {whole_height:g}" '
@@ -225,12 +225,12 @@ def svg(chart: Chart, *, narrow: bool = False) -> str:
     )
 
 
-def _grid(axes: Axes, across: _Scale, up: _Scale, frame: tuple[float, float]) -> Iterator[str]:
+def _grid(axes: Axes, horizontal: _Scale, up: _Scale, frame: tuple[float, float]) -> Iterator[str]:
     width, height = frame
     bottom, right = _TOP + height, _LEFT + width
     chosen = [(value, f"{value:g}") for value in axes.ticks]
-    for value, name in chosen or across.ticks(whole=axes.whole_x):
-        x = across.place(value) or _LEFT
+    for value, name in chosen or horizontal.ticks(whole=axes.whole_x):
+        x = horizontal.place(value) or _LEFT
         yield f'<path d="M{x:.1f} {_TOP:g}V{bottom:g}" stroke="#e2e2e2" stroke-width=".6"/>'
         yield _text(x, bottom + 15, name)
     for value, name in up.ticks(whole=False):
@@ -241,7 +241,7 @@ def _grid(axes: Axes, across: _Scale, up: _Scale, frame: tuple[float, float]) ->
         f'<rect x="{_LEFT:g}" y="{_TOP:g}" width="{width:g}" height="{height:g}" fill="none" stroke="#333333" '
         'stroke-width=".8"/>'
     )
-    yield _text(_LEFT + width / 2, bottom + 34, axes.across)
+    yield _text(_LEFT + width / 2, bottom + 34, axes.horizontal)
     middle = _TOP + height / 2
     yield (
         f'<text x="14" y="{middle:g}" text-anchor="middle" transform="rotate(-90 14 {middle:g})">'
@@ -259,8 +259,8 @@ def _levels(chart: Chart, up: _Scale, frame: tuple[float, float]) -> Iterator[st
                 yield _text(right - 3, y - 3, level.note, anchor="end", size=9, colour="#737373")
 
 
-def _line(line: Series, style: Style, across: _Scale, up: _Scale) -> Iterator[str]:
-    places = [(across.place(x), up.place(y)) for x, y in zip(line.xs, line.ys, strict=True)]
+def _line(line: Series, style: Style, horizontal: _Scale, up: _Scale) -> Iterator[str]:
+    places = [(horizontal.place(x), up.place(y)) for x, y in zip(line.xs, line.ys, strict=True)]
     # A point that has no place breaks the line.
     way, joined = [], False
     for x, y in places:
@@ -304,17 +304,17 @@ def _legend(chart: Chart) -> tuple[list[str], tuple[float, float]]:
     drawn = [_text(_LEFT + FRAME[0] / 2, 18, chart.title, size=12)]
     for place, (label, style) in enumerate(entries):
         drawn += _entry(label, style, start, _TOP + 8 + place * _LEGEND_LINE)
-    longest = max((len(label) for label, _ in entries), default=0)
+    most = max((len(label) for label, _ in entries), default=0)
     # A long title needs room too, half of it on either side of the frame's middle.
     title = len(chart.title) * _LETTER * 1.15 / 2 - FRAME[0] / 2
-    return drawn, (max(_GAP + _SAMPLE + 12 + longest * _LETTER, title, _GAP), 0.0)
+    return drawn, (max(_GAP + _SAMPLE + 12 + most * _LETTER, title, _GAP), 0.0)
 
 
 def _legend_below(chart: Chart) -> tuple[list[str], tuple[float, float]]:
     """The legend below the frame, two columns where labels are short, and how much room it takes."""
     entries, width = _entries(chart), NARROW[0]
-    longest = max((len(label) for label, _ in entries), default=0)
-    columns = 2 if _SAMPLE + 12 + longest * _LETTER < (width + _LEFT - _GAP) / 2 else 1
+    most = max((len(label) for label, _ in entries), default=0)
+    columns = 2 if _SAMPLE + 12 + most * _LETTER < (width + _LEFT - _GAP) / 2 else 1
     top = _TOP + NARROW[1] + _BOTTOM + 6
     drawn = [_text(_LEFT + width / 2, 18, chart.title, size=12)]
     for place, (label, style) in enumerate(entries):

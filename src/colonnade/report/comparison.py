@@ -49,26 +49,26 @@ def recommendation(facts: Facts) -> str:
         for row in takers
         if sign * (best["mean"] - row["mean"]) <= math.hypot(best["spread"] or 0.0, row["spread"] or 0.0)
     ]
-    taken = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
+    chosen = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
 
     def known(value: float, spread: float | None = None) -> str:
         return figure_text(value, max(spread or 0.0, chance_of(value, facts, facts["metric"])))
 
-    said = f"At ε = {epsilon:g} take {taken['method']}: {facts['metric']} {known(taken['mean'], taken['spread'])}"
-    beside = []
+    said = f"At ε = {epsilon:g} take {chosen['method']}: {facts['metric']} {known(chosen['mean'], chosen['spread'])}"
+    alongside = []
     central = next((row for row in facts["rows"] if row["method"] == "non-private"), None)
     if central is not None and central["mean"] is not None:
-        beside.append(f"{known(central['mean'], central['spread'])} without privacy")
+        alongside.append(f"{known(central['mean'], central['spread'])} without privacy")
     if facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"
-        beside.append(f"{known(facts['constant'])} for always answering {same}")
-    said += f" ({', '.join(beside)})." if beside else "."
-    others = [row["method"] for row in near if row is not taken]
+        alongside.append(f"{known(facts['constant'])} for always answering {same}")
+    said += f" ({', '.join(alongside)})." if alongside else "."
+    others = [row["method"] for row in near if row is not chosen]
     if others:
         verb = "differs" if len(others) == 1 else "differ"
         said += f" {joined(others)} {verb} from it by no more than the spread over splits, and it sends the least."
-    if facts["constant"] is not None and sign * (taken["mean"] - facts["constant"]) <= (
-        taken["spread"] or 0.0
+    if facts["constant"] is not None and sign * (chosen["mean"] - facts["constant"]) <= (
+        chosen["spread"] or 0.0
     ):
         said += (
             " It is no better than always the same answer: more people, or a larger ε, before any of them."
@@ -154,10 +154,10 @@ def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
                 )
             )
         constant = facts.get("constants", {}).get(name)
-        beside = (
+        alongside = (
             "" if constant is None else f"; always the same answer has {compared_text(constant, facts, name)}"
         )
-        tables[f"{FURTHER.get(name, name)}{beside}"] = lines
+        tables[f"{FURTHER.get(name, name)}{alongside}"] = lines
     return tables
 
 

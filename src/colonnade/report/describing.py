@@ -50,8 +50,8 @@ def description_text(facts: Facts, *, width: int | None = None) -> str:
     for one in facts["label"]:
         lines.append(f"  {one['level']}: {one['count']:.0f} ± {one['noise']:.0f}")
     for column in facts["columns"]:
-        told = f"{column['column']} ({column['party']}){_figures(column)}"
-        lines += ["", *wrapped([told], width, indent="")]
+        sentence = f"{column['column']} ({column['party']}){_figures(column)}"
+        lines += ["", *wrapped([sentence], width, indent="")]
         levels = [_level_cells(column, place) for place in range(len(column["levels"]))]
         lines += table_lines(levels, width, heads=False)
     lines += ["", *wrapped([f"Pairs of columns, the strongest first ({DRAWN})"], width, indent="")]
@@ -142,10 +142,10 @@ def _level_cells(column: Mapping[str, Any], place: int) -> tuple[str, ...]:
     if "weight_of_evidence" not in column:
         return cells
     weight = column["weight_of_evidence"][place]
-    told = (
+    sentence = (
         "hidden by noise" if weight["weight"] is None else f"{weight['weight']:+.2f} ± {weight['noise']:.2f}"
     )
-    return (*cells, f"weight of evidence {told}")
+    return (*cells, f"weight of evidence {sentence}")
 
 
 def _pair_cells(pair: Mapping[str, Any]) -> tuple[str, ...]:

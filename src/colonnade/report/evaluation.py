@@ -63,12 +63,12 @@ def figure_rows(facts: Facts) -> list[tuple[str, str, str]]:
         named |= {f"{one}: {name}": figure for name, figure in own["figures"].items()}
     figures = [(name, Figure(**figure)) for name, figure in named.items()]
     return [
-        (name, str(figure), f"{float(figure_text(figure.beside, figure.error)):g}")
+        (name, str(figure), f"{float(figure_text(figure.baseline, figure.error)):g}")
         for name, figure in figures
     ]
 
 
-def beside_text(facts: Facts) -> str:
+def baseline_text(facts: Facts) -> str:
     return "always the mean" if "pairs" in facts else "the commonest class alone"
 
 
@@ -125,8 +125,8 @@ def evaluation_pictures(facts: Facts) -> list[Markup]:
         ("Lift", lift, curves["lift"], _CHANCE),
     )
     return [
-        Markup(svg(Chart(title, axes, (_line("this model", pairs, _OWN), beside)), narrow=True))
-        for title, axes, pairs, beside in drawn
+        Markup(svg(Chart(title, axes, (_line("this model", pairs, _OWN), baseline)), narrow=True))
+        for title, axes, pairs, baseline in drawn
     ]
 
 

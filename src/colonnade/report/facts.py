@@ -190,7 +190,7 @@ def run_facts(
                 ],
                 "holds_label": owner == group.active,
                 **_several_labels(described["schemas"][owner]),
-                "keeps_shares": owner in group.keepers,
+                "keeps_shares": owner in group.computing_parties,
             }
             for owner in group.owners
         ],
@@ -203,7 +203,7 @@ def run_facts(
         if release is None
         else {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
         "collusion": collusion_text(group, checked=described.get("verify", "none") != "none")
-        if "keepers" in described
+        if "computing_parties" in described
         else NO_SHARES,
         "learnt": model,
         "spectrum": None if release is None else spectrum_facts(release),
@@ -257,15 +257,16 @@ def traffic_facts(run: Run[Any]) -> Facts:
 
 def collusion_text(group: Group, *, checked: bool) -> str:
     """What the sharing itself assumes, and what would be lost without it; `checked` if a member may deviate."""
-    keepers, t = ", ".join(group.keepers), group.threshold
-    alone = "no keeper alone learns" if t == 1 else f"no {t} keepers together learn"
+    computing_parties, t = ", ".join(group.computing_parties), group.threshold
+    alone = "no computing party alone learns" if t == 1 else f"no {t} computing parties together learn"
     deviating = (
         "Every statement says how far a member may deviate from the protocol."
         if checked
         else "Everybody is taken to follow the protocol."
     )
     return (
-        f"The shares of all columns lie with {keepers}: {alone} anything from them but what is opened, and any "
+        f"The shares of all columns lie with {computing_parties}: {alone} anything from them but what is opened, "
+        f"and any "
         f"{t + 1} of them together could recover every column. {deviating}"
     )
 

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, observer_text, observers_text, unit_text
-from colonnade.report.evaluation import beside_text, evaluation_note, evaluation_pictures, figure_rows
+from colonnade.report.evaluation import baseline_text, evaluation_note, evaluation_pictures, figure_rows
 from colonnade.report.facts import Facts
 from colonnade.report.lab import audit_section
 from colonnade.report.plain import budget_text, left_text, merged, signed_text, size_text, spent_text
@@ -37,21 +37,21 @@ from colonnade.report.text import (
 
 
 @dataclass(frozen=True)
-class Style:
+class SvgStyle:
     """What stands between `<style>` and `</style>`, and how a Content-Security-Policy names it."""
 
     text: Markup
     hash: str
 
 
-def page_style(run: str = "") -> Style:
+def page_style(run: str = "") -> SvgStyle:
     """The style of a page; on paper every page of it carries the name of the run."""
     # The name stands in a string of the style: what could end it is left out.
     name = re.sub(r"[^\w.-]", "", run)
     footer = f'@page {{ @bottom-left {{ content: "run {name}"; font: 8pt monospace; }} }}\n' if name else ""
     text = _css() + footer
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-    return Style(Markup(text), f"sha256-{digest}")
+    return SvgStyle(Markup(text), f"sha256-{digest}")
 
 
 @cache
@@ -60,7 +60,7 @@ def _css() -> str:
 
 
 # An interval may reach this many times past the largest effect before the picture cuts it off.
-REACH = 2.5
+EXTENT = 2.5
 SHOWN_EIGENVALUES = 120
 SHOWN_FLOWS = 5
 
@@ -69,8 +69,8 @@ def effect_scale(columns: Iterable[Mapping[str, Any]]) -> float:
     """The largest size that the pictures of these columns have room for."""
     points = [point for column in columns for point in column["points"]]
     largest = max((abs(point["effect"]) for point in points), default=0.0)
-    reach = max((abs(point["effect"]) + (point["half_width"] or 0.0) for point in points), default=0.0)
-    return min(reach, REACH * largest) or 1.0
+    extent = max((abs(point["effect"]) + (point["half_width"] or 0.0) for point in points), default=0.0)
+    return min(extent, EXTENT * largest) or 1.0
 
 
 def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
@@ -183,8 +183,10 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         for name, (x, y) in spots.items()
     ]
     said = "; ".join(f"{sender} to {to} {size_text(size)}" for sender, to, size in flows)
-    told = labels if len(names) <= SHOWN_FLOWS - 1 else []
-    return _svg(width, height, [*drawn, *told, *nodes], "bytes sent between the parties", "wide", values=said)
+    sentence = labels if len(names) <= SHOWN_FLOWS - 1 else []
+    return _svg(
+        width, height, [*drawn, *sentence, *nodes], "bytes sent between the parties", "wide", values=said
+    )
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, said: str) -> tuple[str, str]:
@@ -200,8 +202,12 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, s
     tip = _towards(end, middle, gap)
     neck = _towards(tip, middle, head)
     way = _unit(neck, tip)
-    across = (-way[1] * head * 0.55, way[0] * head * 0.55)
-    corners = [tip, (neck[0] + across[0], neck[1] + across[1]), (neck[0] - across[0], neck[1] - across[1])]
+    horizontal = (-way[1] * head * 0.55, way[0] * head * 0.55)
+    corners = [
+        tip,
+        (neck[0] + horizontal[0], neck[1] + horizontal[1]),
+        (neck[0] - horizontal[0], neck[1] - horizontal[1]),
+    ]
     line = (
         f'<path class="flow" stroke-width="{thick:.1f}" d="M{first[0]:.1f} {first[1]:.1f} '
         f'Q{middle[0]:.1f} {middle[1]:.1f} {neck[0]:.1f} {neck[1]:.1f}"/>'
@@ -275,7 +281,7 @@ SHOWN_ROWS = 12
 SHOWN_EFFECTS = 12
 
 
-def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
+def run_page(facts: Facts, alongside: Sequence[Facts] = ()) -> str:
     """The page of a run, from its facts alone: fresh, or read again from facts.json.
 
     `beside` are sections of what other commands found on the same data (`colonnade.report.comparison`).
@@ -302,7 +308,7 @@ def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
         forecast=forecast_rows(facts),
         ledgers=ledgers(facts),
         audit=audit_section(facts.get("audit")),
-        beside=beside,
+        alongside=alongside,
         spectrum=spectrum,
         eigenvalues=eigenvalue_picture(spectrum) if spectrum else "",
         eigenvalues_text=", ".join(f"{value:.3g}" for value in spectrum["eigenvalues"]) if spectrum else "",
@@ -315,7 +321,7 @@ def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
         ),
         none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
         would_hold=WOULD_HOLD,
-        judged=evaluation_section(facts.get("judged")),
+        evaluated=evaluation_section(facts.get("judged")),
         labels=label_rows(facts),
     )
 
@@ -326,7 +332,7 @@ def evaluation_section(found: Facts | None) -> dict[str, Any] | None:
         return None
     return {
         "rows": figure_rows(found),
-        "beside": beside_text(found),
+        "beside": baseline_text(found),
         "note": evaluation_note(found),
         "pictures": evaluation_pictures(found),
         "guarantees": found.get("guarantees", []),

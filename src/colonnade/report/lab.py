@@ -98,7 +98,7 @@ def audit_text(facts: Facts, *, width: int | None = None) -> str:
     scale = _scale(facts["findings"])
     for item in facts["findings"]:
         lines += ["", f"  {item['about']}", f"  {bar_text(item['lower'], _limit(item), scale, item['most'])}"]
-        lines += wrapped([told(item)], width)
+        lines += wrapped([sentence(item)], width)
         lines += wrapped(experiments(item), width, bullet="- ")
     if facts["notes"]:
         lines += ["", *wrapped(facts["notes"], width)]
@@ -121,7 +121,7 @@ def papers_text(formulas: Sequence[Facts], *, width: int | None = None) -> str:
     return lines_text(lines)
 
 
-def told(item: Facts) -> str:
+def sentence(item: Facts) -> str:
     kind = "proved" if item["proved"] else "the paper claims"
     loud = (" DEFECT" if item["proved"] else " CAUGHT") if item["exceeded"] else ""
     lower = int(item["lower"] * 100) / 100
@@ -226,7 +226,7 @@ def audit_section(audit: dict[str, Any] | None) -> dict[str, Any] | None:
     return {
         **audit,
         "picture": audit_picture(audit["findings"]),
-        "lines": [{"about": item["about"], "told": told(item)} for item in audit["findings"]],
+        "lines": [{"about": item["about"], "told": sentence(item)} for item in audit["findings"]],
         "verdict": verdict(audit),
         "proved": all(item["proved"] for item in audit["findings"]),
         "bad": any(item["exceeded"] and item["proved"] for item in audit["findings"]),

@@ -14,7 +14,7 @@ from typing import Any
 
 from colonnade import __version__
 from colonnade.models.files.linear_file import ModelFile, exportable
-from colonnade.report.evaluation import beside_text, evaluation_note, evaluation_pictures, figure_rows
+from colonnade.report.evaluation import baseline_text, evaluation_note, evaluation_pictures, figure_rows
 from colonnade.report.plain import measured_rows
 from colonnade.runtime.channel import readable
 
@@ -52,16 +52,16 @@ def model_card(
     is whoever publishes the model to declare; `onnx` says that the graph lies beside the card.
     """
     whole = exportable(model)
-    told = dict(facts or {})
-    title = readable(name or str(told.get("name") or whole.kind))
-    front = "\n".join(_yaml(metadata(whole, name=title, license=license, facts=told, onnx=onnx)))
+    sentence = dict(facts or {})
+    title = readable(name or str(sentence.get("name") or whole.kind))
+    front = "\n".join(_yaml(metadata(whole, name=title, license=license, facts=sentence, onnx=onnx)))
     sections = (
         _details(whole, license, onnx),
         _uses(whole),
-        _training(whole, told),
-        _privacy(whole, told),
-        _evaluation(told),
-        _limits(whole, told),
+        _training(whole, sentence),
+        _privacy(whole, sentence),
+        _evaluation(sentence),
+        _limits(whole, sentence),
     )
     return f"---\n{front}\n---\n\n# {_prose(title)}\n\n" + "\n".join(sections)
 
@@ -168,12 +168,15 @@ def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
 
 
 def _evaluation(facts: Mapping[str, Any]) -> str:
-    judged = facts.get("judged")
-    if judged:
-        rows = [f"| {_cell(what)} | {value} | {beside} |" for what, value, beside in figure_rows(judged)]
+    evaluated = facts.get("judged")
+    if evaluated:
+        rows = [
+            f"| {_cell(what)} | {value} | {alongside} |" for what, value, alongside in figure_rows(evaluated)
+        ]
         return (
-            f"## Evaluation\n\n{_prose(evaluation_note(judged))}\n\n| figure | value | {beside_text(judged)} |\n"
-            "|---|---|---|\n" + "\n".join(rows) + f"\n\n{_pictures(judged)}\n"
+            f"## Evaluation\n\n{_prose(evaluation_note(evaluated))}\n\n| figure | value | "
+            f"{baseline_text(evaluated)} |\n"
+            "|---|---|---|\n" + "\n".join(rows) + f"\n\n{_pictures(evaluated)}\n"
         )
     measured = measured_rows(facts)
     if not measured:
@@ -188,9 +191,9 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _pictures(judged: Mapping[str, Any]) -> str:
+def _pictures(evaluated: Mapping[str, Any]) -> str:
     pictures = []
-    for picture in evaluation_pictures(dict(judged)):
+    for picture in evaluation_pictures(dict(evaluated)):
         drawn = base64.b64encode(str(picture).encode()).decode()
         pictures.append(f"![A curve of this judgement](data:image/svg+xml;base64,{drawn})")
     return "\n\n".join(pictures)

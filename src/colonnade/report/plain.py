@@ -50,7 +50,7 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
         return []
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    least = [min(size, max(_NARROWEST, *_longest_words(rows, at))) for at, size in enumerate(widths)]
+    least = [min(size, max(_NARROWEST, *_widest_words(rows, at))) for at, size in enumerate(widths)]
     while width is not None and sum(widths) + 2 * len(widths) > max(width, _NARROWEST):
         excess = [size - small for size, small in zip(widths, least, strict=True)]
         if not any(excess):
@@ -68,7 +68,7 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
     return lines
 
 
-def _longest_words(rows: Sequence[Sequence[str]], at: int) -> tuple[int, ...]:
+def _widest_words(rows: Sequence[Sequence[str]], at: int) -> tuple[int, ...]:
     return tuple(max(map(len, row[at].split()), default=0) for row in rows)
 
 

@@ -33,7 +33,7 @@ from colonnade.models.files.linear_file import Model, model_file
 from colonnade.models.release import MomentRelease
 from colonnade.models.uncertainty import Watch
 from colonnade.planning.forecast import Forecast
-from colonnade.report.evaluation import beside_text, estimate_facts, evaluation_facts, figure_rows
+from colonnade.report.evaluation import baseline_text, estimate_facts, evaluation_facts, figure_rows
 from colonnade.report.facts import Facts, learning_facts, ledger_facts, run_facts
 from colonnade.report.html import render, run_page
 from colonnade.report.plain import merged, now
@@ -110,7 +110,7 @@ def alone_facts(run: Run[Any], evaluation: HeldOut) -> dict[str, Facts]:
         return {}
     facts = estimate_facts(alone)
     model = "linear regression" if isinstance(alone, NumberEstimate) else "logistic regression"
-    return {holder: {"rows": figure_rows(facts), "beside": beside_text(facts), "model": model}}
+    return {holder: {"rows": figure_rows(facts), "beside": baseline_text(facts), "model": model}}
 
 
 def network_facts(evaluation: HeldOut) -> dict[str, Facts]:
@@ -123,7 +123,7 @@ def network_facts(evaluation: HeldOut) -> dict[str, Facts]:
     said: Facts = {"people": plan.rows, "deviation": plan.deviation, "told": evaluation.reason}
     if evaluation.estimate is not None:
         facts = estimate_facts(evaluation.estimate)
-        said |= {"rows": figure_rows(facts), "beside": beside_text(facts)}
+        said |= {"rows": figure_rows(facts), "beside": baseline_text(facts)}
     return {evaluation.receiver: said}
 
 
@@ -178,7 +178,7 @@ def write_run(
     if result is not None and not isinstance(result, ColonnadeError):
         keep_paid(folder, job, run, place, result)
     trained = train_on(result, job, run, public=place.public)
-    evaluation, told = decided(job, trained, evaluation)
+    evaluation, sentence = decided(job, trained, evaluation)
     failure = trained.failure
     if result is not None and not isinstance(result, ColonnadeError):
         keep_result(folder, job, run, result, trained.model)
@@ -193,7 +193,7 @@ def write_run(
             *([f"No model was learnt: {failure}"] if failure else []),
             *([evaluation] if isinstance(evaluation, str) else []),
             *([evaluation.note] if isinstance(evaluation, Evaluation) and evaluation.note else []),
-            *([told] if told else []),
+            *([sentence] if sentence else []),
         ),
         watch=watch,
     )
@@ -205,7 +205,7 @@ def write_run(
         facts["judged"] = evaluation_facts(evaluation)
     if made is not None and seconds is not None:
         facts["forecast"] = forecast_facts(made, run, seconds=seconds, measured=trained.measured)
-    facts["asked"] = asked_facts(job, run.plan.group)
+    facts["asked"] = requested_facts(job, run.plan.group)
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.
     for party, page in party_pages(run, place, name=job.name, evaluation=evaluation).items():
@@ -263,9 +263,9 @@ def keep_paid(
         return
     keep_opened(folder, job, run, result)
     facts = {**run_facts(run, place, name=job.name, model_facts={}), "time": now()}
-    facts["asked"] = asked_facts(job, run.plan.group)
-    noted = {"format": FORMAT, "facts": facts, "components": job.components}
-    write_whole(folder / PAID, json_text(noted))
+    facts["asked"] = requested_facts(job, run.plan.group)
+    recorded = {"format": FORMAT, "facts": facts, "components": job.components}
+    write_whole(folder / PAID, json_text(recorded))
 
 
 def recover_run(folder: Path) -> Facts:
@@ -274,9 +274,9 @@ def recover_run(folder: Path) -> Facts:
     What only the run itself knew is not made up: pages, logs and lists of people of the parties are missing.
     """
     try:
-        noted = json.loads((folder / PAID).read_text(encoding="utf-8"))
-        facts, components = dict(noted["facts"]), noted["components"]
-        check_format(noted, folder / PAID)
+        recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
+        facts, components = dict(recorded["facts"]), recorded["components"]
+        check_format(recorded, folder / PAID)
         method, run = facts["asked"]["method"], facts["run"]
     except FileNotFoundError:
         raise ModelError(
@@ -310,16 +310,16 @@ def recover_run(folder: Path) -> Facts:
 
 
 def _options(facts: Facts) -> Any:
-    asked = facts["asked"]
-    return checked_options(METHODS[asked["method"]], asked["options"])
+    requested = facts["asked"]
+    return checked_options(METHODS[requested["method"]], requested["options"])
 
 
 def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:
     for party in run.aligned:
         if party not in run.outcome.log:
             continue
-        noted = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
-        outcome = {**noted, **run.noted(party), **outcome_note(facts, failure)}
+        recorded = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
+        outcome = {**recorded, **run.recorded(party), **outcome_note(facts, failure)}
         write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
         log = "".join(f"{line}\n" for line in run.outcome.log[party])
         write_whole(own_file(folder, party, LOG), log, own=True)
@@ -331,7 +331,7 @@ def write_report(folder: Path, facts: Facts) -> None:
     write_whole(folder / FACTS, sealed_text(facts))
 
 
-def asked_facts(job: Job, group: Group) -> Facts:
+def requested_facts(job: Job, group: Group) -> Facts:
     """What the parties agreed to run, so that it can be audited from this record; all of it is in the job."""
     return {
         "method": job.method,
@@ -342,7 +342,7 @@ def asked_facts(job: Job, group: Group) -> Facts:
         "parties": list(group.owners),
         "active": group.active,
         "server": group.server,
-        "keepers": list(group.keepers),
+        "computing_parties": list(group.computing_parties),
         "threshold": group.threshold,
         **({} if job.held_out is None else {"held_out": job.held_out}),
         "disclosed_noise": group.disclosed_noise,

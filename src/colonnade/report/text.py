@@ -9,7 +9,7 @@ from colonnade.data.declaring import nearest_name
 from colonnade.errors import LabelMismatch
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, joined, observer_text, observers_text, unit_text
-from colonnade.report.evaluation import beside_text, confusion_rows, evaluation_note, figure_rows
+from colonnade.report.evaluation import baseline_text, confusion_rows, evaluation_note, figure_rows
 from colonnade.report.facts import Facts
 from colonnade.report.plain import (
     budget_text,
@@ -49,8 +49,8 @@ def _quality(facts: Facts, one: Facts, *, first: bool) -> str:
     measured = measured_rows({**facts, "measured": one["measured"]})
     if measured:
         return ", ".join(f"{name} {value}" for name, value in measured)
-    judged = one.get("judged") or (first and facts.get("judged"))
-    return "judged on the people held out" if judged else "not measured"
+    evaluated = one.get("judged") or (first and facts.get("judged"))
+    return "judged on the people held out" if evaluated else "not measured"
 
 
 def facts_of_label(facts: Facts, label: str | None) -> Facts:
@@ -181,22 +181,23 @@ def meaning(item: Facts) -> str:
 def quality(facts: Facts) -> list[tuple[str, str, str]]:
     """What was measured, the figure, and what it is beside: the commonest class, and a model without privacy."""
     lines = []
-    judged = facts.get("judged")
-    if judged:
-        rows = [row for row in figure_rows(judged) if row[0].startswith(_LEADING)]
-        constant = beside_text(judged).removesuffix(" alone")
+    evaluated = facts.get("judged")
+    if evaluated:
+        rows = [row for row in figure_rows(evaluated) if row[0].startswith(_LEADING)]
+        constant = baseline_text(evaluated).removesuffix(" alone")
         always = constant if constant.startswith("always") else f"always {constant}"
         lines += [
-            (f"{name} on people held out", value, f"{always} {beside}") for name, value, beside in rows[:2]
+            (f"{name} on people held out", value, f"{always} {baselines}")
+            for name, value, baselines in rows[:2]
         ]
     measured = facts.get("measured") or {}
-    beside = " · ".join(
+    baselines = " · ".join(
         f"{said} {measured_text(measured[name], facts, name)}"
         for said, name in (("always the commonest class", COMMONEST), ("without privacy", NON_PRIVATE))
         if name in measured
     )
     lines += [
-        (name, measured_text(value, facts, name), beside)
+        (name, measured_text(value, facts, name), baselines)
         for name, value in measured.items()
         if name not in (COMMONEST, NON_PRIVATE)
     ]
@@ -215,8 +216,8 @@ def verdict_line(facts: Facts) -> str:
         headline + (f", {overall['left']} left at least" if overall["left"] and overall["kept"] else "")
     )
     said += [
-        f"{name} {value}" + (f" ({beside})" if beside else "")
-        for name, value, beside in overall["quality"][:1]
+        f"{name} {value}" + (f" ({baselines})" if baselines else "")
+        for name, value, baselines in overall["quality"][:1]
     ]
     return f"{facts['name']}: {'; '.join(said)}."
 
@@ -295,7 +296,7 @@ def guarantee_lines(
 
 def evaluation_lines(found: Facts, width: int | None = None) -> list[str]:
     """Figures of an evaluation beside what the commonest class alone would have, and who was taken for what."""
-    heads = ("", "", beside_text(found))
+    heads = ("", "", baseline_text(found))
     confused = confusion_rows(found)
     return [
         *table_lines([heads, *figure_rows(found)], width),
@@ -406,13 +407,13 @@ def none_stands_out(model_facts: Facts) -> bool:
 
 def declared_text(column: Facts) -> str:
     """What a schema declares of a column, in words."""
-    told = [str(column["kind"])]
+    sentence = [str(column["kind"])]
     for key, value in column.items():
         if key in ("name", "column", "kind") or value is False or value in (None, "none", "", []):
             continue
         shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
-        told.append(f"{key} {shown}")
-    return ", ".join(told)
+        sentence.append(f"{key} {shown}")
+    return ", ".join(sentence)
 
 
 def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from colonnade.errors import CannotWrite, ColonnadeError, InputError, NameTaken
+from colonnade.errors import CannotWrite, ColonnadeError, InputError, NameInUse
 from colonnade.federation.files import sealed_text
 from colonnade.report.plain import lines_text, now
 
@@ -186,11 +186,11 @@ def uninterrupted() -> Iterator[Callable[[], bool]]:
     The block has a function that says whether somebody pressed it since it was last asked; a block that asks has
     answered it by what it skips, and ends as if nobody had.
     """
-    asked: list[int] = []
+    requested: list[int] = []
 
     def answered() -> bool:
-        pressed = bool(asked)
-        asked.clear()
+        pressed = bool(requested)
+        requested.clear()
         return pressed
 
     if threading.current_thread() is not threading.main_thread():
@@ -198,21 +198,21 @@ def uninterrupted() -> Iterator[Callable[[], bool]]:
         return
 
     def remember(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+        requested.append(number)
 
     before = signal.signal(signal.SIGINT, remember)
     try:
         yield answered
     finally:
         signal.signal(signal.SIGINT, before)
-    if asked:
+    if requested:
         raise KeyboardInterrupt
 
 
 def _claim_first(name: Path) -> tuple[Path, Path, int]:
     number = 1
     while True:
-        with suppress(NameTaken):
+        with suppress(NameInUse):
             return _claim(name if number == 1 else name.with_name(f"{name.name}-{number}"))
         number += 1
 
@@ -226,7 +226,7 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
     draft = draft_of(name)
     for last in (*[False] * (ATTEMPTS - 1), True):
         if _exists(name):
-            raise NameTaken(
+            raise NameInUse(
                 f"--output: {name} exists already, and a run never overwrites another. Name another folder."
             )
         try:
@@ -242,26 +242,26 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise NameTaken(
+            raise NameInUse(
                 f"--output: another run is writing {name} now. Nothing was run or charged here. Name another folder."
             ) from None
         if _same(draft, lock) and not _exists(name):
             if holds_paid(draft):
                 os.close(lock)
-                raise NameTaken(
+                raise NameInUse(
                     f"--output: a run that was to be {name} was stopped after its release was paid for, and left it. "
                     f"`colonnade recover {name}` finishes it. Name another folder for this run."
                 )
             if (draft / BEGUN).is_file():
                 os.close(lock)
-                raise NameTaken(
+                raise NameInUse(
                     f"--output: a run that was to be {name} was killed when it was being charged. `colonnade recover "
                     f"{name}` puts its record there. Name another folder for this run."
                 )
             _empty(draft)
             return name, draft, lock
         os.close(lock)
-    raise NameTaken(
+    raise NameInUse(
         f"--output: other runs keep taking {name}. Nothing was run or charged here. Name another folder."
     )
 

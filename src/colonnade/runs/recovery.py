@@ -83,16 +83,18 @@ def killed_run(draft: Path) -> dict[str, Any] | None:
             return None
     try:
         facts = dict(json.loads((draft / BEGUN).read_text(encoding="utf-8")))
-        noted = {owner: (Path(one["path"]), str(one["dataset"])) for owner, one in facts["ledgers"].items()}
+        recorded = {
+            owner: (Path(one["path"]), str(one["dataset"])) for owner, one in facts["ledgers"].items()
+        }
         run = str(facts["run"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ModelDamaged(
             f"{draft / BEGUN} was changed since the run wrote it. Ledgers have what was charged."
         ) from None
-    ledgers = {owner: Ledger.open(path) for owner, (path, _) in noted.items()}
+    ledgers = {owner: Ledger.open(path) for owner, (path, _) in recorded.items()}
     charges = charges_of(run, ledgers)
     charged = {owner: {"time": entry.time, "what": entry_text(entry)} for owner, entry in charges.items()}
-    totals = {owner: totals_facts(ledgers[owner], noted[owner][1]) for owner in charges}
+    totals = {owner: totals_facts(ledgers[owner], recorded[owner][1]) for owner in charges}
     return facts | {"charged": charged, "ledgers": totals}
 
 

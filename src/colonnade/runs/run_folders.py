@@ -45,7 +45,7 @@ class RunFolder:
             return str(self.facts["state"])
         if self.failed:
             return "failed"
-        if self.noted:
+        if self.recorded:
             return str(self.facts["state"])
         return "done" if self.facts.get("learnt") else "no model"
 
@@ -59,7 +59,7 @@ class RunFolder:
         return next(self.path / name for name in RECORDS if name == OUTCOME or (self.path / name).is_file())
 
     @property
-    def noted(self) -> bool:
+    def recorded(self) -> bool:
         """Whether there is only what a member of a job noted: it failed, or an earlier version ran it."""
         return "member" in self.facts
 
@@ -144,7 +144,7 @@ def unfinished(draft: Path) -> RunFolder | None:
         if not free:
             return None
         name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
-        return RunFolder(name, {**_noted(draft), "state": UNFINISHED})
+        return RunFolder(name, {**_recorded(draft), "state": UNFINISHED})
 
 
 def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
@@ -163,7 +163,7 @@ def not_ended(folder: Path) -> RunFolder | None:
     return RunFolder(folder, {"state": UNFINISHED if holds_paid(folder) else GOES_ON})
 
 
-def _noted(draft: Path) -> dict[str, Any]:
+def _recorded(draft: Path) -> dict[str, Any]:
     try:
         facts = json.loads((draft / "paid.json").read_text(encoding="utf-8"))["facts"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -173,14 +173,14 @@ def _noted(draft: Path) -> dict[str, Any]:
 
 def with_facts(run: RunFolder) -> RunFolder:
     """The run, if it has facts to make something of; else an `InputError` that says why it has none."""
-    if run.noted and run.failed:
+    if run.recorded and run.failed:
         raise InputError(f"{run.path}: the run failed ({run.facts.get('reason', 'for no known reason')}).")
-    if run.noted and "scores" in run.facts:
+    if run.recorded and "scores" in run.facts:
         raise ModelError(
             f"{run.path} is of a job for scores, by the model of job {run.facts['scores']}: that one's run has the "
             "report. The scores are in parties/NAME.scores.csv at the party that asked."
         )
-    if run.noted:
+    if run.recorded:
         raise ModelError(
             f"{run.path} has what {run.facts['member']} noted of a job, and no {FACTS}: an earlier version ran it. "
             f"`colonnade show {run.path}` has what there is."
@@ -188,7 +188,7 @@ def with_facts(run: RunFolder) -> RunFolder:
     return run
 
 
-def noted_text(run: RunFolder) -> str:
+def recorded_text(run: RunFolder) -> str:
     """What a member of a job noted of it, for people."""
     facts = run.facts
     lines = [
@@ -249,7 +249,7 @@ def run_line(run: RunFolder) -> dict[str, Any]:
         epsilon = plan.get("spec", plan).get("epsilon") if facts.get("guarantees", True) else None
     return {
         "run": str(run.path),
-        "name": facts.get("job") if run.noted else facts.get("name"),
+        "name": facts.get("job") if run.recorded else facts.get("name"),
         "task": facts.get("task"),
         "epsilon": epsilon,
         "rows": facts.get("rows"),
@@ -259,13 +259,13 @@ def run_line(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def page_of(run: RunFolder, beside: Sequence[Path] = ()) -> str:
+def page_of(run: RunFolder, alongside: Sequence[Path] = ()) -> str:
     """The page of a run, with the audit that was made of it since, if there is one, and what is in other folders."""
     from colonnade.report.html import run_page
 
     path = run.path / "audit.json"
     facts = {**run.facts, "audit": _facts(path)} if path.exists() else run.facts
-    return run_page(facts, [_section(folder) for folder in beside])
+    return run_page(facts, [_section(folder) for folder in alongside])
 
 
 def _facts(path: Path) -> dict[str, Any]:

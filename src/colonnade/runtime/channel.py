@@ -182,7 +182,7 @@ class LoggedChannel:
 _AHEAD = 4
 
 
-class _Line:
+class _StepLine:
     """Frames from one party to another, in order."""
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class _Line:
 class MemoryChannel:
     """One party's end of an in-process network."""
 
-    def __init__(self, name: str, outgoing: dict[str, _Line], incoming: dict[str, _Line]) -> None:
+    def __init__(self, name: str, outgoing: dict[str, _StepLine], incoming: dict[str, _StepLine]) -> None:
         self.name = name
         self._outgoing = outgoing
         self._incoming = incoming
@@ -249,7 +249,7 @@ class MemoryChannel:
             line.reason = reason
             line.changed()
 
-    def _line(self, lines: dict[str, _Line], peer: str) -> _Line:
+    def _line(self, lines: dict[str, _StepLine], peer: str) -> _StepLine:
         if peer not in lines:
             raise LocalProtocolError(
                 f"{self.name} has no connection to {peer!r}; its peers are {sorted(lines)}"
@@ -259,7 +259,7 @@ class MemoryChannel:
 
 def memory_network(names: tuple[str, ...]) -> dict[str, MemoryChannel]:
     """A channel for each name, all connected. Call it inside a running event loop."""
-    lines = {(a, b): _Line() for a in names for b in names if a != b}
+    lines = {(a, b): _StepLine() for a in names for b in names if a != b}
     return {
         name: MemoryChannel(
             name,

@@ -11,7 +11,7 @@ from colonnade.errors import GroupMismatch
 from colonnade.randomness import Randomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Seen, Traffic
 
-LONGEST_NAME = 64
+MAX_NAME = 64
 """Letters of a party's name, which begins the names of its files."""
 
 
@@ -24,7 +24,7 @@ class Group:
 
     owners: tuple[str, ...]
     server: str
-    keepers: tuple[str, ...]
+    computing_parties: tuple[str, ...]
     threshold: int
     active: str | None = None
     disclosed_noise: int | None = None
@@ -37,25 +37,29 @@ class Group:
         active: str | None = None,
         server: str = "server",
         threshold: int | None = None,
-        keepers: tuple[str, ...] | None = None,
+        computing_parties: tuple[str, ...] | None = None,
         disclosed_noise: int | None = None,
     ) -> Group:
         """The group with the default committee.
 
-        Two owners need the server as third keeper. Three or more owners keep the shares among
+        Two owners need the server as third computing party. Three or more owners keep the shares among
         themselves and the server keeps none, so that it learns nothing from colluding with t of them.
         """
         if threshold is None:
-            threshold = max(1, (len(owners) - 1) // 2) if keepers is None else (len(keepers) - 1) // 2
-        if keepers is None:
+            threshold = (
+                max(1, (len(owners) - 1) // 2)
+                if computing_parties is None
+                else (len(computing_parties) - 1) // 2
+            )
+        if computing_parties is None:
             candidates = owners if len(owners) >= 2 * threshold + 1 else (server, *owners)
-            keepers = candidates[: 2 * threshold + 1]
-        return cls(owners, server, keepers, threshold, active, disclosed_noise)
+            computing_parties = candidates[: 2 * threshold + 1]
+        return cls(owners, server, computing_parties, threshold, active, disclosed_noise)
 
     @classmethod
     def pair(cls, first: str, second: str, *, active: str | None = None) -> Group:
-        """Two owners and nobody else: no server, no keepers. The active one opens what is opened."""
-        return cls((first, second), server=active or first, keepers=(), threshold=1, active=active)
+        """Two owners and nobody else: no server, no computing parties. The active one opens what is opened."""
+        return cls((first, second), server=active or first, computing_parties=(), threshold=1, active=active)
 
     def __post_init__(self) -> None:
         names = self.members
@@ -67,18 +71,18 @@ class Group:
         for name in names:
             if not name.isidentifier():
                 raise GroupMismatch(
-                    f"{name[:LONGEST_NAME]!r} is no name for a party: use letters, digits and _, a letter first."
+                    f"{name[:MAX_NAME]!r} is no name for a party: use letters, digits and _, a letter first."
                 )
-            if len(name) > LONGEST_NAME:
+            if len(name) > MAX_NAME:
                 raise GroupMismatch(
-                    f"{name[:LONGEST_NAME]!r}… is no name for a party: it has {len(name)} letters, and {LONGEST_NAME} "
+                    f"{name[:MAX_NAME]!r}… is no name for a party: it has {len(name)} letters, and {MAX_NAME} "
                     "are the most."
                 )
         if self.is_pair:
             return
         if self.server in self.owners:
             raise GroupMismatch(f"the server {self.server!r} cannot also own columns: it must hold no data.")
-        for role, listed in (("owner", self.owners), ("keeper", self.keepers)):
+        for role, listed in (("owner", self.owners), ("computing party", self.computing_parties)):
             if len(set(listed)) != len(listed):
                 raise GroupMismatch(f"each {role} is named once; this group names {', '.join(listed)}.")
         if self.active is not None and self.active not in self.owners:
@@ -88,10 +92,12 @@ class Group:
         if self.threshold < 1:
             raise GroupMismatch(f"the threshold t must be at least 1; this plan says {self.threshold}.")
         wanted = 2 * self.threshold + 1
-        if len(self.keepers) != wanted:
+        if len(self.computing_parties) != wanted:
             raise GroupMismatch(
-                f"t = {self.threshold} colluding keepers need exactly 2t + 1 = {wanted} keepers; this group has "
-                f"{len(self.keepers)} ({', '.join(self.keepers)}). Name more keepers, or lower the threshold."
+                f"t = {self.threshold} colluding computing parties need exactly 2t + 1 = {wanted} computing "
+                f"parties; this group has "
+                f"{len(self.computing_parties)} ({', '.join(self.computing_parties)}). Name more computing "
+                f"parties, or lower the threshold."
             )
         if self.honest_owners < 1:
             raise GroupMismatch(
@@ -105,13 +111,19 @@ class Group:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Every node, once: owners, server, keepers that are neither."""
-        return tuple(dict.fromkeys((*self.owners, self.server, *self.keepers)))
+        """Every node, once: owners, server, computing parties that are neither."""
+        return tuple(dict.fromkeys((*self.owners, self.server, *self.computing_parties)))
 
     @property
     def is_pair(self) -> bool:
-        """Whether this is two owners without server and keepers: they meet under encryption, or by noisy messages."""
-        alone = len(set(self.owners)) == 2 == len(self.owners) and not self.keepers and self.threshold == 1
+        """Whether this is two owners without server and computing parties: they meet under encryption, or by
+        noisy messages.
+        """
+        alone = (
+            len(set(self.owners)) == 2 == len(self.owners)
+            and not self.computing_parties
+            and self.threshold == 1
+        )
         opener = self.active or self.owners[0]
         return alone and self.server == opener and opener in self.owners
 
@@ -142,7 +154,7 @@ class Group:
 
     @property
     def server_keeps(self) -> bool:
-        return self.server in self.keepers
+        return self.server in self.computing_parties
 
     def others(self, name: str) -> tuple[str, ...]:
         """Every member but `name`."""
@@ -263,7 +275,7 @@ class Party:
     @property
     def keeps_shares(self) -> bool:
         """Whether this node keeps secret shares."""
-        return self.name in self.group.keepers
+        return self.name in self.group.computing_parties
 
     @property
     def is_server(self) -> bool:

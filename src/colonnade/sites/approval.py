@@ -54,8 +54,8 @@ class Proposal:
     @property
     def digest(self) -> str:
         """What both sign, in 64 hexadecimal digits: everything but who confirms, and the signatures."""
-        told = ("number", "job", "proposed", "until", "proposer")
-        said = {"format": _FORMAT, **{name: getattr(self, name) for name in told}}
+        announced = ("number", "job", "proposed", "until", "proposer")
+        said = {"format": _FORMAT, **{name: getattr(self, name) for name in announced}}
         return hashlib.sha256(canonical(said).encode()).hexdigest()
 
     @property
@@ -194,9 +194,9 @@ def note_submission(
             raise NotTrusted(f"it was to begin by {proposal.until[:16].replace('T', ' ')} UTC")
         decided = [_decision(proposal, scheme, job=job, what=what, party=party) for scheme in _PURPOSES]
         # The first note of a proposal wins, whichever process of this party writes it.
-        noted = not earlier and all(ledger.note_decision(decision) for decision in decided)
+        recorded = not earlier and all(ledger.note_decision(decision) for decision in decided)
         first = next(one for one in ledger.decisions() if one.request == proposal.digest)
-        if not noted or first.job != job:
+        if not recorded or first.job != job:
             raise NotTrusted(f"it was for the run {first.job}, and is for one run")
     except NotTrusted as error:
         raise NotApproved(
@@ -230,8 +230,8 @@ def not_signed(party: str) -> NotApproved:
 REQUESTS = "requests"
 _PURPOSE = "colonnade approval"
 _GLANCE_SECONDS = 0.5
-_LONGEST_NAME = 100
-_LONGEST_REASON = 1000
+_MAX_NAME = 100
+_MAX_REASON = 1000
 
 State = Literal["waiting", "approved", "declined", "ended"]
 
@@ -252,7 +252,7 @@ class Request:
     costs: tuple[Prospect, ...]
     people: int
     digest: str
-    asked: str
+    requested: str
     until: str
     state: State
     ledger: str
@@ -288,7 +288,7 @@ def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) 
     requests = [
         request for request in map(_Decided(kit, patience).of, read) if ended or request.state == "waiting"
     ]
-    return tuple(sorted(requests, key=lambda request: request.asked))
+    return tuple(sorted(requests, key=lambda request: request.requested))
 
 
 def approve(
@@ -304,15 +304,15 @@ def decline(
     """Say no to a job, as this person and for this reason: one no is enough."""
     if not because.strip():
         raise InputError("declining a job needs a reason, which stands in the ledger. Say why.")
-    return _decide(kit, job, by, False, because.strip()[:_LONGEST_REASON], key, patience)
+    return _decide(kit, job, by, False, because.strip()[:_MAX_REASON], key, patience)
 
 
 def _decide(
     kit: Kit, job: str, by: str, approved: bool, because: str, key: SigningKey | None, patience: float
 ) -> Request:
     by = " ".join(by.split())
-    if not by or len(by) > _LONGEST_NAME or not by.isprintable():
-        raise InputError(f"{shown(by)} is no name of a person: use 1 to {_LONGEST_NAME} letters.")
+    if not by or len(by) > _MAX_NAME or not by.isprintable():
+        raise InputError(f"{shown(by)} is no name of a person: use 1 to {_MAX_NAME} letters.")
     path = kit.path / REQUESTS / f"{kit.run_folder(job).name}.json"
     if not path.exists():
         raise InputError(
@@ -490,7 +490,7 @@ class Asking:
         others = [owner for owner in plans[0].group.owners if owner != self.party]
         shown_costs = [[cost.observer, cost.unit, cost.epsilon] for cost in costs.values()]
         now = datetime.datetime.now(datetime.UTC)
-        asked = now.isoformat(timespec="microseconds") if earlier is None else earlier.asked
+        requested = now.isoformat(timespec="microseconds") if earlier is None else earlier.requested
         return Request(
             job=self.job,
             name=self.name,
@@ -502,8 +502,8 @@ class Asking:
             costs=tuple(costs.values()),
             people=cast("Approvers", self.policy.people).number,
             # What a person is bound to: the job as all members compared it, its cost, and that it was asked then.
-            digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs, "asked": asked}),
-            asked=asked,
+            digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs, "asked": requested}),
+            requested=requested,
             until=(now + datetime.timedelta(seconds=self.timeout)).isoformat(timespec="seconds"),
             state="waiting",
             ledger=str(self.ledger.path),

@@ -82,7 +82,7 @@ class FlareChannel:
         self._members = {address: peer for peer, address in self._addresses.items()}
         self._mailbox = Mailbox(name, tuple(self._addresses))
         self._sent = dict.fromkeys(self._addresses, 0)
-        self._taken = dict.fromkeys(self._addresses, 0)
+        self._used = dict.fromkeys(self._addresses, 0)
         self._moves = dict.fromkeys(self._addresses, 0)
         self._heard_at = dict.fromkeys(self._addresses, math.inf)
         self._underway: dict[str, dict[int, _Underway]] = {peer: {} for peer in self._addresses}
@@ -97,7 +97,7 @@ class FlareChannel:
         self._relay = next((peer for peer, root in roots.items() if root == FQCN.ROOT_SERVER), None)
         self._called: set[str] = set()
         self._there: set[str] | None = set() if self._relay else None
-        for topic, answer in ((_FRAME, self._arrived), (_ROOM, self._asked), (_STOP, self._stopped)):
+        for topic, answer in ((_FRAME, self._arrived), (_ROOM, self._requested), (_STOP, self._stopped)):
             self._cell.register_request_cb(_CHANNEL, topic, answer)
 
     async def open(self, timeout: float) -> None:
@@ -203,13 +203,13 @@ class FlareChannel:
         return self._mailbox.ended(peer) or self._mailbox.interrupted is not None
 
     async def _room(self, to: str, number: int, step: str) -> None:
-        pause, longest = _PAUSE_SECONDS
-        while number - self._taken[to] >= AHEAD:
+        pause, most = _PAUSE_SECONDS
+        while number - self._used[to] >= AHEAD:
             code = await self._ask(to, _ROOM, {}, None, _PING_PATIENCE)
             await self._refuse_gone(to, step, code)
-            if number - self._taken[to] >= AHEAD:
+            if number - self._used[to] >= AHEAD:
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, longest)
+                pause = min(2 * pause, most)
 
     async def _refuse_gone(self, peer: str, step: str, code: str) -> None:
         if code in _GONE:
@@ -269,18 +269,18 @@ class FlareChannel:
             yield headers, frame if pieces == 1 else frame[index * _PIECE : (index + 1) * _PIECE]
 
     def _heard(self, peer: str) -> dict[str, int]:
-        taken, arrived = self._mailbox.progress(peer)
-        return {"taken": taken, "arrived": arrived, "moves": sum(self._sent.values())}
+        used, arrived = self._mailbox.progress(peer)
+        return {"taken": used, "arrived": arrived, "moves": sum(self._sent.values())}
 
     def _learn(self, peer: str, message: Any) -> None:
-        taken, arrived, moves = (message.get_header(key) for key in ("taken", "arrived", "moves"))
+        used, arrived, moves = (message.get_header(key) for key in ("taken", "arrived", "moves"))
         if type(moves) is int:
             self._heard_at[peer] = time.monotonic()
         if type(moves) is int and moves > self._moves[peer]:
             self._moves[peer] = moves
             self._mailbox.move(peer)
-        if type(taken) is int and type(arrived) is int:
-            self._taken[peer] = max(self._taken[peer], taken)
+        if type(used) is int and type(arrived) is int:
+            self._used[peer] = max(self._used[peer], used)
             for number in [number for number in list(self._underway[peer]) if number < arrived]:
                 self._underway[peer].pop(number, None)
 
@@ -329,7 +329,7 @@ class FlareChannel:
         self._mailbox.put(peer, number, step, bytes(piece), index=index, of=of)
         return self._acknowledged(peer)
 
-    def _asked(self, message: Any) -> Any:
+    def _requested(self, message: Any) -> Any:
         peer = self._peer(message)
         if peer is not None:
             self._called.add(peer)

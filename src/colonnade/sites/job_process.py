@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from colonnade.sites.processes import LONGEST_NAME, SPARE
+from colonnade.sites.processes import MAX_NAME, SPARE
 
 # FLARE imports this when a job ends, to abandon downloads of tensors, and PyTorch with it, which takes seconds. Our
 # jobs download none: not to be had is an answer that FLARE takes.
@@ -28,14 +28,14 @@ _GRACE_SECONDS = 0.1
 
 def run(kind: str) -> int:
     """Take one job from the standard input and run it; returns the process's exit code."""
-    told: list[dict[str, Any]] = []
-    listening = threading.Thread(target=_listen, args=(told,), name="colonnade listens")
+    received: list[dict[str, Any]] = []
+    listening = threading.Thread(target=_listen, args=(received,), name="colonnade listens")
     listening.start()
     parse, main = _programs()[kind]
     _call_self(SPARE)
     listening.join()
-    os.environ.update(told[0]["credentials"])
-    sys.argv[1:] = told[0]["arguments"]
+    os.environ.update(received[0]["credentials"])
+    sys.argv[1:] = received[0]["arguments"]
     sys.modules[_NOT_NEEDED] = None  # type: ignore[assignment]
     return _run(parse(), main)
 
@@ -43,15 +43,15 @@ def run(kind: str) -> int:
 def _call_self(name: str) -> None:
     """Be found under a name by `ps -o pid,comm`; the command line is older than the job, and cannot say which it is."""
     with suppress(OSError):
-        Path("/proc/self/comm").write_text(name[:LONGEST_NAME], encoding="utf-8")
+        Path("/proc/self/comm").write_text(name[:MAX_NAME], encoding="utf-8")
 
 
-def _listen(told: list[dict[str, Any]]) -> None:
+def _listen(received: list[dict[str, Any]]) -> None:
     """Take a job, or end this process at once if whoever would hand one over is gone, whatever it does meanwhile."""
     line = sys.stdin.readline()
     if not line.endswith("\n"):
         os._exit(0)
-    told.append(json.loads(line))
+    received.append(json.loads(line))
 
 
 def _programs() -> dict[str, tuple[Any, Any]]:

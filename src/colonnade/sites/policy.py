@@ -24,7 +24,8 @@
 
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
-Where `server`, `keepers`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may have its
+Where `server`, `computing_parties`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may
+have its
 default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or `most_ids`
 is not, there is no such limit. Ids are matched through the server only where `alignment` names "server". What is
 learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the
@@ -78,7 +79,7 @@ class _PolicyForm(Form):
     delta: float
     epsilon: dict[str, float]
     server: str = "server"
-    keepers: list[str] | None = None
+    computing_parties: list[str] | None = None
     threshold: int | None = None
     disclosed_noise: int | None = None
     alignment: list[Alignment] | None = None
@@ -103,7 +104,7 @@ class Policy:
     delta: float
     epsilon: tuple[tuple[str, float], ...]
     server: str = "server"
-    keepers: tuple[str, ...] | None = None
+    computing_parties: tuple[str, ...] | None = None
     threshold: int | None = None
     disclosed_noise: int | None = None
     alignment: tuple[Alignment, ...] = ("auto",)
@@ -159,7 +160,7 @@ class Policy:
             form.delta,
             tuple(form.epsilon.items()),
             server=form.server,
-            keepers=None if form.keepers is None else tuple(form.keepers),
+            computing_parties=None if form.computing_parties is None else tuple(form.computing_parties),
             threshold=form.threshold,
             disclosed_noise=form.disclosed_noise,
             alignment=("auto",) if form.alignment is None else tuple(form.alignment),
@@ -226,7 +227,7 @@ class Policy:
             )
 
     def _check_committee(self, job: Job, party: str) -> None:
-        """Return if the job's threshold and keepers are named, or are those that a job has by default."""
+        """Return if the job's threshold and computing parties are named, or are those that a job has by default."""
         group = job.group()
         usual = Group.of(job.parties, active=job.active, server=job.server).threshold
         least = usual if self.threshold is None else self.threshold
@@ -237,26 +238,34 @@ class Policy:
                 else f"the least accepted is {least}"
             )
             raise PolicyRefused(
-                f"{self.name}, threshold: in the job {group.threshold} keepers may pool what they have and learn "
+                f"{self.name}, threshold: in the job {group.threshold} computing parties may pool what they have "
+                f"and learn "
                 f"nothing, and {said}. To accept it, write threshold = {group.threshold}."
             )
-        told = group.threshold if self.disclosed_noise is None else self.disclosed_noise
-        if group.tolerated < told:
+        disclosed = group.threshold if self.disclosed_noise is None else self.disclosed_noise
+        if group.tolerated < disclosed:
             raise PolicyRefused(
                 f"{self.name}, disclosed_noise: the job's ε holds while the noise of at most {group.tolerated} dealers "
-                f"becomes known, and the least accepted is {told}. To accept it, write disclosed_noise = "
+                f"becomes known, and the least accepted is {disclosed}. To accept it, write disclosed_noise = "
                 f"{group.tolerated}."
             )
         committee = Group.of(
             job.parties, active=job.active, server=job.server, threshold=group.threshold
-        ).keepers
-        named = set(committee if self.keepers is None else (*self.keepers, party))
-        strangers = [keeper for keeper in group.keepers if keeper not in named]
+        ).computing_parties
+        named = set(committee if self.computing_parties is None else (*self.computing_parties, party))
+        strangers = [
+            computing_party for computing_party in group.computing_parties if computing_party not in named
+        ]
         if strangers:
-            said = f"{', '.join(committee)}, the default" if self.keepers is None else ", ".join(self.keepers)
+            said = (
+                f"{', '.join(committee)}, the default"
+                if self.computing_parties is None
+                else ", ".join(self.computing_parties)
+            )
             raise PolicyRefused(
-                f"{self.name}, keepers: the job gives shares to {', '.join(strangers)}, and accepted are {said}. To "
-                f"accept it, write keepers = {json.dumps(group.keepers)}."
+                f"{self.name}, computing parties: the job gives shares to {', '.join(strangers)}, and accepted "
+                f"are {said}. To "
+                f"accept it, write computing_parties = {json.dumps(group.computing_parties)}."
             )
 
     def _check_delta(self, delta: float) -> None:
@@ -290,7 +299,9 @@ class Policy:
             f"{', '.join(self.methods)} with {', '.join(self.parties)}",
             f"ε at most {limits}, δ at most {self.delta:g}",
             f"server {self.server!r}",
-            "the default committee" if self.keepers is None else f"keepers {', '.join(self.keepers)}",
+            "the default committee"
+            if self.computing_parties is None
+            else f"computing parties {', '.join(self.computing_parties)}",
             *([] if self.threshold is None else [f"threshold at least {self.threshold}"]),
             *([] if self.disclosed_noise is None else [f"disclosed_noise at least {self.disclosed_noise}"]),
             f"ids by {', '.join(self.alignment)}"

@@ -217,12 +217,12 @@ def _accepted(option: str, value: Any, document: Document, place: tuple[str, ...
 def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> None:
     """Return if every option of a job has its default, or a value that the policy accepts."""
     rules = {rule.option: rule for rule in accepted}
-    asked: list[tuple[str, Any, Any]] = [
+    requested: list[tuple[str, Any, Any]] = [
         (name, getattr(job.options, name), field.get_default(call_default_factory=True))
         for name, field in type(job.options).model_fields.items()
     ]
-    asked.append((GRID, job.gamma, DEFAULT_GAMMA))
-    for name, value, default in asked:
+    requested.append((GRID, job.gamma, DEFAULT_GAMMA))
+    for name, value, default in requested:
         if value == default or (name in rules and rules[name].takes(value)):
             continue
         said = f"accepted is {rules[name]}" if name in rules else f"accepted is the default, {shown(default)}"

@@ -71,7 +71,7 @@ class Presence:
         now = datetime.datetime.now(datetime.UTC)
         return max(0.0, (now - datetime.datetime.fromisoformat(self.heard)).total_seconds())
 
-    def told(self, notice: Mapping[str, Any]) -> Presence:
+    def announced(self, notice: Mapping[str, Any]) -> Presence:
         """What is known after a notice of the server."""
         if notice.get("heard") == self.copy:
             return Presence(self.copy, self.since, now(), "", self.others)
@@ -101,7 +101,7 @@ class Presence:
 
 
 @dataclass
-class Roll:
+class PresenceRegistry:
     """Who is there, at the server: by party the copy of its kit that was heard, since when and when last."""
 
     known: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -155,7 +155,7 @@ def question(identity: Identity, copy: str, server: str) -> str:
     return json.dumps({**said, "certificate": identity.to_bytes().hex(), "signature": signed.hex()})
 
 
-def asked(text: str, trust: Trust, server: str) -> tuple[str, str]:
+def requested(text: str, trust: Trust, server: str) -> tuple[str, str]:
     """Party and copy of a question that the party's own key signed for this server; otherwise `NotTrusted`."""
     try:
         fields = json.loads(text)
@@ -235,7 +235,7 @@ _TIMES, _REPEAT_SECONDS = 15, 1.0
 _logger = logging.getLogger("colonnade.presence")
 
 
-class Doorkeeper(FLComponent):  # type: ignore[misc]
+class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
     """The server's: of two processes with one party's kit the one that was there first stays, and both are told.
 
     Whoever the federation has excluded by name stays out, and is sent away if it is there; an administrator is refused
@@ -244,7 +244,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._roll = Roll()
+        self._registry = PresenceRegistry()
         self._lock = threading.Lock()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -254,7 +254,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
             fl_ctx.get_engine().job_runner.update_unfinished_jobs(fl_ctx)
         elif event_type == EventType.SYSTEM_START:
             cell = fl_ctx.get_engine().get_cell().core_cell
-            cell.register_request_cb(CHANNEL, TOPIC, self._asked, fl_ctx)
+            cell.register_request_cb(CHANNEL, TOPIC, self._requested, fl_ctx)
             _guard_commands(fl_ctx)
         elif event_type == EventType.CLIENT_REGISTER_RECEIVED:
             self._arrive(fl_ctx)
@@ -263,19 +263,19 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
         elif event_type == EventType.CLIENT_QUIT:
             name, copy = _who(fl_ctx)
             with self._lock:
-                self._roll.leave(name, copy)
+                self._registry.leave(name, copy)
 
-    def _asked(self, message: Any, fl_ctx: FLContext) -> Any:
+    def _requested(self, message: Any, fl_ctx: FLContext) -> Any:
         text = message.get_header(ASKS)
         if not isinstance(text, str):
             return fl_ctx.get_engine().server.client_challenge(message)
         kit = Kit.load(fl_ctx.get_engine().args.workspace)
         try:
-            name, copy = asked(text, kit.trust(), kit.server)
+            name, copy = requested(text, kit.trust(), kit.server)
         except NotTrusted as error:
             return make_reply(ReturnCode.UNAUTHENTICATED, error=str(error))
         with self._lock:
-            other = self._roll.other(name, copy, at=time.monotonic())
+            other = self._registry.other(name, copy, at=time.monotonic())
         reply = make_reply(ReturnCode.OK)
         if other is not None:
             notice = self._refusal(name, copy)
@@ -290,7 +290,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
             self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
             raise NotAuthenticated(why)
         with self._lock:
-            other = self._roll.arrive(name, copy, at=time.monotonic())
+            other = self._registry.arrive(name, copy, at=time.monotonic())
         if other is None:
             return
         self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
@@ -305,7 +305,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
             fl_ctx.get_engine().server.client_manager.disable_client(name)
             return
         with self._lock:
-            known = self._roll.hear(name, copy, at=time.monotonic())
+            known = self._registry.hear(name, copy, at=time.monotonic())
         if not known:
             self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
             return
@@ -332,7 +332,7 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
         threading.Thread(target=tell, daemon=True).start()
 
 
-class Attendant(FLComponent):  # type: ignore[misc]
+class KitHeartbeat(FLComponent):  # type: ignore[misc]
     """A party's: says with every message which copy of the kit this is, and notes what the server tells it.
 
     What an administrator asks whom this party knows to be excluded is refused here too, whatever the server knows.
@@ -351,7 +351,7 @@ class Attendant(FLComponent):  # type: ignore[misc]
             self._presence = Presence(copy_of(self._kit), since=now())
             self._presence.save(self._kit)
             fl_ctx.set_prop(_COPY, self._presence.copy, private=False, sticky=True)
-            fl_ctx.get_engine().get_cell().core_cell.register_request_cb(_CHANNEL, _NOTICE, self._told)
+            fl_ctx.get_engine().get_cell().core_cell.register_request_cb(_CHANNEL, _NOTICE, self._announced)
 
         elif event_type == EventType.AUTHORIZE_COMMAND_CHECK:
             root = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_root_dir()
@@ -361,21 +361,21 @@ class Attendant(FLComponent):  # type: ignore[misc]
                     fl_ctx.set_prop(FLContextKey.AUTHORIZATION_RESULT, False, sticky=False)
                     fl_ctx.set_prop(FLContextKey.AUTHORIZATION_REASON, why, sticky=False)
 
-    def _told(self, message: Any) -> Any:
+    def _announced(self, message: Any) -> Any:
         if message.get_header(MessageHeaderKey.ORIGIN) != FQCN.ROOT_SERVER or not isinstance(
             message.payload, dict
         ):
             return make_reply(ReturnCode.INVALID_REQUEST)
         with self._lock:
             if self._presence is not None and self._kit is not None:
-                presence = self._presence.told(message.payload)
+                presence = self._presence.announced(message.payload)
                 if presence != self._presence:
                     presence.save(self._kit)
                 self._presence = presence
         return make_reply(ReturnCode.OK)
 
 
-class _Turnstile(CommandFilter):  # type: ignore[misc]
+class ExcludedAdminFilter(CommandFilter):  # type: ignore[misc]
     """Refuses every command of an administrator whom the server's list excludes, the first of which is to log in."""
 
     def __init__(self, root: str) -> None:
@@ -397,11 +397,11 @@ def _guard_commands(fl_ctx: FLContext) -> None:
     server, root = fl_ctx.get_engine().server, fl_ctx.get_engine().args.workspace
     take = server.set_admin_server
 
-    def taken(admin_server: Any) -> None:
-        admin_server.cmd_reg.add_filter(_Turnstile(root))
+    def used(admin_server: Any) -> None:
+        admin_server.cmd_reg.add_filter(ExcludedAdminFilter(root))
         take(admin_server)
 
-    server.set_admin_server = taken
+    server.set_admin_server = used
 
 
 def _excluded(root: str, name: str) -> str | None:

@@ -172,7 +172,7 @@ _MODULES = "nvflare.private.fed.app."
 JOB_PROCESS = "colonnade.sites.job_process"
 #: What a job's process is called while it waits for one; then by the beginning of the job's id.
 SPARE = "colonnade spare"
-LONGEST_NAME = 15
+MAX_NAME = 15
 _GRACE_SECONDS = 10.0
 _UMASK = 0o027
 _GLANCE_SECONDS = 0.05
@@ -262,7 +262,7 @@ def jobs_at_work(kit: Kit) -> Callable[[str], bool]:
                 names.add(process.name())
     # One that was not called anything yet, or cannot be on this system, may be any job's.
     unnamed = any(name.startswith("python") for name in names)
-    return lambda job: unnamed or job[:LONGEST_NAME] in names
+    return lambda job: unnamed or job[:MAX_NAME] in names
 
 
 def connected(kit: Kit) -> bool:
@@ -358,12 +358,12 @@ class _Launcher(ProcessJobLauncher):  # type: ignore[misc]
         # python -m MODULE ARGUMENTS: which module it is, the job's process knows from its kind.
         arguments = words[words.index("-m") + 2 :]
         credentials = get_credential_env(fl_ctx.get_prop(FLContextKey.JOB_PROCESS_ARGS) or {})
-        told = json.dumps({"arguments": arguments, "credentials": credentials}).encode() + b"\n"
+        payload = json.dumps({"arguments": arguments, "credentials": credentials}).encode() + b"\n"
         process = self._take() or _start(
             self.kind, str(fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_root_dir())
         )
         if process.stdin is not None:
-            process.stdin.write(told)
+            process.stdin.write(payload)
             process.stdin.close()
         return _Handle(process, self)
 

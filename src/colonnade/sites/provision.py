@@ -73,8 +73,8 @@ _SCHEMES = (SCHEME, "tcp")
 _VALID_DAYS = 3650
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 # A certificate's common name has no more letters.
-LONGEST_HOST = 64
-_HOST = re.compile(rf"[A-Za-z0-9][A-Za-z0-9.-]{{0,{LONGEST_HOST - 1}}}")
+MAX_HOST = 64
+_HOST = re.compile(rf"[A-Za-z0-9][A-Za-z0-9.-]{{0,{MAX_HOST - 1}}}")
 _BUILDERS: tuple[dict[str, Any], ...] = (
     {
         "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
@@ -111,8 +111,8 @@ class Invitation:
             )
         if not _HOST.fullmatch(self.host):
             raise InputError(
-                f"{self.host[:LONGEST_HOST]!r} is no name of a server: use letters, digits, points and hyphens, at "
-                f"most {LONGEST_HOST} of them, such as server.example.org."
+                f"{self.host[:MAX_HOST]!r} is no name of a server: use letters, digits, points and hyphens, at "
+                f"most {MAX_HOST} of them, such as server.example.org."
             )
         if not 0 < self.port < 1 << 16:
             raise InputError(f"port {self.port} does not exist; ports are 1 to 65535.")
@@ -154,8 +154,8 @@ def found_federation(
     root = folder / "root"
     _documents(folder, draft)
     _flare(folder, "cert", "init", "--profile", _profile(folder), "-o", root, "--valid-days", _VALID_DAYS)
-    told = _fingerprint(root / "rootCA.pem")
-    invitation = Invitation(federation, host, port, told, submission=submission)
+    root_fingerprint = _fingerprint(root / "rootCA.pem")
+    invitation = Invitation(federation, host, port, root_fingerprint, submission=submission)
     invitation.save(folder / INVITATION)
     for name, described in (
         ("server", {"name": host, "type": "server", "fed_learn_port": port, "admin_port": port}),
@@ -262,20 +262,21 @@ def approve_party(
     `key` is the fingerprint that the party told by another way than its request came by; empty if it told none. A
     party that `renews` has a certificate already, and must have told it.
     """
-    asked = CertificateRequest.load(request)
-    if asked.kind != "client" or not asked.name.isidentifier():
+    requested = CertificateRequest.load(request)
+    if requested.kind != "client" or not requested.name.isidentifier():
         raise KitError(
-            f"{request} asks for a certificate in the name of {asked.name!r} as {asked.kind!r}, and only parties are "
+            f"{request} asks for a certificate in the name of {requested.name!r} as {requested.kind!r}, and only "
+            f"parties are "
             "approved here. Nothing was issued; find out who sent it."
         )
     invitation = folder / INVITATION
-    if invitation.exists() and asked.name.lower() == Invitation.load(invitation).host.lower():
+    if invitation.exists() and requested.name.lower() == Invitation.load(invitation).host.lower():
         # Members know each other by name alone, whatever kind of member a certificate is for.
         raise KitError(
-            f"{request} asks for a certificate in the name of {asked.name!r}, which is the server's, and would be "
+            f"{request} asks for a certificate in the name of {requested.name!r}, which is the server's, and would be "
             "taken for it. Nothing was issued; find out who sent it."
         )
-    if key and key != asked.key:
+    if key and key != requested.key:
         raise KitError(
             f"{request}: the key in it is not the one whose fingerprint you were told, so somebody exchanged the "
             "request on its way. Nothing was issued."
@@ -284,18 +285,21 @@ def approve_party(
     approved = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     if renews and not key:
         raise KitError(
-            f"--fingerprint: {asked.name} asks for a second certificate, and whoever else asked in its name would get "
+            f"--fingerprint: {requested.name} asks for a second certificate, and whoever else asked in its name "
+            f"would get "
             "it. Ask by telephone for the key's fingerprint, and give it here. Nothing was issued."
         )
-    if not renews and approved.get(asked.name, asked.key) != asked.key:
+    if not renews and approved.get(requested.name, requested.key) != requested.key:
         raise KitError(
-            f"{asked.name} has a certificate for another key, and could then be two. If it asked for a "
+            f"{requested.name} has a certificate for another key, and could then be two. If it asked for a "
             "renewal, add --renews; if it lost that key, run `colonnade federation exclude --lost-key` first. Nothing "
             "was issued."
         )
     approve(folder, request, signed)
-    kept.write_text(json.dumps({**approved, asked.name: asked.key}, indent=1) + "\n", encoding="utf-8")
-    return asked
+    kept.write_text(
+        json.dumps({**approved, requested.name: requested.key}, indent=1) + "\n", encoding="utf-8"
+    )
+    return requested
 
 
 def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:

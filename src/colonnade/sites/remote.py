@@ -122,7 +122,10 @@ class Coordinator(Controller):  # type: ignore[misc]
                     if name == OUTCOME
                     else [json.loads(line) for line in lines.splitlines()]
                 )
-                texts = [json.dumps({key: told[key] for key in told if key not in _TIMES}) for told in said]
+                texts = [
+                    json.dumps({key: announced[key] for key in announced if key not in _TIMES})
+                    for announced in said
+                ]
                 (downloaded / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
     def stop_controller(self, fl_ctx: FLContext) -> None:

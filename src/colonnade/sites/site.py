@@ -257,7 +257,7 @@ async def _run(
         group=group,
         channel=sealed,
         ledger=inputs.accountant,
-        randomness=_coins(kit, member, journal),
+        randomness=_draws(kit, member, journal),
         dataset=inputs.dataset,
         shown_ids=inputs.shown_ids,
         most_ids=inputs.most_ids,
@@ -296,7 +296,7 @@ async def _run(
         if journal is not None:
             journal.close()
         raise
-    facts = ended.noted(member) | _kept(work, folder, ended, inputs.site(member), evaluation)
+    facts = ended.recorded(member) | _kept(work, folder, ended, inputs.site(member), evaluation)
     if journal is not None:
         journal.forget()
     return facts
@@ -361,7 +361,7 @@ def _from_there(party: Party, recorded: JournalChannel) -> Callable[[], None]:
     return aligned
 
 
-def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
+def _draws(kit: Kit, member: str, journal: Journal | None) -> Randomness:
     # A seed makes a run repeatable for tests and demonstrations; the run, its ledgers and its release say so.
     seed = kit.site().get("noise_seed")
     if seed is not None:

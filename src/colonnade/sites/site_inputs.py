@@ -20,7 +20,7 @@ from colonnade.evaluation.predict import SPLIT, Stored, read_scores, scores_csv
 from colonnade.evaluation.scores import linear_bound, linear_terms
 from colonnade.federation.federation import Site, ledger_state, release_before, remembering
 from colonnade.federation.files import check_format, make_folder, write_whole
-from colonnade.federation.holdout import own_file, part_asked
+from colonnade.federation.holdout import own_file, requested_part
 from colonnade.federation.job import Job, ScoreJob
 from colonnade.federation.party_file import PartyFile
 from colonnade.federation.train import protocol_of
@@ -133,7 +133,9 @@ def inputs_of(
 
     table, part = file.table(), None
     if isinstance(job, Job) and job.held_out is not None:
-        part = part_asked(job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema)
+        part = requested_part(
+            job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema
+        )
         part.check(member)
     policed = PolicedLedger(ledger, policy)
     approves = None
@@ -156,9 +158,9 @@ def inputs_of(
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)
 
-    def asks(part: PartSpec | None, worth: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]:
+    def asks(part: PartSpec | None, value: Callable[[Any, bool], None]) -> Callable[[Any, bool], None]:
         def ask(plan: Any, counts: bool) -> None:
-            worth(plan, counts)
+            value(plan, counts)
             release = release_before(plan, member, part)
             policy.check_plan(plan, counts=counts)
             policy.check_release(release)
@@ -172,12 +174,12 @@ def inputs_of(
 
     def evaluates() -> tuple[PartSpec, Callable[[Any, bool], None]]:
         share = job.held_out if isinstance(job, Job) else None
-        held_out = part_asked(
+        held_out = requested_part(
             share or 0.0, "held-out", ledger=ledger, dataset=file.dataset, schema=table.schema
         )
         return held_out, asks(held_out, refuse_uninformative)
 
-    worth = refuse_before_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
+    value = refuse_before_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
     return SiteInputs(
         ResumedLedger(policed) if may_be_charged else policed,
         table,
@@ -186,7 +188,7 @@ def inputs_of(
         policy.most_ids,
         "server" in policy.alignment,
         file.public,
-        asks(part, worth),
+        asks(part, value),
         ledger,
         part,
         approves,

@@ -176,8 +176,10 @@ def _row_by_row(case: _Case) -> None:
 
 def _by_name(case: _Case) -> None:
     answers = case.answers(case.fitted)
-    turned = {"nobody asked": np.zeros(case.count), **dict(reversed(list(case.people.items())))}
-    expect(_same(answers, case.answers(case.fitted, turned)), "columns found by their names", "other answers")
+    rotated = {"nobody asked": np.zeros(case.count), **dict(reversed(list(case.people.items())))}
+    expect(
+        _same(answers, case.answers(case.fitted, rotated)), "columns found by their names", "other answers"
+    )
     for name in case.people:
         less = {other: values for other, values in case.people.items() if other != name}
         message = expect_refusal(partial(case.answers, case.fitted, less), DataError, f"rows without {name}")

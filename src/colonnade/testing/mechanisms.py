@@ -289,7 +289,7 @@ class _Counted:
     """A seeded source that counts what is asked of it."""
 
     seed: str
-    asked: int = 0
+    requested: int = 0
     inner: SeededRandomness = field(init=False)
     reproducible: bool = True
 
@@ -297,11 +297,11 @@ class _Counted:
         self.inner = SeededRandomness(self.seed)
 
     def bytes(self, count: int) -> bytes:
-        self.asked += count
+        self.requested += count
         return self.inner.bytes(count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        self.asked += 8 * count
+        self.requested += 8 * count
         return self.inner.words(count)
 
 
@@ -317,7 +317,7 @@ def _impossible(case: _Case) -> None:
     for shape in case.impossible:
         source = _Counted("impossible")
         expect_refusal(partial(case.noise.draw, shape, source), PlanError, f"the shape {shape}")
-        expect(source.asked == 0, f"no draw for the shape {shape}", f"{source.asked} bytes drawn")
+        expect(source.requested == 0, f"no draw for the shape {shape}", f"{source.requested} bytes drawn")
 
 
 def _reproducible(case: _Case) -> None:
@@ -329,7 +329,7 @@ def _reproducible(case: _Case) -> None:
 def _given_source(case: _Case) -> None:
     source = _Counted("given")
     first = case.noise.draw(case.sample, source)
-    expect(source.asked > 0, "draws from the source that was given", "nothing asked of it")
+    expect(source.requested > 0, "draws from the source that was given", "nothing asked of it")
     second = case.noise.draw(case.sample, source)
     expect(not np.array_equal(first, second), "fresh draws from a source that went on", "the same again")
     other = case.noise.draw(case.sample, SeededRandomness("another seed"))

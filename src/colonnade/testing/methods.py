@@ -35,23 +35,23 @@ class _Case:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def asked(self) -> TrainingSpec:
+    def requested(self) -> TrainingSpec:
         return TrainingSpec(self.task, self.epsilon, options=checked_options(self.method, self.options))
 
     @cached_property
     def run(self) -> Run[Any]:
         federation = self.source((1e9, 0.5))
-        spec = replace(self.asked, alignment=federation.alignment)
+        spec = replace(self.requested, alignment=federation.alignment)
         return federation.run(self.method.session(spec), spec)
 
     @cached_property
     def whole(self) -> TrainingResult:
-        result = self.method.model(self.asked, self.run.outcome.results)
+        result = self.method.model(self.requested, self.run.outcome.results)
         expect(result is not None, "something that was learnt", "nothing")
         return result  # type: ignore[return-value]
 
     def at(self, member: str) -> TrainingResult | None:
-        return self.method.model(self.asked, {member: self.run.outcome.results[member]})
+        return self.method.model(self.requested, {member: self.run.outcome.results[member]})
 
 
 def check_method(
@@ -103,7 +103,9 @@ def _is_priced(case: _Case) -> None:
 
 def _charges_first(case: _Case) -> None:
     poor = case.source((1e-9, 1e-12))
-    expect_refusal(lambda: case.method.train(poor, case.asked), BudgetExceeded, "a run that no budget allows")
+    expect_refusal(
+        lambda: case.method.train(poor, case.requested), BudgetExceeded, "a run that no budget allows"
+    )
     for owner in poor.group.owners:
         kinds = {entry.kind for entry in poor.ledgers[owner].entries()}
         expect("charge" not in kinds, f"nothing charged to {owner}", "a charge")
@@ -151,8 +153,8 @@ def _parts_are_the_whole(
             expect(size == wanted, f"{wanted} weights at {member}", size)
         return
     parts = [members[owner] for owner in owners]
-    beside = np.concatenate([part.coefficients for part in parts if isinstance(part, LinearModel)], axis=1)
-    expect(np.array_equal(beside, whole.coefficients), "parts that are the whole, side by side", "others")
+    alongside = np.concatenate([part.coefficients for part in parts if isinstance(part, LinearModel)], axis=1)
+    expect(np.array_equal(alongside, whole.coefficients), "parts that are the whole, side by side", "others")
     intercepts = sum(part.intercepts for part in parts if isinstance(part, LinearModel))
     expect(np.array_equal(intercepts, whole.intercepts), "one party's intercept", "another")
 

@@ -80,7 +80,7 @@ _PIECE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Schedule:
+class DescentSchedule:
     """How often, on how many, with how much noise: all of it public and chosen without the data.
 
     `rate` is a multiple of 2⁻³². `noise` is σ² for Gaussian noise and the scale for Laplace noise, on the grid.
@@ -108,7 +108,7 @@ class Schedule:
 @lru_cache(maxsize=256)
 def schedule(
     rows: int, *, entries: int, law: Law, epochs: int, batch: int, epsilon: float, delta: float
-) -> Schedule:
+) -> DescentSchedule:
     """The schedule with the least noise within (ε, δ). Laplace noise is calibrated at δ = 0, whatever δ is."""
     if rows < 1 or epochs < 1 or batch < 1:
         raise PlanError(
@@ -122,7 +122,7 @@ def schedule(
         epsilon=epsilon,
         delta=delta if law == "gaussian" else 0.0,
     )
-    return Schedule(law, rows, entries, steps, rate, noise)
+    return DescentSchedule(law, rows, entries, steps, rate, noise)
 
 
 def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int) -> Repeated:
@@ -137,7 +137,7 @@ def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int)
 def descend(
     features: Array,
     loss: CentralLoss,
-    plan: Schedule,
+    plan: DescentSchedule,
     *,
     clip: float,
     learning_rate: float,
@@ -188,13 +188,13 @@ def clipped_sum(
     return total
 
 
-def _sample(plan: Schedule, randomness: Randomness) -> NDArray[np.int64]:
+def _sample(plan: DescentSchedule, randomness: Randomness) -> NDArray[np.int64]:
     """Each record with probability `rate`, exactly and independently."""
     bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
     if bound == 1 << _RATE_BITS:
         return np.arange(plan.rows)
-    coins = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
-    return np.flatnonzero(coins < np.uint32(bound))
+    draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
+    return np.flatnonzero(draws < np.uint32(bound))
 
 
 """The largest entry of one record's gradient, in units of the grid."""

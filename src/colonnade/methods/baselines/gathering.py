@@ -127,7 +127,7 @@ def release_of(
     )
 
 
-def gather(federation: Federation, asked: TrainingSpec) -> Gathered:
+def gather(federation: Federation, spec: TrainingSpec) -> Gathered:
     """All rows of a federation whose data everybody declared public; any other is refused."""
     if not federation.public:
         raise OnlyForPublicData(
@@ -136,13 +136,13 @@ def gather(federation: Federation, asked: TrainingSpec) -> Gathered:
         )
     group = federation.group
     schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
-    check_parties(group, schemas, asked.task)
+    check_parties(group, schemas, spec.task)
     results = federation.align().results
     tables = tuple(results[owner] for owner in group.owners)
     rows = tables[0].rows
-    delta = checked_delta(asked.epsilon, asked.delta, asked.accepted_delta, rows)
+    delta = checked_delta(spec.epsilon, spec.delta, spec.accepted_delta, rows)
     plan = MomentsPlan(
-        asked.gamma, Fraction(1), spec=asked, group=group, rows=rows, schemas=schemas, delta=delta
+        spec.gamma, Fraction(1), spec=spec, group=group, rows=rows, schemas=schemas, delta=delta
     )
     return Gathered(plan, tables)
 

@@ -54,15 +54,15 @@ class IdealOptions(GlmOptions):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
-def ideal(federation: Federation, asked: TrainingSpec) -> TrainedModel:
+def ideal(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """The protocol of private messages with nothing added to them."""
-    options = options_of(asked, IdealOptions)
-    loss = chosen_loss(asked, options)
-    return ideal_messages(federation, asked, loss, options)
+    options = options_of(spec, IdealOptions)
+    loss = chosen_loss(spec, options)
+    return ideal_messages(federation, spec, loss, options)
 
 
 def ideal_messages(
-    federation: Federation, asked: TrainingSpec, loss: Loss, options: IdealOptions
+    federation: Federation, spec: TrainingSpec, loss: Loss, options: IdealOptions
 ) -> TrainedModel:
     """Vertical training without noise, of any loss."""
     _only_public(federation)
@@ -75,7 +75,7 @@ def ideal_messages(
             "stretch": 1.0,
         }
     )
-    spec = replace(asked, options=messages, public=federation.group.owners, alignment=federation.alignment)
+    spec = replace(spec, options=messages, public=federation.group.owners, alignment=federation.alignment)
     spec = spec.with_options(calibration="none")
     run = federation.run(intermediate_session, spec)
     plan = run.plan
@@ -85,22 +85,22 @@ def ideal_messages(
     return replace(trained, run=run)
 
 
-def alone(federation: Federation, asked: TrainingSpec) -> TrainedModel:
+def alone(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
-    options = options_of(asked, GlmOptions)
-    loss = chosen_loss(asked, options)
-    return exactly(federation, asked, loss, options, alone=True)
+    options = options_of(spec, GlmOptions)
+    loss = chosen_loss(spec, options)
+    return exactly(federation, spec, loss, options, alone=True)
 
 
 def exactly(
-    federation: Federation, asked: TrainingSpec, loss: Loss, options: GlmOptions, *, alone: bool
+    federation: Federation, spec: TrainingSpec, loss: Loss, options: GlmOptions, *, alone: bool
 ) -> TrainedModel:
     """The exact model of any loss, of the active party alone or of all rows, on the people in common."""
     if not alone:
         _only_public(federation)
     group = federation.group
     schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
-    check_parties(group, schemas, asked.task)
+    check_parties(group, schemas, spec.task)
     active = group.active or group.owners[0]
     clipped = ClippedRows(schemas, active, stretch=1.0)
     results = federation.align().results
@@ -212,8 +212,8 @@ def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease
     change = matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius
     variance = _variance(Fraction(change), plan.coefficients, epsilon=plan.spec.epsilon, delta=plan.delta)
     diagonal = DiscreteGaussianNoise(variance).draw(plan.size, randomness)
-    beside = DiscreteGaussianNoise(variance / 2).draw((plan.size, plan.size), randomness)
-    upper = np.triu(beside, 1)
+    off_diagonal = DiscreteGaussianNoise(variance / 2).draw((plan.size, plan.size), randomness)
+    upper = np.triu(off_diagonal, 1)
     noisy = rows.moments() + upper + upper.T + np.diag(diagonal)
     edge = sum(plan.widths.values())
     noisy[edge:, edge:] *= plan.labels.opened
@@ -272,10 +272,10 @@ class WalkOptions(Form):
     radius: Annotated[float, Field(gt=0)] | None = None
 
 
-def without_privacy(federation: Federation, asked: TrainingSpec) -> TrainedModel | MomentRelease:
+def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel | MomentRelease:
     """The exact solution on the same features, as scikit-learn's; for components the moments without noise."""
-    rows = gather(federation, asked)
-    if asked.task == "pca":
+    rows = gather(federation, spec)
+    if spec.task == "pca":
         return exact_release(rows)
     if not rows.plan.label.one_hot:
         coefficients, intercepts = exact_numbers(rows.features, rows.labels)
@@ -288,31 +288,31 @@ def without_privacy(federation: Federation, asked: TrainingSpec) -> TrainedModel
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
 
 
-def central_moments(federation: Federation, asked: TrainingSpec) -> MomentRelease:
+def central_moments(federation: Federation, spec: TrainingSpec) -> MomentRelease:
     """One release of second moments with Gaussian noise."""
-    return gaussian_release(gather(federation, asked), randomness=federation.randomness("trusted party"))
+    return gaussian_release(gather(federation, spec), randomness=federation.randomness("trusted party"))
 
 
-def gradient_descent(federation: Federation, asked: TrainingSpec) -> TrainedModel:
-    return _descended(federation, asked, "gaussian")
+def gradient_descent(federation: Federation, spec: TrainingSpec) -> TrainedModel:
+    return _descended(federation, spec, "gaussian")
 
 
-def laplace_descent(federation: Federation, asked: TrainingSpec) -> TrainedModel:
+def laplace_descent(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """DP-SGD with Laplace noise; δ = 0."""
-    return _descended(federation, asked, "laplace")
+    return _descended(federation, spec, "laplace")
 
 
-def frank_wolfe(federation: Federation, asked: TrainingSpec) -> TrainedModel:
+def frank_wolfe(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """Private Frank-Wolfe in an L1 ball."""
-    options = options_of(asked, WalkOptions)
-    rows = gather(federation, asked)
+    options = options_of(spec, WalkOptions)
+    rows = gather(federation, spec)
     if rows.loss.outputs > 1:
         raise LabelMismatch(
             f"private Frank-Wolfe is for two classes or a number; {rows.plan.label.width} classes are declared."
         )
     classes = rows.plan.label.one_hot
     radius = options.radius or (10.0 if classes else 2.0)
-    plan = walk(options.steps, radius=radius, epsilon=asked.epsilon, delta=rows.delta)
+    plan = walk(options.steps, radius=radius, epsilon=spec.epsilon, delta=rows.delta)
     # The algorithm's ball is about features of modulus at most 1, not about rows of norm at most 1.
     scale = np.sqrt(rows.plan.attributes)
     features = np.column_stack([rows.features * scale, np.ones(rows.plan.rows)])
@@ -325,9 +325,9 @@ def frank_wolfe(federation: Federation, asked: TrainingSpec) -> TrainedModel:
     )
 
 
-def _descended(federation: Federation, asked: TrainingSpec, law: Law) -> TrainedModel:
-    options = options_of(asked, DescentOptions)
-    rows = gather(federation, asked)
+def _descended(federation: Federation, spec: TrainingSpec, law: Law) -> TrainedModel:
+    options = options_of(spec, DescentOptions)
+    rows = gather(federation, spec)
     count = rows.plan.rows
     plan = schedule(
         count,
@@ -335,7 +335,7 @@ def _descended(federation: Federation, asked: TrainingSpec, law: Law) -> Trained
         law=law,
         epochs=options.epochs,
         batch=options.batch or max(1, count // 20),
-        epsilon=asked.epsilon,
+        epsilon=spec.epsilon,
         delta=rows.delta,
     )
     randomness = federation.randomness("trusted party")

@@ -11,7 +11,7 @@ import numpy as np
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.plan import Defence, EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session, ideal_descent
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.planning.pilots import Pilot, kept
@@ -29,7 +29,7 @@ NOTES: dict[Defence, str] = {
 }
 
 
-def model(_asked: TrainingSpec, results: Mapping[str, Descended]) -> TrainedModel:
+def model(_requested: TrainingSpec, results: Mapping[str, Descended]) -> TrainedModel:
     """A classifier of two classes: the weights of those owners who are here, each of whom has its own and no others."""
     first = next(iter(results.values()))
     plan, defence = first.plan, first.plan.options.defence
@@ -78,12 +78,12 @@ def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
     return (Pilot(at(1, 1), first, share), *listed)
 
 
-def noise(plan: EncryptedPlan) -> Noise | None:
+def noise(plan: EncryptedPlan) -> NoiseSummary | None:
     """What every message carries; nothing without a defence."""
     if not plan.noise:
         return None
     largest = max(float(variance) for _, variance in plan.noise)
-    return Noise(math.sqrt(largest) / 2**plan.fraction_bits, "every person's score, each time")
+    return NoiseSummary(math.sqrt(largest) / 2**plan.fraction_bits, "every person's score, each time")
 
 
 def twin(plan: EncryptedPlan, tables: Mapping[str, Table], randomness: Randomness) -> TrainedModel:
@@ -103,7 +103,7 @@ METHOD = Method(
     title="gradient descent under Paillier encryption",
     tasks=("classification",),
     options=EncryptedOptions,
-    session=lambda _asked: encrypted_session,
+    session=lambda _requested: encrypted_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -200,11 +200,11 @@ class EncryptedPlan(TrainingPlan, Layout):
     def clips(self) -> dict[str, int]:
         """The largest message of each owner on the grid, where senders clip."""
         one = 1 << self.fraction_bits
-        reach = {owner: self.options.radius * self.cap(owner) for owner in self.group.owners}
-        reach[self.active] += 2.0
-        return {owner: math.ceil(size * one) for owner, size in reach.items()}
+        extent = {owner: self.options.radius * self.cap(owner) for owner in self.group.owners}
+        extent[self.active] += 2.0
+        return {owner: math.ceil(size * one) for owner, size in extent.items()}
 
-    def reach(self, owner: str) -> int:
+    def extent(self, owner: str) -> int:
         """No message of this owner is larger on the grid."""
         if self.options.defence == "sound":
             return self.clips[owner]
@@ -235,7 +235,7 @@ class EncryptedPlan(TrainingPlan, Layout):
     def largest_sum(self, receiver: str) -> int:
         """No sum that a receiver has decrypted is larger: s·Σ|m|·‖x̃‖."""
         entry = math.isqrt(self.quantizers[receiver].norm_squared_bound)
-        return self.schedule.batch * sum(self.reach(owner) for owner in self.relay(receiver)) * max(1, entry)
+        return self.schedule.batch * sum(self.extent(owner) for owner in self.relay(receiver)) * max(1, entry)
 
     @property
     def bounded(self) -> bool:
@@ -348,7 +348,7 @@ class EncryptedPlan(TrainingPlan, Layout):
             "batch": self.schedule.batch,
             **self.layout_data(),
             "widths": {owner: self.width(owner) for owner in owners},
-            "reach": {owner: str(self.reach(owner)) for owner in owners},
+            "reach": {owner: str(self.extent(owner)) for owner in owners},
             "fields": {owner: [self.packing(owner).width, self.packing(owner).count] for owner in owners},
             "noise": {owner: str(variance) for owner, variance in self.noise},
         }

@@ -142,7 +142,7 @@ class Exchange:
         if self._private is None:
             raise ValueError(f"{self._party.name} holds no key and reads nothing")
         said, numbers = await self._collected(count, step)
-        most = sum(self._plan.reach(owner) for owner in self._plan.relay(self._party.name))
+        most = sum(self._plan.extent(owner) for owner in self._plan.relay(self._party.name))
         try:
             return await asyncio.to_thread(decrypt, self._private, numbers, at_most=most)
         except InvalidCiphertext as error:
@@ -156,12 +156,12 @@ class Exchange:
     async def ask(self, numbers: Ciphertexts, integers: Integers, step: str) -> list[int]:
         """Multiply, mask, make fresh, send to the key's owner; returns the masks."""
         party, plan = self._party, self._plan
-        asked = await asyncio.to_thread(self._question.ask, numbers, integers)
+        requested = await asyncio.to_thread(self._question.ask, numbers, integers)
         if plan.bounded:
-            masks = plan.mask(party.name).draw(len(asked), party.randomness)
+            masks = plan.mask(party.name).draw(len(requested), party.randomness)
         else:
-            masks = UniformMask(numbers.key.modulus).draw(len(asked), party.randomness)
-        leaving = await asyncio.to_thread(masked, asked, masks, party.randomness)
+            masks = UniformMask(numbers.key.modulus).draw(len(requested), party.randomness)
+        leaving = await asyncio.to_thread(masked, requested, masks, party.randomness)
         await tell(party, self._holder(party.name), f"{step} asked", ciphertext_message(leaving))
         return list(masks)
 
@@ -171,13 +171,13 @@ class Exchange:
         if private is None:
             raise ValueError(f"{party.name} holds no key and answers nobody")
         said = await hear(party, receiver, f"{step} asked")
-        asked = await heard_ciphertexts(said, private.public, plan.questions(receiver))
+        requested = await heard_ciphertexts(said, private.public, plan.questions(receiver))
         try:
             if plan.bounded:
-                values = await asyncio.to_thread(plan.mask(receiver).answer, private, asked)
+                values = await asyncio.to_thread(plan.mask(receiver).answer, private, requested)
             else:
                 # As the protocol is printed: whatever the receiver packed into a plaintext is read out to it.
-                signed = await asyncio.to_thread(decrypt_any_size, private, asked)
+                signed = await asyncio.to_thread(decrypt_any_size, private, requested)
                 values = tuple(value % private.public.modulus for value in signed)
         except InvalidCiphertext as error:
             raise said.wrong(error) from None
@@ -440,7 +440,7 @@ async def _coefficient_batch(
     return holding.descend(holding.features[rows].T @ coefficients), others
 
 
-Told = dict[str, tuple[Array, Array]]
+Notify = dict[str, tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -464,10 +464,10 @@ def ideal_descent(
     for epoch in range(plan.schedule.epochs):
         for rows in plan.batches(epoch):
             before = {owner: holding.weights for owner, holding in holdings.items()}
-            told, sent = _split(holdings, rows) if plan.splits else _coefficients(plan, holdings, rows)
+            revealed, sent = _split(holdings, rows) if plan.splits else _coefficients(plan, holdings, rows)
             for owner, message in sent.items():
                 messages[owner].append(message)
-            for owner, (total, scores) in told.items():
+            for owner, (total, scores) in revealed.items():
                 pages[owner].append((rows, before[owner], total, scores))
     diaries = {owner: OwnerTranscript(*map(tuple, zip(*kept, strict=True))) for owner, kept in pages.items()}
     return IdealDescent(
@@ -477,20 +477,20 @@ def ideal_descent(
     )
 
 
-def _split(holdings: Mapping[str, OwnerState], rows: Integers) -> tuple[Told, dict[str, Integers]]:
+def _split(holdings: Mapping[str, OwnerState], rows: Integers) -> tuple[Notify, dict[str, Integers]]:
     messages = {owner: holding.message(rows) for owner, holding in holdings.items()}
-    told = {}
+    revealed = {}
     for owner, holding in holdings.items():
         others = sum(
             (messages[name] for name in messages if name != owner), np.zeros(len(rows), dtype=np.int64)
         )
-        told[owner] = holding.descend_split(rows, _products(holding, rows, others)), np.zeros(0)
-    return told, messages
+        revealed[owner] = holding.descend_split(rows, _products(holding, rows, others)), np.zeros(0)
+    return revealed, messages
 
 
 def _coefficients(
     plan: EncryptedPlan, holdings: Mapping[str, OwnerState], rows: Integers
-) -> tuple[Told, dict[str, Integers]]:
+) -> tuple[Notify, dict[str, Integers]]:
     passives = {owner: holding for owner, holding in holdings.items() if owner != plan.active}
     messages = {owner: holding.on_grid(holding.scores(rows)) for owner, holding in passives.items()}
     summed = sum(messages.values(), np.zeros(len(rows), dtype=np.int64))
@@ -498,12 +498,12 @@ def _coefficients(
     others = from_fixed(summed.tolist(), plan.fraction_bits)
     coefficients = active.coefficients(rows, others)
     messages[plan.active] = sent = active.on_grid(coefficients)
-    told = {
+    revealed = {
         owner: (holding.descend(holding.real(_products(holding, rows, sent))), np.zeros(0))
         for owner, holding in passives.items()
     }
-    told[plan.active] = active.descend(active.features[rows].T @ coefficients), others
-    return told, messages
+    revealed[plan.active] = active.descend(active.features[rows].T @ coefficients), others
+    return revealed, messages
 
 
 def _products(holding: OwnerState, rows: Integers, numbers: Integers) -> list[int]:

@@ -28,7 +28,7 @@ Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class CoefficientBlock:
     """The coefficients of one party, or of two together: products of columns `left` and `right`, left ≤ right."""
 
     owners: tuple[str, ...]
@@ -97,7 +97,7 @@ class Dissection:
         return sum(self.dealt[owner] for owner in names[: names.index(self.holder) + 1]) - 1
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[CoefficientBlock, ...]:
         """Single-party blocks in the order of the owners, then cross-party ones; none is empty."""
         blocks = [self._single(owner) for owner in self.owners]
         blocks += [self._cross(first, second) for first, second in combinations(self.owners, 2)]
@@ -123,7 +123,7 @@ class Dissection:
         matrix[right, left] = coefficients
         return matrix
 
-    def _single(self, owner: str) -> Block:
+    def _single(self, owner: str) -> CoefficientBlock:
         mine = self.features_of[owner]
         above = np.triu_indices(len(mine))
         left, right = [mine[above[0]]], [mine[above[1]]]
@@ -138,7 +138,7 @@ class Dissection:
             right.append(np.full(len(mine), border))
         return _block((owner,), left, right)
 
-    def _cross(self, first: str, second: str) -> Block:
+    def _cross(self, first: str, second: str) -> CoefficientBlock:
         sides = []
         for owner in (first, second):
             label = [self.label] if owner == self.holder else []
@@ -147,9 +147,9 @@ class Dissection:
         return _block((first, second), [left], [right])
 
 
-def _block(owners: tuple[str, ...], left: list[Positions], right: list[Positions]) -> Block:
+def _block(owners: tuple[str, ...], left: list[Positions], right: list[Positions]) -> CoefficientBlock:
     one, other = np.concatenate(left).astype(np.int64), np.concatenate(right).astype(np.int64)
-    return Block(owners, np.minimum(one, other), np.maximum(one, other))
+    return CoefficientBlock(owners, np.minimum(one, other), np.maximum(one, other))
 
 
 Law = Literal["laplace", "gaussian", "skellam"]
@@ -200,7 +200,7 @@ class BlockNoise:
     def dealers(self, group: Group) -> tuple[str, ...]:
         return group.owners if self.is_laplace else group.dealers
 
-    def reach(self, group: Group) -> int:
+    def extent(self, group: Group) -> int:
         """What all parts together do not pass."""
         part = self.part(group)
         each = (

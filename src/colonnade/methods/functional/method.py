@@ -18,7 +18,14 @@ from colonnade.errors import DrownedByNoise, LabelMismatch, PlanError
 from colonnade.methods.baselines.gathering import encoded_rows, gather
 from colonnade.methods.functional.plan import FunctionalOptions, FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, in_label_units, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    NoiseSummary,
+    TrainedModel,
+    in_label_units,
+    plan_views,
+)
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import Spectrum, decompose, floor_of
@@ -170,10 +177,10 @@ def paper_objective(
 Positive = Annotated[float, Field(gt=0)]
 
 
-def model(asked: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
+def model(spec: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
     """The model at the minimum of the objective, which every owner and the server have."""
     opened = next((opened for opened in results.values() if opened.coefficients.size), None)
-    return None if opened is None else objective_model(opened, options_of(asked, FunctionalOptions))
+    return None if opened is None else objective_model(opened, options_of(spec, FunctionalOptions))
 
 
 def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LinearModel:
@@ -209,8 +216,8 @@ def pilots(plan: FunctionalPlan) -> tuple[Pilot, ...]:
     return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
 
 
-def noise(plan: FunctionalPlan) -> Noise:
-    return Noise(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
+def noise(plan: FunctionalPlan) -> NoiseSummary:
+    return NoiseSummary(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
 
 
 def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
@@ -219,10 +226,10 @@ def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[
     return (weights, intercept) if label.one_hot else in_label_units(label, weights, intercept)
 
 
-def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel:
+def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """Laplace noise of the paper's scale on coefficients in the clear, for data that everybody declared public."""
-    options = options_of(asked, FunctionalOptions)
-    rows = gather(federation, asked)
+    options = options_of(spec, FunctionalOptions)
+    rows = gather(federation, spec)
     if rows.plan.label.one_hot and rows.plan.label.width != 2:
         raise LabelMismatch(
             f"the logistic objective tells two classes apart; {rows.plan.label.width} are declared."
@@ -233,14 +240,12 @@ def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel
     features = encoded_rows(rows.tables, encoders) * scale
     labels = rows.labels if rows.plan.label.one_hot else rows.plan.label.to_unit(rows.labels)
     randomness = federation.randomness("trusted party")
-    objective = paper_objective(
-        features, labels, task=asked.task, epsilon=asked.epsilon, randomness=randomness
-    )
+    objective = paper_objective(features, labels, task=spec.task, epsilon=spec.epsilon, randomness=randomness)
     minimum = minimise(objective, ridge=options.ridge)
     coefficients, intercepts = _in_label_units(minimum, rows.plan.label, scale)
     widths = {party: encoder.width for party, encoder in encoders}
     holder = rows.plan.label_holder
-    figures = paper_figures(asked, widths, holder, dict(options.epsilons))
+    figures = paper_figures(spec, widths, holder, dict(options.epsilons))
     return LinearModel(
         coefficients,
         intercepts,
@@ -252,17 +257,17 @@ def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel
 
 
 def paper_figures(
-    asked: TrainingSpec, widths: dict[str, int], holder: str, epsilons: dict[str, float]
+    spec: TrainingSpec, widths: dict[str, int], holder: str, epsilons: dict[str, float]
 ) -> tuple[PaperFigure, ...]:
     """Δ_f, every party's Δ_f^k and ε^(k), and bottom-up the ε of Corollary 1, as the paper's formulas have them."""
-    logistic = asked.task == "classification"
+    logistic = spec.task == "classification"
     features = sum(widths.values())
     whole = logistic_sensitivity(features) if logistic else linear_sensitivity(features)
     figures = [whole]
     for party, own in widths.items():
         of_party = logistic_party_sensitivity if logistic else linear_party_sensitivity
         part = of_party(features, own=own, holds_label=party == holder)
-        figures += [part, party_epsilon(asked.epsilon, party_sensitivity=part, sensitivity=whole)]
+        figures += [part, party_epsilon(spec.epsilon, party_sensitivity=part, sensitivity=whole)]
     if epsilons:
         of_block = logistic_block_sensitivity if logistic else linear_block_sensitivity
         single = [
@@ -297,7 +302,7 @@ METHOD = Method(
     title="functional mechanism",
     tasks=("classification", "regression"),
     options=FunctionalOptions,
-    session=lambda _asked: functional_session,
+    session=lambda _requested: functional_session,
     model=model,
     views=plan_views,
     checks=("rows",),

@@ -17,15 +17,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field as Number
 
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.functional.blocks import (
     LAWS,
-    Block,
     BlockNoise,
+    CoefficientBlock,
     Dissection,
     Law,
     least_noise,
@@ -49,7 +49,7 @@ from colonnade.protocols.plans import (
     TrainingPlan,
     TrainingSpec,
     agreed,
-    check_keepers,
+    check_computing_parties,
     check_memory,
     gamma_advice,
     guarantees_of,
@@ -124,7 +124,7 @@ class FunctionalOptions(Options):
         ε needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and
         δ is then what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
         """
-        check_keepers(group)
+        check_computing_parties(group)
         task, epsilon, gamma, domain = spec.task, spec.epsilon, spec.gamma, self.domain
         if task not in ("classification", "regression"):
             raise PlanError(
@@ -154,7 +154,7 @@ class FunctionalOptions(Options):
             plan = _calibrated(blank, laws)
         except PlanError as error:
             advice = gamma_advice(
-                lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
+                lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, requested=gamma
             )
             raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
         try:
@@ -233,7 +233,7 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
         return self.dissection.dealt
 
     @property
-    def claims(self) -> dict[str, tuple[Claim, ...]]:
+    def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: its features, and apart from them the constant and the label.
 
         In the ball the norm of the features, in the box each of them: what the sensitivity of coefficients rests on.
@@ -241,16 +241,16 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
         claims = {}
         for owner, part in zip(self.group.owners, self.row.parts, strict=True):
             if part.side is None:
-                listed = [Claim(part.features, part.square)] if part.features else []
+                listed = [RowClaim(part.features, part.square)] if part.features else []
             else:
-                listed = [Claim(1, part.side**2)] * part.features
+                listed = [RowClaim(1, part.side**2)] * part.features
             if owner == self.label_holder:
-                listed += [Claim(1, self.constant_size**2)] * int(self.options.intercept)
-                listed.append(Claim(1, self.label_size**2))
+                listed += [RowClaim(1, self.constant_size**2)] * int(self.options.intercept)
+                listed.append(RowClaim(1, self.label_size**2))
             claims[owner] = tuple(listed)
         return claims
 
-    def noise_of(self, block: Block) -> BlockNoise:
+    def noise_of(self, block: CoefficientBlock) -> BlockNoise:
         """The noise on the coefficients of a block."""
         return self.noises[self.dissection.blocks.index(block) if len(self.noises) > 1 else 0]
 
@@ -266,13 +266,13 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
             FIELD63,
             rows=self.rows,
             per_row=self.row.largest**2,
-            noise=max(noise.reach(self.group) for noise in self.noises),
+            noise=max(noise.extent(self.group) for noise in self.noises),
             what=f"a quadratic objective at gamma = {self.gamma}",
         )
         return FIELD63
 
     def change(
-        self, block: Block | None = None, replaced: Collection[str] | None = None
+        self, block: CoefficientBlock | None = None, replaced: Collection[str] | None = None
     ) -> CoefficientChange:
         """How far a record moves a block, or all coefficients: zeroed out, or with these parties' parts replaced."""
         parties = [self.group.owners.index(owner) for owner in replaced or ()]
@@ -408,7 +408,7 @@ def _check_columns(plan: FunctionalPlan) -> None:
 
 
 def _chosen(
-    blocks: tuple[Block, ...], epsilons: Mapping[str, float], epsilon: float
+    blocks: tuple[CoefficientBlock, ...], epsilons: Mapping[str, float], epsilon: float
 ) -> tuple[tuple[str, float], ...]:
     """The blocks' ε in the order of the blocks, whichever way round two parties are named."""
     names = {frozenset(block.owners): block.name for block in blocks}
@@ -462,7 +462,7 @@ def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
 
 
 def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
-    def least(block: Block | None, entries: int, epsilon: float, delta: float) -> BlockNoise:
+    def least(block: CoefficientBlock | None, entries: int, epsilon: float, delta: float) -> BlockNoise:
         return least_noise(
             laws,
             plan.change(block),

@@ -4,9 +4,10 @@ After "Achieving Differential Privacy in Vertically Partitioned Multiparty Learn
 coefficients and add noise afterwards. Here nobody holds a coefficient without noise:
 
 1. every owner charges its ledger for the whole objective and tells its peers the ledger's head;
-2. block by block of rows, owners deal integer columns to the keepers at degree t, and where the plan says so prove to
+2. block by block of rows, owners deal integer columns to the computing parties at degree t, and where the plan says
+so prove to
    two of them that features, constant and label keep their bounds;
-3. each keeper multiplies its own shares: degree 2t, nothing is sent;
+3. each computing party multiplies its own shares: degree 2t, nothing is sent;
 4. every dealer of noise, each owner and a server that keeps shares, deals its part on each block at degree 2t;
 5. the coefficients of all blocks are opened to the server, once; the squares of label and constant never are.
 """
@@ -36,7 +37,9 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class OpenedObjective(SessionResult[FunctionalPlan]):
-    """The noisy coefficients, block by block, with everything that says what they are; none at a mere keeper."""
+    """The noisy coefficients, block by block, with everything that says what they are; none at a mere computing
+    party.
+    """
 
     coefficients: Integers = field(repr=False)
 

@@ -11,7 +11,14 @@ import numpy as np
 
 from colonnade.methods.baselines.gathering import release_of
 from colonnade.methods.local.protocol import LocalOptions, LocalPlan, PerturbedMoments, local_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, in_label_units, plan_views
+from colonnade.methods.method import (
+    LinearModel,
+    Method,
+    NoiseSummary,
+    TrainedModel,
+    in_label_units,
+    plan_views,
+)
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
@@ -19,23 +26,21 @@ from colonnade.planning.pilots import Pilot, in_blocks, kept
 from colonnade.protocols.plans import TrainingSpec
 
 
-def model(
-    asked: TrainingSpec, results: Mapping[str, PerturbedMoments]
-) -> MomentRelease | TrainedModel | None:
+def model(spec: TrainingSpec, results: Mapping[str, PerturbedMoments]) -> MomentRelease | TrainedModel | None:
     """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
     perturbed = next((perturbed for perturbed in results.values() if perturbed.matrix.size), None)
     if perturbed is None:
         return None
-    return perturbed_release(perturbed) if asked.task == "pca" else perturbed_model(perturbed)
+    return perturbed_release(perturbed) if spec.task == "pca" else perturbed_model(perturbed)
 
 
 def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
     return in_blocks(plan, plan.columns.block, lambda rows: kept(plan, replace(plan, rows=rows)))
 
 
-def noise(plan: LocalPlan) -> Noise:
+def noise(plan: LocalPlan) -> NoiseSummary:
     """What every party adds to its own columns."""
-    return Noise(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
+    return NoiseSummary(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
 
 
 def perturbed_release(perturbed: PerturbedMoments) -> MomentRelease:
@@ -96,7 +101,7 @@ METHOD = Method(
     title="local perturbation",
     tasks=("classification", "regression", "pca"),
     options=LocalOptions,
-    session=lambda _asked: local_session,
+    session=lambda _requested: local_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -153,9 +153,9 @@ class LocalOptions(Options):
 
 def _drawable(plan: LocalPlan) -> LocalPlan:
     """Refuses, before any data is touched, what could wrap around."""
-    reach = plan.gamma + 1 + plan.noise.support
+    extent = plan.gamma + 1 + plan.noise.support
     check_fits(
-        FIELD63, rows=plan.rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {plan.gamma}"
+        FIELD63, rows=plan.rows, per_row=extent**2, what=f"moments of rows perturbed at gamma = {plan.gamma}"
     )
     return plan
 

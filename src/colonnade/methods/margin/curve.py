@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
 from colonnade.noise.sampler import working
-from colonnade.privacy.sensitivity.gradient import Longest, Reach
+from colonnade.privacy.sensitivity.gradient import RowNorms, TableBounds
 from colonnade.privacy.sensitivity.matrix import root_up
 
 Integers = NDArray[np.int64]
@@ -149,19 +149,19 @@ class Curve:
         cosines, sines = circle()
         total = np.full(ANGLES, self.coefficients[0] << _BITS, dtype=np.int64)
         for j, (a, b) in enumerate(zip(self.cosines, self.sines, strict=True), start=1):
-            turned = np.arange(ANGLES) * j % ANGLES
-            total += a * cosines[turned] + b * sines[turned]
+            rotated = np.arange(ANGLES) * j % ANGLES
+            total += a * cosines[rotated] + b * sines[rotated]
         return total
 
 
 @cache
 def _steepest(curve: Curve) -> float:
     # Derivatives are of the same form, with coefficients j·b_j and −j·a_j; the grid is fine enough for a step length.
-    turned = (
+    rotated = (
         [j * b for j, b in enumerate(curve.sines, start=1)],
         [-j * a for j, a in enumerate(curve.cosines, start=1)],
     )
-    derivative = Curve((0, *turned[0], *turned[1]))
+    derivative = Curve((0, *rotated[0], *rotated[1]))
     return float(np.abs(derivative.at_angles).max()) / (MILLION << _BITS) * (2 * np.pi / PERIOD)
 
 
@@ -170,8 +170,8 @@ Array = NDArray[np.float64]
 
 def angle_of(scores: Array) -> Integers:
     """The nearest angle to every score, as a number from 0 to 2¹⁴ − 1."""
-    turned = np.remainder(scores, PERIOD) * (ANGLES / PERIOD)
-    index: Integers = np.rint(turned).astype(np.int64) & (ANGLES - 1)
+    rotated = np.remainder(scores, PERIOD) * (ANGLES / PERIOD)
+    index: Integers = np.rint(rotated).astype(np.int64) & (ANGLES - 1)
     return index
 
 
@@ -199,7 +199,7 @@ class Waves:
     def plain(self) -> NDArray[np.int32]:
         """(cos θ … cos Mθ, sin θ … sin Mθ) for every angle, times their levels."""
         levels = np.array(self._levels, dtype=np.int64)[:, None]
-        parts = [_rounded_exactly(self.wave_grid, levels * part) for part in self._turned]
+        parts = [_rounded_exactly(self.wave_grid, levels * part) for part in self._rotated]
         return np.concatenate(parts).T.astype(np.int32, order="C")
 
     @cached_property
@@ -209,7 +209,7 @@ class Waves:
         p_j = ±a_j cos jθ + b_j sin jθ and q_j = b_j cos jθ ∓ a_j sin jθ, so that Σ p_j cos jφ + q_j sin jφ is what the
         other owners' angle φ makes of it.
         """
-        cosines, sines = self._turned
+        cosines, sines = self._rotated
         back = [Fraction(MILLION, level) ** self.others for level in self._levels]
         a, b = (
             np.array([round(value * by) for value, by in zip(part, back, strict=True)], dtype=np.int64)[
@@ -230,16 +230,16 @@ class Waves:
         return round(self.label_grid * self.curve.constant)
 
     @cached_property
-    def reach(self) -> Reach:
+    def extent(self) -> TableBounds:
         """The longest rows of both tables, for `privacy.sensitivity.margin.verified_slopes`."""
-        return Reach(_longest(self.plain), _longest(self.labelled), self.others)
+        return TableBounds(_most(self.plain), _most(self.labelled), self.others)
 
     @property
     def _levels(self) -> tuple[int, ...]:
         return self.levels or (MILLION,) * self.curve.harmonics
 
     @property
-    def _turned(self) -> tuple[Integers, Integers]:
+    def _rotated(self) -> tuple[Integers, Integers]:
         cosines, sines = circle()
         places = np.arange(1, self.curve.harmonics + 1)[:, None] * np.arange(ANGLES) % ANGLES
         return cosines[places], sines[places]
@@ -253,10 +253,10 @@ class Waves:
         return self.labelled.take(angle_of(scores) + ANGLES * positive, axis=0).astype(np.int64)
 
 
-def _longest(table: NDArray[np.int32]) -> Longest:
+def _most(table: NDArray[np.int32]) -> RowNorms:
     real, imaginary = np.split(table.astype(np.int64), 2, axis=1)
     squares = real**2 + imaginary**2
-    return Longest(int(squares.sum(axis=1).max()), tuple(int(most) for most in squares.max(axis=0)))
+    return RowNorms(int(squares.sum(axis=1).max()), tuple(int(most) for most in squares.max(axis=0)))
 
 
 def _rounded_exactly(grid: int, values: Integers) -> Integers:

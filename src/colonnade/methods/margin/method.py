@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from colonnade.data.table import Table
 from colonnade.methods.margin.plan import MarginOptions, MarginPlan
 from colonnade.methods.margin.protocol import MarginTrained, ideal_margin, margin_session
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.numbers.threads import one_thread
@@ -23,7 +23,7 @@ from colonnade.randomness import Randomness
 Array = NDArray[np.float64]
 
 
-def model(_asked: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:
+def model(_requested: TrainingSpec, results: Mapping[str, MarginTrained]) -> TrainedModel | None:
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
@@ -81,9 +81,9 @@ def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
     return product([Axis(plan.schedule.steps, 2, 6), Axis(blocks, 2, 6)], at)
 
 
-def noise(plan: MarginPlan) -> Noise:
+def noise(plan: MarginPlan) -> NoiseSummary:
     """What every step carries."""
-    return Noise(plan.deviation / plan.rows, "an entry of each step's mean gradient")
+    return NoiseSummary(plan.deviation / plan.rows, "an entry of each step's mean gradient")
 
 
 METHOD = Method(
@@ -91,7 +91,7 @@ METHOD = Method(
     title="noisy margin descent",
     tasks=("classification",),
     options=MarginOptions,
-    session=lambda _asked: margin_session,
+    session=lambda _requested: margin_session,
     model=model,
     views=plan_views,
     checks=("rows", "products"),

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field as Number
 
 from colonnade.crypto.product_proof import MOST_ROWS
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, MOST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
@@ -27,8 +27,8 @@ from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, MatrixChange, Repeated
 from colonnade.privacy.sensitivity.gradient import (
+    GradientChange,
     Slopes,
-    VectorChange,
     margin_others_replaced,
     margin_replace,
     margin_zero_out,
@@ -49,8 +49,8 @@ from colonnade.protocols.plans import (
     TrainingPlan,
     TrainingSpec,
     agreed,
+    check_computing_parties,
     check_job_gamma,
-    check_keepers,
     check_memory,
     physical_memory,
 )
@@ -67,7 +67,7 @@ _LARGEST_GRID = 1 << 18
 
 
 @dataclass(frozen=True)
-class Schedule:
+class MarginSchedule:
     """How many gradients, of how fine a curve, and which share of the budget the moments take."""
 
     steps: int = 20
@@ -116,10 +116,10 @@ class MarginOptions(ClassOptions, Options):
     moments_share: Annotated[float, Number(gt=0, lt=1)] = 0.1
     gamma: Annotated[int, Number(ge=4)] | None = None
 
-    def schedule(self, verify: Verify | None) -> Schedule:
+    def schedule(self, verify: Verify | None) -> MarginSchedule:
         share = Fraction(self.moments_share).limit_denominator(10**6)
-        harmonics = self.harmonics or (CHECKED_HARMONICS if verify == "all" else Schedule().harmonics)
-        return Schedule(self.steps, harmonics, share)
+        harmonics = self.harmonics or (CHECKED_HARMONICS if verify == "all" else MarginSchedule().harmonics)
+        return MarginSchedule(self.steps, harmonics, share)
 
     def check(self, spec: TrainingSpec) -> None:
         check_job_gamma(
@@ -130,7 +130,7 @@ class MarginOptions(ClassOptions, Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> MarginPlan:
         """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
-        check_keepers(group)
+        check_computing_parties(group)
         if spec.verify == "rows":
             raise PlanError(
                 "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
@@ -181,7 +181,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
     Made by `MarginOptions`, which choose grids and noise.
     """
 
-    schedule: Schedule
+    schedule: MarginSchedule
     gamma: int
     label_grid: int
     wave_grid: int
@@ -224,8 +224,8 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         if self.verify == "none":
             return block_rows(self.size)
         # A proof costs much the same for few rows as for many.
-        turned = self.wave_width * (len(self.others) // 2)
-        return min(4 * block_rows(self.size), MOST_ROWS // max(self.heads, turned))
+        rotated = self.wave_width * (len(self.others) // 2)
+        return min(4 * block_rows(self.size), MOST_ROWS // max(self.heads, rotated))
 
     @cached_property
     def waves(self) -> Waves:
@@ -245,22 +245,22 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
     @property
-    def claims(self) -> dict[str, tuple[Claim, ...]]:
+    def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: the norm of its columns, and of ỹ·a₀ where it holds the label."""
         claims = {
-            owner: (Claim(width, self.shape_of(owner).norm_squared),) if width else ()
+            owner: (RowClaim(width, self.shape_of(owner).norm_squared),) if width else ()
             for owner, width in self.widths.items()
         }
-        constants = Claim(self.heads, self.heads * self.waves.constant**2)
+        constants = RowClaim(self.heads, self.heads * self.waves.constant**2)
         return claims | {self.label_holder: (*claims[self.label_holder], constants)}
 
     @property
-    def wave_claims(self) -> dict[str, tuple[Claim, ...]]:
+    def wave_claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about what it deals in a step: a norm no longer than in its table, of all heads."""
-        reach = self.waves.reach
-        longest = dict.fromkeys(self.others, reach.plain) | {self.label_holder: reach.labelled}
+        extent = self.waves.extent
+        most = dict.fromkeys(self.others, extent.plain) | {self.label_holder: extent.labelled}
         return {
-            owner: (Claim(self.wave_width, self.heads * longest[owner].norm_squared),)
+            owner: (RowClaim(self.wave_width, self.heads * most[owner].norm_squared),)
             for owner in self.group.owners
         }
 
@@ -273,7 +273,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         """What r̃ never leaves, rounding included; where waves are checked, whatever one owner deals."""
         if self.verify != "none":
             constant = self.waves.constant * self.wave_grid ** len(self.others)
-            return verified_slopes(self.waves.reach, constant)
+            return verified_slopes(self.waves.extent, constant)
         curve = self.waves.curve
         return rounded_slopes(
             curve.bounds,
@@ -294,7 +294,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         """The bound on the rest of an integer row; on the whole row without a party."""
         first, *rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
         for part in rest:
-            first = first.beside(part)
+            first = first.alongside(part)
         return first
 
     @cached_property
@@ -303,7 +303,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self.shape_of_all_but(None)
 
     @property
-    def gradient_zeroed(self) -> VectorChange:
+    def gradient_zeroed(self) -> GradientChange:
         return margin_zero_out(
             self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
         )
@@ -392,7 +392,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self._event(matrix, change, self._dealt, known)
 
     @property
-    def _gradient_replaced(self) -> VectorChange:
+    def _gradient_replaced(self) -> GradientChange:
         return margin_replace(
             self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
         )
@@ -400,7 +400,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
     def _event(
         self,
         matrix: MatrixChange,
-        gradient: VectorChange,
+        gradient: GradientChange,
         dealt: tuple[DealtNoise, DealtNoise],
         known: int | None,
     ) -> Event:
@@ -443,7 +443,7 @@ def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
         return ""  # whoever plans refuses it by name
     blank = MarginPlan(
-        Schedule(),
+        MarginSchedule(),
         _grid(group),
         1,
         1,
@@ -455,7 +455,7 @@ def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
         delta=delta or 1e-5,
     )
     try:
-        check_keepers(group)
+        check_computing_parties(group)
         _on_grids(blank, None)
     except PlanError as error:
         return str(error)
@@ -467,7 +467,7 @@ def _grid(group: Group) -> int:
     return 1 << 10 if len(group.owners) == 2 else 1 << 8
 
 
-def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
+def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
     """The finest grids for labels and waves whose noise can still be drawn.
 
     The error of rounding is least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²).
@@ -475,20 +475,24 @@ def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
     sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.spec.epsilon, delta=plan.delta, digits=3)
     share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
     # A little more than at sensitivity ½, or what a checked row may reach, for what rounding adds.
-    reach = 0.7 if plan.verify == "none" else 0.9
+    extent = 0.7 if plan.verify == "none" else 0.9
     largest = math.sqrt(float(LARGEST_VARIANCE)) / (
-        reach * float(sigma) * math.sqrt(share * max(1, plan.heads))
+        extent * float(sigma) * math.sqrt(share * max(1, plan.heads))
     )
     bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
     if bits < _COARSEST:
         what = (
             f"gamma = {plan.gamma}"
-            if asked
+            if requested
             else f"epsilon = {plan.spec.epsilon:g} over {plan.schedule.steps} steps"
         )
         raise PlanError(
             f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. "
-            + ("Leave gamma out, or take a smaller one." if asked else "Raise epsilon, or take fewer steps.")
+            + (
+                "Leave gamma out, or take a smaller one."
+                if requested
+                else "Raise epsilon, or take fewer steps."
+            )
         )
     curve = Curve.of(plan.schedule.harmonics)
     ratio = 1.0  # harmonics that are levelled are as large on either side
@@ -511,7 +515,8 @@ def _check_size(plan: MarginPlan) -> None:
     need, held = 16 * plan.rows * plan.size, physical_memory()
     if held is not None and need > held:
         raise TooMuchMemory(
-            f"{plan.rows} rows of {plan.size} columns: keepers hold shares of all rows between steps, which takes "
+            f"{plan.rows} rows of {plan.size} columns: computing parties hold shares of all rows between steps, "
+            f"which takes "
             f"{need / 2**30:.0f} GiB; a machine that takes part has less. Declare fewer columns, or use the method "
             "'moments', which holds no rows."
         )

@@ -23,7 +23,7 @@ from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import RowSource, SessionResult, own_rows, prepare, publish
 from colonnade.protocols.sharing import MomentSum, Shared, open_to, share, share_noise
-from colonnade.protocols.verified_products import reshare_products, taken, turned
+from colonnade.protocols.verified_products import reshare_products, rotated, used
 from colonnade.protocols.verified_rows import share_rows, share_verified
 from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
@@ -111,8 +111,8 @@ def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
     slopes = []
     for label, sign in ((False, -1), (True, 1)):
         labelled = waves.deal_labelled(at_zero, np.array([label]))[0].tolist()
-        turned = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
-        slopes.append(turned + sign * waves.constant * plan.wave_grid**others)
+        rotated = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
+        slopes.append(rotated + sign * waves.constant * plan.wave_grid**others)
     return slopes[0], slopes[1]
 
 
@@ -191,7 +191,7 @@ def part_of(plan: MarginPlan, owner: str) -> slice:
 
 async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan, label: str) -> Shared:
     """Shares of the slopes without their constant, one for every head, at degree t."""
-    others = await turned(
+    others = await rotated(
         party,
         [waves[owner] for owner in plan.others],
         scheme=plan.scheme,
@@ -209,7 +209,7 @@ async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan
 
 def held(value: Shared) -> FieldArray:
     if value.share is None:
-        raise LocalProtocolError("a keeper lacks a share of what was dealt")
+        raise LocalProtocolError("a computing party lacks a share of what was dealt")
     return value.share
 
 
@@ -249,8 +249,8 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
-    """One keeper's shares of one block between steps: rows, and ỹ·a₀ at the scale of a slope."""
+class KeptShares:
+    """One computing party's shares of one block between steps: rows, and ỹ·a₀ at the scale of a slope."""
 
     rows: FieldArray
     constants: FieldArray
@@ -258,7 +258,7 @@ class Kept:
 
 async def _moments(
     party: Party, rows: OwnRows | None, plan: MarginPlan, release: Release
-) -> tuple[list[Kept], Integers | None]:
+) -> tuple[list[KeptShares], Integers | None]:
     kept = []
     moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
     for number, block in enumerate(_blocks(plan)):
@@ -266,13 +266,13 @@ async def _moments(
         mine = None if rows is None else rows.dealt(block, plan)
         columns = await share_rows(party, mine, count, plan, step=f"columns {number}")
         dealt, own = columns[plan.label_holder], plan.widths[plan.label_holder]
-        columns[plan.label_holder] = taken(dealt, 0, own)
+        columns[plan.label_holder] = used(dealt, 0, own)
         moments.add([columns[owner] for owner in party.group.owners])
         if party.keeps_shares:
             first, *rest = (held(columns[owner]) for owner in party.group.owners)
-            constants = held(taken(dealt, own, own + plan.heads))
+            constants = held(used(dealt, own, own + plan.heads))
             others = plan.wave_grid ** len(plan.others)
-            kept.append(Kept(first.stack_columns(rest), constants.times(others)))
+            kept.append(KeptShares(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)
 
     def matrix_part() -> Integers:
@@ -289,7 +289,7 @@ async def _moments(
 
 
 async def _gradient(
-    party: Party, rows: OwnRows | None, kept: list[Kept], weights: Array, plan: MarginPlan, step: int
+    party: Party, rows: OwnRows | None, kept: list[KeptShares], weights: Array, plan: MarginPlan, step: int
 ) -> Shared:
     """Shares of Σ r̃x̃ over everybody, degree 2t, with no mask left."""
     mine = None if rows is None else weights[part_of(plan, party.name)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from colonnade.methods.glm.models import linear_model
 from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
-from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.models.files.document import Privacy
 from colonnade.planning.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.protocols.plans import TrainingSpec
@@ -20,7 +20,7 @@ SPLIT = (
 PAPER = "HDP-VFL's own noise, without clipping: paper formula, not a guarantee. Public data only."
 
 
-def model(_asked: TrainingSpec, results: Mapping[str, TrainedPart]) -> TrainedModel:
+def model(_requested: TrainingSpec, results: Mapping[str, TrainedPart]) -> TrainedModel:
     """The weights of those owners who are here; beside each other only a simulation in one process sees them."""
     first = next(iter(results.values()))
     plan = first.plan
@@ -53,9 +53,9 @@ def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:
     return product([Axis(plan.options.epochs, 2, 10), rows], at)
 
 
-def noise(plan: IntermediatePlan) -> Noise:
+def noise(plan: IntermediatePlan) -> NoiseSummary:
     """What every message carries."""
-    return Noise(
+    return NoiseSummary(
         max(plan.sigma(owner) for owner in plan.senders), "every person's score or residual, each time"
     )
 
@@ -65,7 +65,7 @@ METHOD = Method(
     title="noisy scores and residuals, step by step",
     tasks=("classification", "regression"),
     options=IntermediateOptions,
-    session=lambda _asked: intermediate_session,
+    session=lambda _requested: intermediate_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -226,9 +226,9 @@ class IntermediatePlan(ClippedPlan):
         affordable = (self.radius * self.batch * math.sqrt(_TENTH / self.rows)) / (
             self.clip * self.cap(owner) * self.options.epochs
         )
-        longest = min(self.learning_rate / kept, max(affordable, self.learning_rate))
+        most = min(self.learning_rate / kept, max(affordable, self.learning_rate))
         # Four digits, so that two machines come to the same number.
-        return float(f"{longest:.4g}")
+        return float(f"{most:.4g}")
 
     def charged_grid(self, owner: str) -> float:
         """How far rounding can move two runs apart in one entry: the grid, and what doubles lose over all steps.
@@ -242,9 +242,9 @@ class IntermediatePlan(ClippedPlan):
         lost = self.rows * self.options.epochs * stride + self.schedule.steps * (width + 16) * (
             self.radius + stride
         )
-        reach = self.radius * (cap + self.passive_cap) + self.bounds.size + 1
+        extent = self.radius * (cap + self.passive_cap) + self.bounds.size + 1
         steep = max(1.0, self.bounds.slope)
-        return float(GRID) + 2 * steep * _ULP * (cap * lost + (width + 16) * reach)
+        return float(GRID) + 2 * steep * _ULP * (cap * lost + (width + 16) * extent)
 
     def sensitivity(self, owner: str) -> StepSensitivities:
         """How far one record of this owner moves each of its messages, given the transcript."""

@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 # Noise drawn at a time.
 _DRAWN = 1 << 16
 # Messages that nobody clips still fit 64 bits with their noise.
-_REACH = 2.0**40
+_EXTENT = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class TrainedPart(SessionResult[IntermediatePlan]):
 
 
 @dataclass(eq=False)
-class Descent:
+class MessagesDescent:
     """Where an owner stands between two steps: all that a run would need to go on from here."""
 
     weights: Array
@@ -60,7 +60,7 @@ async def intermediate_session(party: Party, table: Table | None, spec: Training
 
 async def intermediate_results(
     party: Party, table: AlignedTable | None, plan: IntermediatePlan
-) -> Descent | None:
+) -> MessagesDescent | None:
     """The protocol after the plan: charge, then one exchange a step. None at a member without columns."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
@@ -71,9 +71,11 @@ async def intermediate_results(
     return await descend(party, plan, features, targets=targets)
 
 
-async def descend(party: Party, plan: IntermediatePlan, features: Array, *, targets: Array | None) -> Descent:
+async def descend(
+    party: Party, plan: IntermediatePlan, features: Array, *, targets: Array | None
+) -> MessagesDescent:
     """The steps of one owner, whose rows stand in the order of the batches; only the active one has targets."""
-    state = Descent(np.zeros(features.shape[1]), rate=plan.rate(party.name))
+    state = MessagesDescent(np.zeros(features.shape[1]), rate=plan.rate(party.name))
     noise = None
     if plan.variances:
         noise = NoiseStream(plan.noise[party.name], party.randomness, total=plan.options.epochs * plan.rows)
@@ -112,7 +114,7 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
 
 
 async def _ask(
-    party: Party, plan: IntermediatePlan, state: Descent, noise: NoiseStream | None, *, batch: Array
+    party: Party, plan: IntermediatePlan, state: MessagesDescent, noise: NoiseStream | None, *, batch: Array
 ) -> Array:
     scores = batch @ state.weights
     message = _noisy(
@@ -134,7 +136,7 @@ async def _ask(
 async def _answer(
     party: Party,
     plan: IntermediatePlan,
-    state: Descent,
+    state: MessagesDescent,
     noise: NoiseStream | None,
     *,
     batch: Array,
@@ -170,8 +172,8 @@ class NoiseStream:
             size = max(count - len(self._drawn), min(_DRAWN, self._left))
             self._left -= size
             self._drawn = np.concatenate((self._drawn, self._noise.draw(size, self._randomness)))
-        taken, self._drawn = self._drawn[:count].copy(), self._drawn[count:]
-        return taken
+        used, self._drawn = self._drawn[:count].copy(), self._drawn[count:]
+        return used
 
 
 def _noisy(
@@ -183,9 +185,9 @@ def _noisy(
     if not np.isfinite(values).all():
         raise _not_finite(party, plan, "messages")
     # In a sound plan they are within the limit but for rounding; clipping moves no two values apart.
-    reach = _REACH if limit is None else limit
+    extent = _EXTENT if limit is None else limit
     noisy = noise.take(len(values))
-    noisy += np.rint(np.clip(values, -reach, reach) * (1 << GRID_BITS)).astype(np.int64)
+    noisy += np.rint(np.clip(values, -extent, extent) * (1 << GRID_BITS)).astype(np.int64)
     return Message(arrays={"values": noisy})
 
 
@@ -201,7 +203,7 @@ def _received(message: Message, plan: IntermediatePlan, rows: int) -> Array:
 
 
 def step_weights(
-    party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, residuals: Array
+    party: Party, plan: IntermediatePlan, state: MessagesDescent, *, batch: Array, residuals: Array
 ) -> None:
     """One gradient step, divided by the nominal batch size, the penalty's step, and the projection."""
     free, rate = int(party.name == plan.active), state.rate

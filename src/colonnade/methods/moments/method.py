@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.federation.federation import released
-from colonnade.methods.method import Method, Noise, plan_views
+from colonnade.methods.method import Method, NoiseSummary, plan_views
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import OpenedMoments, moments_session
 from colonnade.models.release import MomentRelease
@@ -32,8 +32,8 @@ def noise_of(plan: MomentsPlan) -> float:
     return math.sqrt(plan.total_mu) / plan.gamma**2
 
 
-def noise(plan: MomentsPlan) -> Noise:
-    return Noise(noise_of(plan), "a sum of products of two columns", people_for(plan))
+def noise(plan: MomentsPlan) -> NoiseSummary:
+    return NoiseSummary(noise_of(plan), "a sum of products of two columns", people_for(plan))
 
 
 def people_for(plan: MomentsPlan) -> int:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.product_proof import MOST_ROWS
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
 from colonnade.data.labels import LabelBlock, LabelBlocks
@@ -41,7 +41,7 @@ from colonnade.protocols.plans import (
     TrainingPlan,
     TrainingSpec,
     agreed,
-    check_keepers,
+    check_computing_parties,
     check_memory,
     check_one_label,
     gamma_advice,
@@ -140,7 +140,7 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
             label_norm_squared=self.labels.norm_squared(self.gamma),
             one_hot=self.labels.one_hot,
         )
-        whole = features.beside(label)
+        whole = features.alongside(label)
         if self.verify == "none" or self.conditional:
             # By class features and indicators are proved apart, and indicators to be one-hot.
             return whole
@@ -152,7 +152,7 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         rest = [self.shape_of(owner) for owner in self.group.owners if owner != party]
         shape = rest[0]
         for part in rest[1:]:
-            shape = shape.beside(part)
+            shape = shape.alongside(part)
         return shape
 
     @property
@@ -162,7 +162,7 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
     @property
-    def claims(self) -> dict[str, tuple[Claim, ...]]:
+    def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: its squared norm, features and label together.
 
         By class the holder of the label proves the norm of its features in all classes, and that of the indicators: of
@@ -171,14 +171,14 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         if self.conditional:
             classes, holder = self.label.width, self.label_holder
             claims = {
-                owner: (Claim(width, self.bounds[owner]),) if width else ()
+                owner: (RowClaim(width, self.bounds[owner]),) if width else ()
                 for owner, width in self.widths.items()
             }
             own = self.widths[holder]
-            features = (Claim(classes * own, self.bounds[holder]),) if own else ()
-            return claims | {holder: (*features, Claim(classes, 1))}
+            features = (RowClaim(classes * own, self.bounds[holder]),) if own else ()
+            return claims | {holder: (*features, RowClaim(classes, 1))}
         return {
-            owner: (Claim(width, self.shape_of(owner).bound),) if width else ()
+            owner: (RowClaim(width, self.shape_of(owner).bound),) if width else ()
             for owner, width in self.dealt.items()
         }
 
@@ -228,12 +228,12 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        reach = self.noise.part(self.group.whole).support
+        extent = self.noise.part(self.group.whole).support
         check_fits(
             FIELD63,
             rows=self.rows,
             per_row=self.shape_of_all_but(None).bound,
-            noise=len(self.group.dealers) * reach,
+            noise=len(self.group.dealers) * extent,
             what=f"a moment matrix at gamma = {self.gamma}",
         )
         return FIELD63
@@ -299,7 +299,7 @@ def plan_moments(
     rounding: Rounding = "nearest",
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
-    check_keepers(group)
+    check_computing_parties(group)
     terms = agreed(spec, group, schemas, rows)
     blank = _with_checks(
         MomentsPlan(
@@ -330,7 +330,7 @@ def plan_moments(
     try:
         plan = calibrated(gamma)
     except PlanError as error:
-        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], asked=gamma)
+        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], requested=gamma)
         raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
     plan.check_stated()
     return plan

@@ -14,7 +14,7 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import RowSource, SessionResult, own_blocks, prepare, publish
-from colonnade.protocols.sharing import MomentSum, Shared, beside, open_to, share, share_noise, total
+from colonnade.protocols.sharing import MomentSum, Shared, alongside, open_to, share, share_noise, total
 from colonnade.protocols.verified_products import reshare_products
 from colonnade.protocols.verified_rows import check_rows, sum_products
 from colonnade.runtime.party import Party
@@ -122,7 +122,7 @@ async def conditional_moments(party: Party, table: RowSource | None, plan: Momen
         return upper_by_class(noise_by_class(party, plan), plan)
 
     noise = await share_noise(party, noise_part, plan.coefficients, scheme=plan.scheme, step="noise")
-    noisy = beside([moments.upper_triangle() for moments in sums]) + noise
+    noisy = alongside([moments.upper_triangle() for moments in sums]) + noise
     opened = await open_to(party, server, noisy, scheme=plan.scheme, release=release, step="moments")
     return None if opened is None else along_diagonal(opened[0], plan)
 
@@ -139,7 +139,7 @@ async def _dealt(
     left = _ones(party, rows, plan)
     for kind in range(classes - 1):
         left = left - dealt.columns([first + kind])
-    columns[holder] = beside([dealt, left])
+    columns[holder] = alongside([dealt, left])
     if plan.verify != "none":
         whole = mine
         if mine is not None and party.name == holder:
@@ -149,11 +149,11 @@ async def _dealt(
 
 
 def _ones(party: Party, rows: int, plan: MomentsPlan) -> Shared:
-    """A column of ones, of which every keeper knows its share."""
+    """A column of ones, of which every computing party knows its share."""
     share, t = None, party.group.threshold
     if party.keeps_shares:
         ones = plan.field.encode(np.ones((rows, 1), dtype=np.int64))
-        share = plan.scheme.constant(ones, party.group.keepers.index(party.name), t)
+        share = plan.scheme.constant(ones, party.group.computing_parties.index(party.name), t)
     return Shared(share, (rows, 1), t)
 
 
@@ -190,10 +190,10 @@ async def _by_class(
     }
     others = [owner for owner in plan.group.owners if owner != holder and plan.widths[owner]]
     if others:
-        theirs = beside([columns[owner] for owner in others])
+        theirs = alongside([columns[owner] for owner in others])
         width = theirs.shape[1]
-        repeated = beside([marks[kind].columns([0] * width) for kind in range(classes - 1)])
-        factors = (beside([theirs] * (classes - 1)).in_rows_of(1), repeated.in_rows_of(1))
+        repeated = alongside([marks[kind].columns([0] * width) for kind in range(classes - 1)])
+        factors = (alongside([theirs] * (classes - 1)).in_rows_of(1), repeated.in_rows_of(1))
         products = await reshare_products(party, *factors, scheme=plan.scheme, verify=plan.verify, step=step)
         lowered = products.in_rows_of((classes - 1) * width)
         parts = [lowered.columns(range(kind * width, (kind + 1) * width)) for kind in range(classes - 1)]

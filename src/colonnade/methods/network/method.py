@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.methods.network.extra import need_networks
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import TrainedEmbeddings
@@ -50,8 +50,8 @@ def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
     return product([epochs, Axis(plan.train_rows // batch, 8, 32), Axis(plan.held_out // batch, 0, 1)], at)
 
 
-def noise(plan: EmbeddingsPlan) -> Noise:
-    return Noise(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
+def noise(plan: EmbeddingsPlan) -> NoiseSummary:
+    return NoiseSummary(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
 
 
 METHOD = Method(

@@ -287,13 +287,13 @@ class NetworkFile:
         from safetensors.numpy import save
 
         weights = save({name: np.ascontiguousarray(array) for name, array in self.tensors.items()})
-        beside = weights_path(path)
-        if beside == path:
+        companion = weights_path(path)
+        if companion == path:
             raise ModelError(
                 f"{path}: the weights are written beside it under that name. Let it end in .json."
             )
         # No guarantee covers showing a network's weights, whole or in parts.
-        write_contents(beside, weights, own=True)
+        write_contents(companion, weights, own=True)
         data = described(
             self.frame,
             self.privacy,
@@ -305,7 +305,7 @@ class NetworkFile:
         )
         data["design"] = self.design.to_data()
         data["regime"] = self.regime
-        data["tensors"] = {"file": beside.name, "sha256": hashlib.sha256(weights).hexdigest()}
+        data["tensors"] = {"file": companion.name, "sha256": hashlib.sha256(weights).hexdigest()}
         write_document(path, data, own=True)
 
     @classmethod

@@ -23,7 +23,7 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
-from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
+from colonnade.privacy.guarantee import AccountedCost, Guarantee, View, account, check_claim
 from colonnade.privacy.observers import Coalition, ColumnsOf, Observer, OthersPart, PartOf, PartyView, Server
 from colonnade.privacy.paper import local_variance
 from colonnade.privacy.sensitivity.matrix import root_up
@@ -97,17 +97,17 @@ def _about_all(
 ) -> Iterator[View]:
     hidden = [party for party in plan.contributors if party not in known]
     subjects = hidden + ([] if plan.receiver in known or plan.receiver in hidden else [plan.receiver])
-    told = "" if plan.options.mechanism == "poisson-binomial" else "; embeddings are sent one by one"
+    announced = "" if plan.options.mechanism == "poisson-binomial" else "; embeddings are sent one by one"
     for party in subjects:
         if event := _event(plan, known, (party,)):
-            yield View(observer, PartOf(party), event, assumption + told)
+            yield View(observer, PartOf(party), event, assumption + announced)
     # Also where one party is all the others: accounts of whole records must not miss this run.
     if subjects and (event := _event(plan, known, tuple(subjects))):
-        yield View(observer, OthersPart(), event, assumption + told)
+        yield View(observer, OthersPart(), event, assumption + announced)
     for party in hidden:
         # The label is a column too, and no statement covers all labels.
         if party != plan.receiver and (event := _event(plan, known, (party,), rows=plan.rows)):
-            yield View(observer, ColumnsOf(party), event, assumption + told)
+            yield View(observer, ColumnsOf(party), event, assumption + announced)
 
 
 def _event(
@@ -134,9 +134,9 @@ def embedding_event(
     """The embeddings of one record, or of all, over all passes: P coordinates of each."""
     times = plan.passes * rows
     if plan.options.mechanism == "local-gaussian":
-        reach = root_up(4 * EMBEDDING_GRID**2 * plan.options.embedding)
+        extent = root_up(4 * EMBEDDING_GRID**2 * plan.options.embedding)
         # Each changed party sends a vector of its own.
-        steps = PerStep((reach,) * (plan.passes * changed), plan.local_variance)
+        steps = PerStep((extent,) * (plan.passes * changed), plan.local_variance)
         draws = plan.rows * plan.passes * plan.options.embedding * len(plan.contributors)
         return Approximated(steps if rows == 1 else Repeated(steps, rows), draws=draws)
     hiding = len([party for party in plan.contributors if party not in known])
@@ -146,11 +146,11 @@ def embedding_event(
 
 def update_event(plan: EmbeddingsPlan, *, rows: int = 1) -> Event:
     """The steps of one local network: a record is in one batch of each pass, and moves its clipped sum by 2c."""
-    reach, steps = 2 * GRADIENT_GRID, plan.passes
+    extent, steps = 2 * GRADIENT_GRID, plan.passes
     if rows > 1:
-        reach, steps = reach * plan.batch, plan.steps
+        extent, steps = extent * plan.batch, plan.steps
     return Approximated(
-        PerStep((reach,) * steps, plan.update_variance), draws=max(1, plan.options.parameters * plan.steps)
+        PerStep((extent,) * steps, plan.update_variance), draws=max(1, plan.options.parameters * plan.steps)
     )
 
 
@@ -185,13 +185,13 @@ def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 
 @lru_cache(maxsize=256)
-def cost_of(event: Event, delta: float) -> Cost:
+def cost_of(event: Event, delta: float) -> AccountedCost:
     """ε of an event at δ; infinite where it is so large that nothing can be stated."""
     try:
         return account(event, delta)
     except PrivacyError:
         # So large that not even the samplers' distance from their laws fits into δ.
-        return Cost(math.inf, delta, "no bound at this δ")
+        return AccountedCost(math.inf, delta, "no bound at this δ")
 
 
 # A step's counts, words and gradients are held at once by every party, and a gradient travels in one frame.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.methods.glm.losses import Loss, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.method import Method, Noise, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -36,10 +36,10 @@ KEPT = (
 )
 
 
-def model(asked: TrainingSpec, results: Mapping[str, NoisyColumns]) -> TrainedModel:
+def model(spec: TrainingSpec, results: Mapping[str, NoisyColumns]) -> TrainedModel:
     """All weights, where the active party is here, which made them; elsewhere none."""
-    options = options_of(asked, OneShotOptions)
-    loss, first = chosen_loss(asked, options), next(iter(results.values()))
+    options = options_of(spec, OneShotOptions)
+    loss, first = chosen_loss(spec, options), next(iter(results.values()))
     plan = first.plan
     label = next(schema.label for schema in plan.schemas if schema.label is not None)
     weights = fitted_once(results[plan.active], loss, options) if plan.active in results else {}
@@ -70,8 +70,8 @@ def fitted_once(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> 
     for owner in plan.passive:
         part = weights[owner]
         # Noise also hides where the columns' means lie; longer weights would shift every score by more than this.
-        longest = min(options.radius, _SHIFT * math.sqrt(plan.rows) / plan.sigma(owner))
-        weights[owner] = part * min(1.0, longest / max(float(np.linalg.norm(part)), 1e-300))
+        most = min(options.radius, _SHIFT * math.sqrt(plan.rows) / plan.sigma(owner))
+        weights[owner] = part * min(1.0, most / max(float(np.linalg.norm(part)), 1e-300))
         # What is cut off was part of the mean score, which the constant keeps.
         centre = parts[owner].mean(axis=0)
         weights[plan.active][-1] += float(centre @ (part - weights[owner])) / CONSTANT
@@ -110,8 +110,8 @@ def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
     return product([in_rows(plan.rows, cells)], lambda rows: kept(plan, replace(plan, rows=rows)))
 
 
-def noise(plan: NoisyColumnsPlan) -> Noise:
-    return Noise(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
+def noise(plan: NoisyColumnsPlan) -> NoiseSummary:
+    return NoiseSummary(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
 
 
 METHOD = Method(
@@ -119,7 +119,7 @@ METHOD = Method(
     title="noisy columns, sent once to the active party",
     tasks=("classification", "regression"),
     options=OneShotOptions,
-    session=lambda _asked: noisy_columns_session,
+    session=lambda _requested: noisy_columns_session,
     model=model,
     views=plan_views,
     checks=(),

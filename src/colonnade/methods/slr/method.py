@@ -15,8 +15,8 @@ from pydantic import Field
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import LinearModel, Method, Noise, TrainedModel, plan_views
-from colonnade.methods.slr.plan import Descent, GradientPlan, Optimiser, SlrOptions
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.slr.plan import GradientPlan, Optimiser, SlrDescent, SlrOptions
 from colonnade.methods.slr.protocol import TrainedWeights, gradient_session
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 def paper_slr(
     federation: Federation,
-    asked: TrainingSpec,
+    spec: TrainingSpec,
     *,
     epochs: float,
     rate: float,
@@ -41,7 +41,7 @@ def paper_slr(
     optimiser: Optimiser,
 ) -> TrainedModel:
     """The model that Algorithm 4 would train, and the ε that Lemmas 13 and 14 would print for it."""
-    rows = gather(federation, asked)
+    rows = gather(federation, spec)
     if len(rows.plan.label.classes) != 2:
         raise LabelMismatch(f"SLR is for two classes; {len(rows.plan.label.classes)} are declared.")
     attributes = rows.plan.attributes
@@ -49,7 +49,7 @@ def paper_slr(
     features /= math.sqrt(attributes + 1)
     steps = max(1, round(epochs / rate))
     parts = gradient_moments(features.shape[1], gamma, weight_cap)
-    multiplier = gradient_multiplier(parts, gamma, asked.epsilon, rows.delta, rate=rate, steps=steps)
+    multiplier = gradient_multiplier(parts, gamma, spec.epsilon, rows.delta, rate=rate, steps=steps)
     noise = [Fraction(gamma**power * multiplier.value) for power in (2, 6, 4)]
     randomness = federation.randomness("trusted party")
     weights = descend_in_three(
@@ -58,7 +58,7 @@ def paper_slr(
         noise,
         gamma=gamma,
         rate=rate,
-        descent=Descent(features.shape[1], optimiser, cap=weight_cap, steps=steps),
+        descent=SlrDescent(features.shape[1], optimiser, cap=weight_cap, steps=steps),
         steps=steps,
         randomness=randomness,
     )
@@ -86,7 +86,7 @@ def descend_in_three(
     *,
     gamma: int,
     rate: float,
-    descent: Descent,
+    descent: SlrDescent,
     steps: int,
     randomness: Randomness,
 ) -> Array:
@@ -95,8 +95,8 @@ def descend_in_three(
     laws = [SkellamNoise(mu) for mu in noise]
     count = len(features)
     for _ in range(steps):
-        coins = randomness.words(-(-count // 2)).view(np.uint32)[:count]
-        batch = np.flatnonzero(coins < math.ceil(rate * 2**32)) if rate < 1 else np.arange(count)
+        draws = randomness.words(-(-count // 2)).view(np.uint32)[:count]
+        batch = np.flatnonzero(draws < math.ceil(rate * 2**32)) if rate < 1 else np.arange(count)
         rounded = stochastic(gamma * features[batch], randomness).astype(np.float64)
         weights = stochastic(gamma * descent.weights, randomness).astype(np.float64)
         sums = (
@@ -123,15 +123,15 @@ def _check(noise: Sequence[Fraction]) -> None:
 _Positive = Annotated[float, Field(gt=0)]
 
 
-def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel:
+def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """The paper's three releases, simulated on public data."""
     check_job_gamma(
-        asked, "is the grid of a moment release; gradients have their own. Write it under [options]."
+        spec, "is the grid of a moment release; gradients have their own. Write it under [options]."
     )
-    options = options_of(asked, SlrOptions)
+    options = options_of(spec, SlrOptions)
     return paper_slr(
         federation,
-        asked,
+        spec,
         epochs=options.epochs,
         rate=options.rate,
         weight_cap=options.weight_cap,
@@ -140,7 +140,7 @@ def as_in_the_paper(federation: Federation, asked: TrainingSpec) -> TrainedModel
     )
 
 
-def model(_asked: TrainingSpec, results: Mapping[str, TrainedWeights]) -> TrainedModel | None:
+def model(_requested: TrainingSpec, results: Mapping[str, TrainedWeights]) -> TrainedModel | None:
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
@@ -172,11 +172,11 @@ def pilots(plan: GradientPlan) -> tuple[Pilot, ...]:
     return product([Axis(plan.schedule.steps, 4, 24), axis], at)
 
 
-def noise(plan: GradientPlan) -> Noise:
+def noise(plan: GradientPlan) -> NoiseSummary:
     """What every step carries."""
     expected = float(plan.rows * plan.schedule.rate)
     deviation = math.sqrt(plan.dealt_noise.total_variance(plan.group)) / (4.0 * plan.gamma**3 * expected)
-    return Noise(deviation, "an entry of each step's mean gradient")
+    return NoiseSummary(deviation, "an entry of each step's mean gradient")
 
 
 def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArray[np.float64], float]:
@@ -200,7 +200,7 @@ METHOD = Method(
     title="SLR, noisy gradients",
     tasks=("classification",),
     options=SlrOptions,
-    session=lambda _asked: gradient_session,
+    session=lambda _requested: gradient_session,
     model=model,
     views=plan_views,
     checks=("rows",),

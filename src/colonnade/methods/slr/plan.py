@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field as Number
 
-from colonnade.crypto.row_proofs import Claim
+from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, PrivacyError
@@ -26,7 +26,12 @@ from colonnade.numbers.rounding import toward_zero
 from colonnade.privacy.calibrate import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.events import COARSE_BITS, FINE_BITS, Approximated, Event, PoissonSampled, Repeated
 from colonnade.privacy.guarantee import ROUNDING_VARIANCES
-from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
+from colonnade.privacy.sensitivity.gradient import (
+    GradientChange,
+    GradientShape,
+    fused_replace,
+    fused_zero_out,
+)
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
 from colonnade.protocols.plans import (
@@ -34,8 +39,8 @@ from colonnade.protocols.plans import (
     TrainingPlan,
     TrainingSpec,
     agreed,
+    check_computing_parties,
     check_job_gamma,
-    check_keepers,
     check_two_classes,
     gamma_advice,
     options_of,
@@ -76,25 +81,25 @@ class Optimiser:
         return {"name": self.name, "learning_rate": self.learning_rate, "average": self.average}
 
 
-class Descent:
+class SlrDescent:
     """Weights inside a ball, moved by gradients as they come."""
 
     def __init__(self, size: int, optimiser: Optimiser, *, cap: float, steps: int) -> None:
         self.weights = np.zeros(size)
         self._optimiser, self._cap = optimiser, cap
         self._first, self._second = np.zeros(size), np.zeros(size)
-        self._taken = 0
+        self._used = 0
         self._from = steps - max(1, math.ceil(optimiser.average * steps))
         self._sum = np.zeros(size)
 
     def step(self, gradient: Array) -> None:
         """One move against the gradient, then back into the ball."""
-        self._taken += 1
+        self._used += 1
         self.weights = self.weights - self._optimiser.learning_rate * self._direction(gradient)
         norm = float(np.linalg.norm(self.weights))
         if norm > self._cap:
             self.weights *= self._cap / norm
-        if self._taken > self._from:
+        if self._used > self._from:
             self._sum += self.weights
 
     def _direction(self, gradient: Array) -> Array:
@@ -106,13 +111,13 @@ class Descent:
             return (1 - _MOMENTUM) * self._first
         self._first = _MOMENTUM * self._first + (1 - _MOMENTUM) * gradient
         self._second = _SECOND * self._second + (1 - _SECOND) * gradient**2
-        mean = self._first / (1 - _MOMENTUM**self._taken)
-        square = self._second / (1 - _SECOND**self._taken)
+        mean = self._first / (1 - _MOMENTUM**self._used)
+        square = self._second / (1 - _SECOND**self._used)
         return np.asarray(mean / (np.sqrt(square) + _TINY))
 
     @property
     def model(self) -> Array:
-        return self._sum / max(1, self._taken - self._from)
+        return self._sum / max(1, self._used - self._from)
 
     def on_grid(self, gamma: int, norm_squared: int) -> NDArray[np.int64]:
         """The weights as integers, rounded toward zero: ‖w̃‖² ≤ norm_squared, decided on integers."""
@@ -133,7 +138,7 @@ _DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 
 @dataclass(frozen=True)
-class Schedule:
+class SlrSchedule:
     """How often, on how many, how far: public, and chosen without the data.
 
     `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
@@ -163,7 +168,7 @@ def schedule(
     weight_cap: float = 8.0,
     overflow: float | None = None,
     optimiser: Optimiser | None = None,
-) -> Schedule:
+) -> SlrSchedule:
     """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap."""
     for name, value in (("epochs", epochs), ("rate", rate), ("weight_cap", weight_cap)):
         if not (math.isfinite(value) and value > 0):
@@ -176,7 +181,7 @@ def schedule(
     steps = max(1, round(epochs / float(exact)))
     if steps > MOST_STEPS:
         raise PlanError(f"{epochs:g} epochs at rate {rate:g} are {steps} steps; {MOST_STEPS} is the most.")
-    return Schedule(
+    return SlrSchedule(
         steps,
         exact,
         Fraction(weight_cap).limit_denominator(1 << 20),
@@ -209,7 +214,7 @@ class SlrOptions(Options):
     calibration: Literal["sound", "paper"] = "sound"
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> SlrSchedule:
         return schedule(
             epochs=self.epochs,
             rate=self.rate,
@@ -228,7 +233,7 @@ class SlrOptions(Options):
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> GradientPlan:
         """The plan with the least noise that keeps ε for the server and for readers over all steps."""
-        check_keepers(group)
+        check_computing_parties(group)
         terms = agreed(spec, group, schemas, rows, task="classification")
         plan = GradientPlan(
             self.gamma,
@@ -253,7 +258,7 @@ class SlrOptions(Options):
             advice = gamma_advice(
                 lambda finer: _calibrated(replace(plan, gamma=finer)),
                 least=LEAST_GAMMA[self.rounding],
-                asked=self.gamma,
+                requested=self.gamma,
             )
             raise PlanError(f"{str(error).rstrip('.')}. {advice}") from None
         try:
@@ -275,7 +280,7 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
     """
 
     gamma: int
-    schedule: Schedule
+    schedule: SlrSchedule
     mu: Fraction
     bits: int = COARSE_BITS
     law: Law = "gaussian"
@@ -294,14 +299,14 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         return {party: width + int(party == self.label_holder) for party, width in self.widths.items()}
 
     @property
-    def claims(self) -> dict[str, tuple[Claim, ...]]:
+    def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
         claims = {}
         for owner, width in self.widths.items():
             holds = owner == self.label_holder
             bound = self.bounds[owner] + (self.constant**2 if holds else 0)
-            listed = (Claim(width, bound),) if width else ()
-            claims[owner] = (*listed, Claim(1, self.gamma**2)) if holds else listed
+            listed = (RowClaim(width, bound),) if width else ()
+            claims[owner] = (*listed, RowClaim(1, self.gamma**2)) if holds else listed
         return claims
 
     @property
@@ -360,16 +365,16 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        reach = self.noise.part(self.group.whole).support
+        extent = self.noise.part(self.group.whole).support
         return smallest_field(
             rows=self.capacity,
             per_row=math.ceil(fused_zero_out(self.shape).l2),
-            noise=len(self.group.dealers) * reach,
+            noise=len(self.group.dealers) * extent,
             what=f"a gradient at gamma = {self.gamma}",
         )
 
     @property
-    def besides(self) -> str:
+    def further(self) -> str:
         """Batches are secret; whoever draws them decides who is in them, which checks of what is dealt do not see."""
         return f", and {_SECRET if self.verify == 'none' else _DRAWN}"
 
@@ -415,7 +420,7 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         }
 
 
-def all_steps(schedule: Schedule, step: Approximated, limits: int) -> Event:
+def all_steps(schedule: SlrSchedule, step: Approximated, limits: int) -> Event:
     """All steps on secret batches, which limits move by so many draws from what sampling is proved for."""
     steps = Repeated(PoissonSampled(rate=schedule.rate, event=step), times=schedule.steps)
     return Approximated(steps, draws=limits, bits=step.bits)
@@ -459,10 +464,10 @@ def _least_noise(plan: GradientPlan) -> DealtNoise:
 
 @lru_cache(maxsize=256)
 def _on_fine_grid(
-    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float, bits: int
+    schedule: SlrSchedule, size: int, group: Group, limits: int, epsilon: float, delta: float, bits: int
 ) -> DealtNoise:
     # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
-    change = VectorChange(_FINE, Fraction(_FINE))
+    change = GradientChange(_FINE, Fraction(_FINE))
     return least_noise(
         lambda noise: all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
         epsilon=epsilon,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError
-from colonnade.methods.slr.plan import RATE_BITS, Descent, GradientPlan
+from colonnade.methods.slr.plan import RATE_BITS, GradientPlan, SlrDescent
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.agreement import agree_on_public, charge_first
 from colonnade.protocols.messages import exchange, hear, tell
@@ -87,11 +87,13 @@ async def noisy_gradient(
     rows = integer_rows(party, table, plan) if party.owns_columns else None
     batches = Batches(plan, await share_batch_key(party)) if party.owns_columns else None
     cap = float(plan.schedule.weight_cap)
-    descent = Descent(plan.size, plan.schedule.optimiser, cap=cap, steps=steps) if party.is_server else None
+    descent = (
+        SlrDescent(plan.size, plan.schedule.optimiser, cap=cap, steps=steps) if party.is_server else None
+    )
     for step in range(steps):
         weights = await _published_weights(party, descent, plan, step)
         places = None if batches is None else batches.next()
-        gradient = FusedSum(plan, weights, keeper=_keeper(party))
+        gradient = FusedSum(plan, weights, computing_party=_computing_party(party))
         for number, start in enumerate(range(0, plan.capacity, plan.block)):
             count = min(plan.block, plan.capacity - start)
             mine = None
@@ -119,13 +121,13 @@ def noise_part(party: Party, plan: GradientPlan) -> Integers:
 
 
 class FusedSum:
-    """Shares of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) over blocks of rows, computed by each keeper alone.
+    """Shares of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) over blocks of rows, computed by each computing party alone.
 
     A node that keeps no shares runs the same lines and holds nothing. A zero row adds nothing, whatever the rest is.
     """
 
-    def __init__(self, plan: GradientPlan, weights: Integers, *, keeper: int | None) -> None:
-        self._plan, self._keeper = plan, keeper
+    def __init__(self, plan: GradientPlan, weights: Integers, *, computing_party: int | None) -> None:
+        self._plan, self._computing_party = plan, computing_party
         field = plan.field
         self._sum: FieldArray | None = None
         self._weights = {}
@@ -141,13 +143,13 @@ class FusedSum:
 
     def add(self, columns: Mapping[str, Shared]) -> None:
         """Add the rows of one block, dealt by all owners."""
-        if self._keeper is None:
+        if self._computing_party is None:
             return
         plan, shares = self._plan, {}
         for owner in plan.group.owners:
             mine = columns[owner].share
             if mine is None or columns[owner].degree != plan.group.threshold:
-                raise LocalProtocolError(f"a keeper lacks a share of degree t of {owner}'s batch")
+                raise LocalProtocolError(f"a computing party lacks a share of degree t of {owner}'s batch")
             shares[owner] = mine
         first, *rest = (mine @ self._weights[owner] for owner, mine in shares.items())
         bracket = first
@@ -187,18 +189,18 @@ def integer_rows(party: Party, table: RowSource | None, plan: GradientPlan) -> N
 
 def batch_rows(rows: NDArray[np.signedinteger], places: Integers) -> Integers:
     """The rows in these places, zero rows where there is nobody."""
-    taken = np.zeros((len(places), rows.shape[1]), dtype=np.int64)
+    used = np.zeros((len(places), rows.shape[1]), dtype=np.int64)
     there = places >= 0
-    taken[there] = rows[places[there]]
-    return taken
+    used[there] = rows[places[there]]
+    return used
 
 
 async def _published_weights(
-    party: Party, descent: Descent | None, plan: GradientPlan, step: int
+    party: Party, descent: SlrDescent | None, plan: GradientPlan, step: int
 ) -> Integers:
     """The weights of a step, from the server, the same for all; too long ones are refused.
 
-    Sensitivity rests on their norm, and what is opened on every keeper's using the same
+    Sensitivity rests on their norm, and what is opened on every computing party's using the same
     (docs/proofs/public-state.md).
     """
     label = f"weights {step}"
@@ -215,8 +217,8 @@ async def _published_weights(
     return heard
 
 
-def _keeper(party: Party) -> int | None:
-    return party.group.keepers.index(party.name) if party.keeps_shares else None
+def _computing_party(party: Party) -> int | None:
+    return party.group.computing_parties.index(party.name) if party.keeps_shares else None
 
 
 Array = NDArray[np.float64]

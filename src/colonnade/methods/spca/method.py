@@ -40,14 +40,14 @@ from colonnade.runtime.party import Group
 Integers = NDArray[np.int64]
 
 
-def paper_spca(federation: Federation, asked: TrainingSpec, *, gamma: int) -> MomentRelease:
+def paper_spca(federation: Federation, spec: TrainingSpec, *, gamma: int) -> MomentRelease:
     """The matrix that Algorithm 1 would publish at this ε by Lemma 2, as a release without any guarantee.
 
     The paper takes rows as centred at the origin and releases no means: the border of the release says mean zero.
     """
-    rows = gather(federation, asked)
+    rows = gather(federation, spec)
     plan, randomness = rows.plan, federation.randomness("trusted party")
-    mu = Fraction(round(server_mu(gram_moments(rows.frame.columns, gamma), asked.epsilon, rows.delta).value))
+    mu = Fraction(round(server_mu(gram_moments(rows.frame.columns, gamma), spec.epsilon, rows.delta).value))
     widths = list(plan.widths.values())
     noisy = paper_gram(rows, gamma, randomness) + paper_noise(widths, mu, randomness)
     size = rows.frame.columns

@@ -96,16 +96,17 @@ class TrainingMembership:
 
     def check_rules(self, party: str, schema: Schema) -> None:
         """Refuse to tell strangers from people on the list where ids are not read as they were in training."""
-        asked = IdRules.of(schema)
+        requested = IdRules.of(schema)
         if self.rules is None:
             raise TrainedOn(
                 f"{party}: the list of people that the model was trained on is of an earlier version, which does not "
                 "say by which id column and rules it was made, so nobody can tell who is on it. Train again, or "
                 f"{NOISY}."
             )
-        if self.rules != asked:
+        if self.rules != requested:
             raise TrainedOn(
-                f"{party}: people were trained on under ids of {self.rules}; those to score are named by {asked}, so "
+                f"{party}: people were trained on under ids of {self.rules}; those to score are named by "
+                f"{requested}, so "
                 "nobody can tell who of them was trained on, and exact scores would show more of those than was "
                 f"promised. Name them as in training, or {NOISY}."
             )

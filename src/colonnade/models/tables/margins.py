@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from colonnade.data.labels import LabelBlock
 from colonnade.data.levels import LevelKind
 from colonnade.errors import DataError, DrownedByNoise
-from colonnade.models.inputs import Encoders, Unit, units
+from colonnade.models.inputs import Encoders, ReleaseUnit, units
 from colonnade.models.moments import decompose, floor_of
 
 Array = NDArray[np.float64]
@@ -136,12 +136,12 @@ def level_columns(encoders: Encoders) -> tuple[LevelColumn, ...]:
     return tuple(LevelColumn(unit.name, unit.party, _level(unit), unit.span) for unit in all_units)
 
 
-def is_levelled(unit: Unit) -> bool:
+def is_levelled(unit: ReleaseUnit) -> bool:
     """Whether a release tells the levels of this column apart."""
     return not unit.mapped and bool(unit.columns[0].levels)
 
 
-def _level(unit: Unit) -> LevelKind:
+def _level(unit: ReleaseUnit) -> LevelKind:
     column = unit.columns[0]
     if not isinstance(column, LevelKind):
         raise TypeError(f"{unit.name} has no levels")

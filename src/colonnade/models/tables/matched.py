@@ -47,7 +47,7 @@ MOST_STRETCH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Matched:
+class MatchedRule:
     """Log-odds of the second class on features in units of the codes, and what was taken for λ.
 
     `stretch` is by how much the scores that λ held back were multiplied.
@@ -61,7 +61,7 @@ class Matched:
 
 
 @one_thread()
-def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
+def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> MatchedRule:
     count = float(margins.counts[1])
     if not 0.0 < count < margins.people:
         raise DrownedByNoise(
@@ -79,7 +79,7 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0) -> Matched:
     start[-1] = np.log(target[-1] / (1.0 - target[-1]))
     least = _minimum(features, start, target, weight)
     stretch, intercept = _stretched(features, least, target, margins.sum_noise / margins.people)
-    return Matched(stretch * least.weights[:-1], intercept, penalty, least.steps, stretch)
+    return MatchedRule(stretch * least.weights[:-1], intercept, penalty, least.steps, stretch)
 
 
 def _stretched(
@@ -92,10 +92,10 @@ def _stretched(
     weights = least.weights
     scores = features[:, :-1].astype(np.float64) @ weights[:-1]
     inverse = np.linalg.inv(least.curvature)
-    told = float(weights[:-1] @ target[:-1]) - noise**2 * float(np.trace(inverse[:-1, :-1]))
+    explained = float(weights[:-1] @ target[:-1]) - noise**2 * float(np.trace(inverse[:-1, :-1]))
     ones, share = np.ones((len(scores), 1)), target[-1:]
     rows, free = np.column_stack([scores, ones]), np.zeros(2)
-    slope, offset = _minimum(rows, np.array([1.0, weights[-1]]), np.append(told, share), free).weights
+    slope, offset = _minimum(rows, np.array([1.0, weights[-1]]), np.append(explained, share), free).weights
     if not 1.0 <= slope <= MOST_STRETCH:
         # Of a convex function of two numbers the least within bounds of one is on the bound that is passed.
         slope = min(max(slope, 1.0), MOST_STRETCH)

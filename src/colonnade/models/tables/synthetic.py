@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.files import csv_text
-from colonnade.errors import CannotWrite, DataError, DrownedByNoise, InputError, NameTaken
+from colonnade.errors import CannotWrite, DataError, DrownedByNoise, InputError, NameInUse
 from colonnade.federation.files import whole_file, write_whole
 from colonnade.models.tables.margins import Margins
 from colonnade.models.tables.mixture import Fit, Progress, draw_levels, fit_mixture, values_of_levels
@@ -76,13 +76,13 @@ class SyntheticTable:
                 write_whole(target, _csv(self))
             else:
                 _write_parquet(self, target)
-            beside = manifest_of(target)
-            write_whole(beside, json.dumps(dict(self.manifest), ensure_ascii=False, indent=2) + "\n")
+            companion = manifest_of(target)
+            write_whole(companion, json.dumps(dict(self.manifest), ensure_ascii=False, indent=2) + "\n")
         except OSError as error:
             raise CannotWrite(
                 f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
             ) from None
-        return beside
+        return companion
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +176,9 @@ def checked_target(path: Path) -> Path:
     """A new file for a table, and for its manifest, if they can be made there."""
     if path.suffix not in FORMATS:
         raise InputError(f"{path}: a table is written as {' or '.join(FORMATS)}. Name such a file.")
-    for taken in (path, manifest_of(path)):
-        if taken.exists() or taken.is_symlink():
-            raise NameTaken(f"{taken} exists already. Name another file, or remove it first.")
+    for used in (path, manifest_of(path)):
+        if used.exists() or used.is_symlink():
+            raise NameInUse(f"{used} exists already. Name another file, or remove it first.")
     if not path.parent.is_dir():
         raise CannotWrite(f"cannot write {path}: there is no folder {path.parent}. Make it first.")
     return path
@@ -214,14 +214,12 @@ def _write_parquet(table: SyntheticTable, target: Path) -> None:
     try:
         names = [f"c{number}" for number in range(len(table.columns))]
         session.register("people", {n: _plain(v) for n, v in zip(names, table.columns.values(), strict=True)})
-        asked = ", ".join(
+        requested = ", ".join(
             f"{_column(name, values)} AS {_quoted(shown)}"
             for name, (shown, values) in zip(names, table.columns.items(), strict=True)
         )
         # Names are quoted, and nothing else in it comes from outside.
-        query = (
-            f"COPY (SELECT {asked} FROM people) TO {_literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
-        )
+        query = f"COPY (SELECT {requested} FROM people) TO {_literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
         session.execute(query)
         with whole_file(target) as file:
             file.write(draft.read_bytes())

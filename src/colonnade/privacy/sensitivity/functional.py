@@ -301,12 +301,15 @@ class CoefficientRow:
         g = self.label
         curve = Fraction(mine + 1, 2 * mine) if mine else Fraction(0)
 
-        def inside(slope: Fraction, across: Fraction) -> Fraction:
+        def inside(slope: Fraction, horizontal: Fraction) -> Fraction:
             """max over s of slope·s + across·‖x̃ + x̃′‖² + the change of x̃x̃ᵀ, where Σ|x̃_a² − x̃′_a²| is 0 or largest."""
-            bend, quarter = slope - across, Fraction(1, 4)
-            apart = 4 * mine * across + peak(bend, quarter, 4 * mine)
+            bend, quarter = slope - horizontal, Fraction(1, 4)
+            apart = 4 * mine * horizontal + peak(bend, quarter, 4 * mine)
             near = (
-                2 * mine * across + peak(bend, quarter, 2 * mine) + Fraction(mine**2, 4) + Fraction(mine, 2)
+                2 * mine * horizontal
+                + peak(bend, quarter, 2 * mine)
+                + Fraction(mine**2, 4)
+                + Fraction(mine, 2)
             )
             return max(apart, near) if mine else Fraction(0)
 

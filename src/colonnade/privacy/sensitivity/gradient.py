@@ -15,14 +15,14 @@ from colonnade.privacy.sensitivity.matrix import root_up
 
 
 @dataclass(frozen=True)
-class VectorChange:
+class GradientChange:
     """L1 and L2 sensitivities of an integer vector, rounded up: what a `Skellam` event asks for."""
 
     l1: int
     l2: Fraction
 
     @classmethod
-    def of_square(cls, l2_squared: int, *, entries: int) -> VectorChange:
+    def of_square(cls, l2_squared: int, *, entries: int) -> GradientChange:
         """From a bound on the squared L2 norm: an integer vector has L1 ≤ √n·L2 and L1 ≤ L2²."""
         return cls(l1=min(math.isqrt(entries * l2_squared), l2_squared), l2=root_up(l2_squared))
 
@@ -44,7 +44,7 @@ class GradientShape:
             raise ValueError("gamma and columns must be positive, squared norms not negative")
 
 
-def fused_zero_out(shape: GradientShape) -> VectorChange:
+def fused_zero_out(shape: GradientShape) -> GradientChange:
     """One record of the fused gradient becomes zero.
 
     Guarantee: L2 ≤ √R₂(2γ² + ‖w̄‖√R₂), L1 ≤ √n·L2; 3γ³ for unit rows and weights, where the gradient's scale
@@ -53,7 +53,7 @@ def fused_zero_out(shape: GradientShape) -> VectorChange:
     return _fused(shape, 2)
 
 
-def fused_replace(shape: GradientShape) -> VectorChange:
+def fused_replace(shape: GradientShape) -> GradientChange:
     """One record of the fused gradient is replaced.
 
     Guarantee: L2 ≤ √R₂(4γ² + ‖w̄‖√R₂), less than twice the change of zeroing it out.
@@ -61,7 +61,7 @@ def fused_replace(shape: GradientShape) -> VectorChange:
     return _fused(shape, 4)
 
 
-def three_part_zero_out(shape: GradientShape) -> tuple[VectorChange, VectorChange, VectorChange]:
+def three_part_zero_out(shape: GradientShape) -> tuple[GradientChange, GradientChange, GradientChange]:
     """One record of Σ x̄, Σ ⟨w̄, x̄⟩x̄ and Σ ȳx̄ becomes zero.
 
     Guarantee: L2 ≤ √R₂, ‖w̄‖R₂ and γ√R₂, each with L1 ≤ √n·L2.
@@ -69,7 +69,7 @@ def three_part_zero_out(shape: GradientShape) -> tuple[VectorChange, VectorChang
     return _three(shape, (1, 1, 1))
 
 
-def three_part_replace(shape: GradientShape) -> tuple[VectorChange, VectorChange, VectorChange]:
+def three_part_replace(shape: GradientShape) -> tuple[GradientChange, GradientChange, GradientChange]:
     """One record of the three sums is replaced: twice the first and third, once the second.
 
     ‖(x̄x̄ᵀ − x̄′x̄′ᵀ)w̄‖ ≤ R₂‖w̄‖, because the difference of two positive matrices below R₂ lies between ±R₂.
@@ -82,21 +82,21 @@ def three_part_formula(gamma: float, *, row_norm: float, weight_norm: float) -> 
     return row_norm, weight_norm * row_norm**2, gamma * row_norm
 
 
-def _fused(shape: GradientShape, constant: int) -> VectorChange:
+def _fused(shape: GradientShape, constant: int) -> GradientChange:
     # √R₂(kγ² + ‖w̄‖√R₂) squared: R₂(k²γ⁴ + ‖w̄‖²R₂) + 2kγ²R₂√(‖w̄‖²R₂), and the square of an integer
     # vector's norm is an integer, so its floor is enough.
     norm, weight, base = shape.norm_squared, shape.weight_squared, constant * shape.gamma**2
     squares = norm * (base**2 + weight * norm)
     cross = math.isqrt(4 * base**2 * norm**2 * weight * norm)
-    return VectorChange.of_square(squares + cross, entries=shape.columns)
+    return GradientChange.of_square(squares + cross, entries=shape.columns)
 
 
 def _three(
     shape: GradientShape, factors: tuple[int, int, int]
-) -> tuple[VectorChange, VectorChange, VectorChange]:
+) -> tuple[GradientChange, GradientChange, GradientChange]:
     norm = shape.norm_squared
     first, second, third = (
-        VectorChange.of_square(factor * square, entries=shape.columns)
+        GradientChange.of_square(factor * square, entries=shape.columns)
         for factor, square in zip(
             factors, (norm, shape.weight_squared * norm**2, shape.gamma**2 * norm), strict=True
         )
@@ -147,7 +147,7 @@ def rounded_slopes(
 
 
 @dataclass(frozen=True)
-class Longest:
+class RowNorms:
     """The longest row of a table of waves: its squared norm, and the square of every harmonic at its largest."""
 
     norm_squared: int
@@ -155,21 +155,21 @@ class Longest:
 
 
 @dataclass(frozen=True)
-class Reach:
+class TableBounds:
     """The tables of the owners without the label, of its holder, and how many owners are without."""
 
-    plain: Longest
-    labelled: Longest
+    plain: RowNorms
+    labelled: RowNorms
     others: int
 
 
-def verified_slopes(reach: Reach, constant: int) -> Slopes:
+def verified_slopes(extent: TableBounds, constant: int) -> Slopes:
     """What r̃ never leaves if one owner may deal any rows that are no longer than those of its table.
 
     Guarantee: |Σ_j Re(P̃_j ∏ Ẽ_j)| ≤ ‖row‖·√(Σ_j of the product of the others' squares), by Cauchy and Schwarz, for
     whoever deviates; `constant` bounds what is added. Either sign is possible, whatever the label is.
     """
-    plain, labelled, others = reach.plain, reach.labelled, reach.others
+    plain, labelled, others = extent.plain, extent.labelled, extent.others
     by_holder = sum(square**others for square in plain.squares)
     by_other = sum(
         mine * theirs ** (others - 1) for mine, theirs in zip(labelled.squares, plain.squares, strict=True)
@@ -178,19 +178,19 @@ def verified_slopes(reach: Reach, constant: int) -> Slopes:
     return Slopes(least=-most, most=most)
 
 
-def margin_zero_out(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> VectorChange:
+def margin_zero_out(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> GradientChange:
     """One record becomes zero: L2 ≤ √(heads·N)·max |r̃|."""
     return _change(slopes, norm_squared, columns, heads, times=1)
 
 
-def margin_replace(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> VectorChange:
+def margin_replace(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> GradientChange:
     """One record is replaced by any other: at most twice the change of zeroing it out."""
     return _change(slopes, norm_squared, columns, heads, times=2)
 
 
 def margin_others_replaced(
     slopes: Slopes, *, own_norm_squared: int, others_norm_squared: int, columns: int, heads: int = 1
-) -> VectorChange:
+) -> GradientChange:
     """The others' part of a record is replaced, to the holder of the label: its features and label stay.
 
     Guarantee, with ‖u‖² ≤ a² of its own part and ‖v‖², ‖v′‖² ≤ b² of the others': the change is
@@ -203,12 +203,12 @@ def margin_others_replaced(
         for x in ends
         for y in ends
     )
-    return VectorChange.of_square(heads * square, entries=columns * heads)
+    return GradientChange.of_square(heads * square, entries=columns * heads)
 
 
-def _change(slopes: Slopes, norm_squared: int, columns: int, heads: int, *, times: int) -> VectorChange:
+def _change(slopes: Slopes, norm_squared: int, columns: int, heads: int, *, times: int) -> GradientChange:
     square = heads * (times * max(abs(slopes.least), abs(slopes.most))) ** 2 * norm_squared
-    return VectorChange.of_square(square, entries=columns * heads)
+    return GradientChange.of_square(square, entries=columns * heads)
 
 
 Kind = Literal["classes", "shares", "whole"]
@@ -253,14 +253,14 @@ class Phases:
         return int((self.grid + 1) ** (len(self.turns) - 1))
 
     @property
-    def _reach(self) -> tuple[int, ...]:
+    def _extent(self) -> tuple[int, ...]:
         """|ã_f·∏ b̃_f| at most."""
         return tuple((amplitude + 1) * self._most for amplitude in self.amplitudes)
 
     @property
     def largest(self) -> int:
         """No coefficient of one record is larger in modulus."""
-        return max(self.count * self._others, *self._reach)
+        return max(self.count * self._others, *self._extent)
 
     def zeroed(self) -> PhaseChange:
         """A record that is there, or whose row is zero: √(heads·((a₀b₀)² + Σ ((A_f + 1)(γ + 1)^(K − 1))²))."""
@@ -289,7 +289,7 @@ class Phases:
     def _any(self, turn: float) -> PhaseChange:
         """Another class, or within one class by at most A_f·b₀·2|sin(fΔ/2)| + 2((A_f + 1)(γ + 1)^(K − 1) − A_f·b₀)."""
         sizes = np.array(self.amplitudes, dtype=np.float64) * float(self._others)
-        rounding = 2.0 * (np.array(self._reach, dtype=np.float64) - sizes)
+        rounding = 2.0 * (np.array(self._extent, dtype=np.float64) - sizes)
         chords = sizes * self._chords(turn)
         if self.kind == "shares":
             # What is not rounded moves furthest between records that are wholly at one end.
@@ -314,7 +314,7 @@ class Phases:
 
     @property
     def _own_class(self) -> int:
-        return (self.count * self._others) ** 2 + sum(reach**2 for reach in self._reach)
+        return (self.count * self._others) ** 2 + sum(extent**2 for extent in self._extent)
 
     def _chords(self, turn: float) -> NDArray[np.float64]:
         return _chords(min(turn, math.pi), np.array(self.frequencies, dtype=np.float64))

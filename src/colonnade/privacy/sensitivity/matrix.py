@@ -122,7 +122,7 @@ class RowShape:
     def pair_support(self) -> int:
         return self.features + min(2 * self.label_support, self.label_entries)
 
-    def beside(self, other: RowShape) -> RowShape:
+    def alongside(self, other: RowShape) -> RowShape:
         """The shape of both parts next to each other; at most one of them may hold a label block."""
         if self.label_entries and other.label_entries:
             raise ValueError("only one part of a row may hold the label block")
@@ -171,7 +171,7 @@ def matrix_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
     Guarantee, with a² ≥ ‖u‖², ‖u′‖² and b² ≥ ‖w‖²: F ≤ √2(a² + b²) if b ≤ a, else F ≤ 2√2·ab (both
     attained); A, Q and R follow from F by Cauchy-Schwarz over the entries that can change.
     """
-    part.beside(rest)
+    part.alongside(rest)
     a, b = part.bound, rest.bound
     frobenius_squared = 2 * (a + b) ** 2 if b <= a else 8 * a * b
     n, m = part.pair_support, rest.support
@@ -265,7 +265,7 @@ def conditional_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixCh
     Guarantee: where the label stays, that of a plain release. Where `part` holds the label, the record may change its
     class, and then `rest` moves with it from one matrix to the other: the bound of a record replaced.
     """
-    whole = part.beside(rest)
+    whole = part.alongside(rest)
     _by_class(whole)
     if part.label_entries:
         return conditional_change_replace(whole)

@@ -144,7 +144,7 @@ def passive_messages(
         schedule,
         jump=2 * step_size * clip * cap / schedule.batch,
         shrink=abs(1 - step_size * ridge),
-        reach=cap,
+        extent=cap,
         row=2 * radius * cap,
         limit=2 * radius,
         grid=grid,
@@ -172,7 +172,7 @@ def active_messages(
         schedule,
         jump=2 * step_size * bounds.size * cap / schedule.batch,
         shrink=_contraction(step_size, bounds.slope * cap**2, ridge),
-        reach=bounds.slope * cap,
+        extent=bounds.slope * cap,
         row=bounds.row,
         limit=2 * radius,
         grid=grid,
@@ -244,7 +244,7 @@ def _encrypted(
         schedule,
         jump=2 * step_size * cap * (radius * cap + label + peer) / (4 * schedule.batch),
         shrink=_contraction(step_size, cap**2 / 4, ridge),
-        reach=cap,
+        extent=cap,
         row=2 * radius * cap + 2 * label,
         limit=2 * radius,
         grid=grid,
@@ -272,7 +272,7 @@ def _worst_record(
     *,
     jump: float,
     shrink: float,
-    reach: float,
+    extent: float,
     row: float,
     limit: float,
     grid: float,
@@ -289,7 +289,7 @@ def _worst_record(
     since_first_use = np.array(_distances(schedule, jump=jump, shrink=shrink, limit=limit))
 
     def moved(distance: Floats, size: Counts | int, used: Counts) -> Floats:
-        square = (size - used) * (reach * distance) ** 2 + used * row**2
+        square = (size - used) * (extent * distance) ** 2 + used * row**2
         return np.asarray(np.sqrt(square) * upward + grid * np.sqrt(size))
 
     # Squares by epoch and by steps since the last use, in full batches and in the last one.

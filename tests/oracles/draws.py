@@ -83,11 +83,11 @@ class CoinsFederation(Federation):
 
     def __init__(self, *arguments: Any, other: str = "", aligned: bool = True, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.coins = {member: Coins(member, other, aligned=aligned) for member in self.group.members}
+        self.draws = {member: Coins(member, other, aligned=aligned) for member in self.group.members}
         self.outcomes: list[Outcome] = []
 
     def randomness(self, member: str, journal: Journal | None = None) -> Randomness:
-        return self.coins[member]
+        return self.draws[member]
 
     def _run(self, program: Any, *agreed: Any, record: bool = False, **how: Any) -> Outcome:
         self.outcomes.append(super()._run(program, *agreed, record=True, **how))
@@ -97,8 +97,8 @@ class CoinsFederation(Federation):
     def lines(self) -> dict[str, int]:
         """At how many lines of each place somebody drew."""
         found: dict[str, set[int]] = defaultdict(set)
-        for coins in self.coins.values():
-            for where, lines in coins.lines.items():
+        for draws in self.draws.values():
+            for where, lines in draws.lines.items():
                 found[where] |= lines
         return {where: len(lines) for where, lines in found.items()}
 
