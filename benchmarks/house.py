@@ -51,8 +51,8 @@ STARTS = 5
 # What a module is called when a method is made in it.
 METHOD_MODULE = re.compile(r"(?:.*\.)?(?:method_(?!.*baselines)\w+|methods\.(\w+)\.method)")
 
-# A field, or an entry of a literal.
-NAMES_ONE_THING = re.compile(r"· : [^=]*(?:= ·)?|· : [^=]*,")
+# A field, an entry of a literal, or an argument by its name.
+NAMES_ONE_THING = re.compile(r"· : [^=]*(?:= ·)?|· : [^=]*,|· = · (?:\. · )*,")
 
 
 def modules() -> dict[str, Path]:
@@ -215,8 +215,8 @@ def _named(node: ast.AST | None, names: set[str]) -> Iterator[str]:
 def runs_of_lines(path: Path) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """The code of every function and class by itself: numbers of lines, and what shape each has.
 
-    Names, strings and numbers of a line are one as good as another, except where a line only names a thing, as a field
-    or as an entry of a literal. Docstrings, comments, imports, decorators, what stands before a body, and lone brackets
+    Names, strings and numbers of a line are one as good as another, except where a line only names a thing, as a field,
+    as an entry of a literal or as an argument. Docstrings, comments, imports, decorators, what stands before a body, and lone brackets
     are no lines of code.
     """
     text = path.read_text(encoding="utf-8")

@@ -267,7 +267,7 @@ def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(computing_parties: 
 def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(computing_parties: int) -> None:
     with pytest.raises(PlanError, match="odd"):
         make_scheme(computing_parties, FIELD63)
-    with pytest.raises(ValueError, match="computing_parties"):
+    with pytest.raises(ValueError, match="computing parties"):
         Shamir(computing_parties, FIELD63)
 
 
@@ -279,7 +279,7 @@ def test_a_degree_other_than_t_and_2t_is_refused(scheme: Committee | Shamir) -> 
             scheme.deal(secret, degree, SeededRandomness(1))
         with pytest.raises(ValueError, match="degree"):
             scheme.reconstruct([secret] * scheme.computing_parties, degree)
-    with pytest.raises(ValueError, match="computing_parties"):
+    with pytest.raises(ValueError, match="computing parties"):
         scheme.reconstruct([secret], scheme.threshold)
 
 

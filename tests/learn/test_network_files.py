@@ -19,9 +19,10 @@ from typed import untyped
 
 from colonnade.errors import DataMissing, InputError, ModelDamaged, ModelError, ModelNewer
 from colonnade.evaluation.predict import Stored
+from colonnade.methods.network.design import Design
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.network import Network
-from colonnade.methods.network.network_file import Design, NetworkFile, weights_path
+from colonnade.methods.network.network_file import NetworkFile, weights_path
 from colonnade.models.files.document import read_document, write_document
 from colonnade.models.files.membership import TrainingMembership
 
@@ -161,7 +162,7 @@ def test_files_that_are_cut_altered_newer_or_missing_are_refused_by_name(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "notify"),
     [
         ({"kind": "PCA"}, "is no network"),
         ({"kind": "NeuralRegressor"}, "a NeuralRegressor for classification"),

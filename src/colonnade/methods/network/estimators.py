@@ -13,11 +13,11 @@ from colonnade.errors import InputError, ModelError, PlanError
 from colonnade.evaluation.scores import JointScores, trained_people
 from colonnade.federation.holdout import keep_parts, keep_people
 from colonnade.methods.method import TrainedModel
+from colonnade.methods.network.design import need_networks
 from colonnade.methods.network.network_file import (
     KINDS,
     NetworkFile,
     NetworkModel,
-    need_networks,
     network_file,
     network_parts,
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
-from colonnade.methods.network.network_file import need_networks
+from colonnade.methods.network.design import need_networks
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import TrainedEmbeddings
 from colonnade.planning.pilots import Axis, Pilot, kept, product

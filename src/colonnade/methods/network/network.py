@@ -17,8 +17,8 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable
 from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
 from colonnade.evaluation.scores import JointScores, score_jointly
+from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.modules import FusionModel, LocalNetwork, Weights, from_seed, local_network
-from colonnade.methods.network.network_file import OWN, Design
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.inputs import InputSpec
 from colonnade.protocols.joint_scores import ScoresSpec, Terms

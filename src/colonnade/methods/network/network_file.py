@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError, NotInstalled
+from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError
 from colonnade.methods.method import Array, TrainedModel
-from colonnade.methods.network.plan import BOUND, EmbeddingsPlan, Kind, Regime
+from colonnade.methods.network.design import Design, need_networks
+from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import formula_bytes
 from colonnade.models.discriminant import Reading
 from colonnade.models.files.document import (
@@ -30,67 +31,11 @@ from colonnade.models.files.document import (
     write_document,
 )
 from colonnade.models.inputs import InputSpec
-from colonnade.protocols.plans import Task
 from colonnade.runtime.run import Outcome
 
 if TYPE_CHECKING:
     from colonnade.methods.network.modules import Epoch
     from colonnade.methods.network.network import Network, Tensors
-
-
-def need_networks() -> None:
-    """Raise an `InputError` that names the extra, unless PyTorch and safetensors are installed."""
-    try:
-        import safetensors  # noqa: F401
-        import torch  # noqa: F401
-    except ImportError as missing:
-        raise NotInstalled(
-            f"neural networks need PyTorch and safetensors, and {missing.name!r} is not installed. Install the extra: "
-            "pip install 'colonnade[networks]'."
-        ) from None
-
-
-OWN = "own"
-"""A module that a user wrote: its class is not in any file, so whoever loads its weights has to bring it."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """The shape of a network in parts, who holds the last part, and in which regime it was trained.
-
-    `networks` is a kind of `colonnade.methods.network.modules` or "own", `fusion` is "linear" or "own". Sums of
-    embeddings, each coordinate of each party within ±`bound`, are divided by `scale` before the fusion model.
-    """
-
-    task: Task
-    regime: Regime
-    receiver: str
-    networks: str = "dense"
-    fusion: str = "linear"
-    image: tuple[int, int, int] | None = None
-    embedding: int = 16
-    bound: int = BOUND
-    classes: int = 0
-    scale: float = 1.0
-
-    @property
-    def outputs(self) -> int:
-        return self.classes if self.classes > 2 else 1
-
-    def to_data(self) -> dict[str, Any]:
-        return asdict(self) | {"image": None if self.image is None else list(self.image)}
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Design:
-        """The design that plain values describe; what is none raises `KeyError`, `TypeError` or `ValueError`."""
-        image = data["image"]
-        made = cls(**{**data, "image": None if image is None else tuple(image)})
-        known = (*get_args(Kind), OWN)
-        if made.networks not in known or made.fusion not in ("linear", OWN):
-            raise ValueError(f"networks of kind {made.networks!r} with a fusion of kind {made.fusion!r}")
-        if made.regime not in get_args(Regime) or made.task not in ("classification", "regression"):
-            raise ValueError(f"a network of regime {made.regime!r} for {made.task!r}")
-        return made
 
 
 KINDS = {

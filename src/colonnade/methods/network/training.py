@@ -17,6 +17,7 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
+from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.modules import (
     FusionModel,
     ImageShape,
@@ -28,7 +29,7 @@ from colonnade.methods.network.modules import (
     targets_of,
 )
 from colonnade.methods.network.network import Network
-from colonnade.methods.network.network_file import OWN, Design, NetworkModel
+from colonnade.methods.network.network_file import NetworkModel
 from colonnade.methods.network.plan import BOUND, EmbeddingsPlan, Kind, NetworkOptions
 from colonnade.methods.network.protocol import (
     ModelFactory,
