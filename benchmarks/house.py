@@ -216,8 +216,8 @@ def runs_of_lines(path: Path) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """The code of every function and class by itself: numbers of lines, and what shape each has.
 
     Names, strings and numbers of a line are one as good as another, except where a line only names a thing, as a field,
-    as an entry of a literal or as an argument. Docstrings, comments, imports, decorators, what stands before a body, and lone brackets
-    are no lines of code.
+    as an entry of a literal or as an argument. Docstrings, comments, imports, decorators, what stands before a body,
+    and lone brackets are no lines of code.
     """
     text = path.read_text(encoding="utf-8")
     written = text.splitlines()
