@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from pathlib import Path
@@ -17,7 +16,6 @@ from typed import untyped
 import colonnade.runs.folders
 from colonnade.cli.app import run
 from colonnade.errors import LedgerExists
-from colonnade.federation.files import is_sealed
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
 from colonnade.numbers import threads as compiling
@@ -69,7 +67,7 @@ def test_loops_are_compiled_where_there_is_no_place_for_them(
         raise RuntimeError("cannot cache function: no locator available")
 
     monkeypatch.setattr(compiling._Kept, "__init__", nowhere)
-    monkeypatch.setattr(compiling, "_told", [])
+    monkeypatch.setattr(compiling, "_announced", [])
     kernels = [compiling.machine_code(lambda value: value + 1) for _ in range(2)]
     assert [untyped(kernel)(1) for kernel in kernels] == [2, 2]
     assert len(caplog.records) == 1 and "NUMBA_CACHE_DIR" in caplog.text
@@ -83,7 +81,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
 
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(untyped(compiling).caching.FunctionCache, "save_overload", full)
-    monkeypatch.setattr(compiling, "_told", [])
+    monkeypatch.setattr(compiling, "_announced", [])
     assert compiling.machine_code(lambda value: value + 2)(1) == 3
     assert "No space left on device" in caplog.text
 
@@ -139,14 +137,6 @@ def test_jobs_of_a_site_that_was_killed_are_listed(
         "killed": "running or killed",
         "paid": "unfinished",
     }
-
-
-def test_records_of_a_run_show_whether_they_were_changed(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "out") == 0
-    for name in ("facts.json", "parties/bank.outcome.json", "parties/insurer.outcome.json"):
-        assert is_sealed(json.loads(project.path(f"out/{name}").read_text()))
 
 
 def test_a_column_whose_name_has_a_line_break_makes_no_line(
