@@ -4,7 +4,7 @@ BENCHMARKS := field_kernels moments threads noise gram functional paillier encry
 # These want public data sets.
 STUDIES := utility margin judge tables calibration
 
-.PHONY: demo demo-federation docs test golden coverage check format bench reproduce wheelhouse sbom clean
+.PHONY: demo demo-federation docs test quick golden coverage check format bench reproduce wheelhouse sbom clean
 
 demo: .venv/core
 	$(BIN)/colonnade demo
@@ -22,10 +22,15 @@ docs: .venv/ready
 # Each process takes its tests in order, so that what a file prepares is prepared once, and then the other's last. Two
 # processes have two cores: a second thread of either would only spin on the other's.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+UNITS := tests/architecture tests/numbers tests/privacy tests/vectors tests/noise tests/crypto tests/evaluation
 ACCOUNTING := tests/privacy tests/vectors tests/noise src/colonnade/privacy src/colonnade/noise
 
 test: .venv/ready
 	$(PYTEST)
+
+# Laws, layers and units, about a minute: no server, no browser, no process of a test's own.
+quick: .venv/ready
+	$(PYTEST) $(UNITS)
 
 # Answers of an earlier version to the corpus of cases in GOLDEN=folder; tests/golden/differences.toml has what differs.
 golden: .venv/ready

@@ -6,18 +6,25 @@ every run.
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
+from _pytest.doctest import DoctestModule
 from browser import Browser, BrowserError, browser, executable
 from cli_project import Project, write_project
 from hypothesis import settings
 from postgresql_server import serve
 from same_noise import SameNoise
 
+from colonnade.models import uncertainty
+
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)
+REHEARSED_LITTLE = ("board", "cli", "corpus", "learn")
+REHEARSED_IN_FULL = ("test_label_views", "test_learn_uncertainty")
 _EXAMPLES = os.environ.get("COLONNADE_EXAMPLES", "same")
 settings.load_profile(_EXAMPLES)
 
@@ -28,6 +35,29 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if _EXAMPLES == "same":
         config.pluginmanager.register(SameNoise(), "same noise")
+    config.pluginmanager.register(OnlyExamples(), "only examples")
+    # Typer puts all verbs together anew at every call, which takes longer than most refusals.
+    vars(typer.main)["get_command"] = cache(typer.main.get_command)
+
+
+class OnlyExamples:
+    """Examples are looked for where there are some: of five hundred modules a dozen have any."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        return [
+            one for one in found if not isinstance(one, DoctestModule) or b">>> " in file_path.read_bytes()
+        ]
+
+
+@pytest.fixture(autouse=True)
+def few_rehearsals(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's intervals by as few rehearsals as there may be, where they are not the claim: half of a short run."""
+    if request.path.parent.name in REHEARSED_LITTLE and request.path.stem not in REHEARSED_IN_FULL:
+        monkeypatch.setattr(uncertainty, "MOST_DRAWS", uncertainty.FEWEST_DRAWS)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import colonnade
 
 ROOT = Path(colonnade.__file__).parent
@@ -75,11 +73,12 @@ def breaches(room: str, imported: set[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_go_downward_only(path: Path) -> None:
-    room = room_of(path)
-    assert room == "__init__" or room in LEVEL, f"{room} is no room of the architecture"
-    assert not breaches(room, imported_rooms(ast.parse(path.read_text()))), path
+def test_imports_go_downward_only() -> None:
+    assert len(MODULES) > 100
+    for path in MODULES:
+        room = room_of(path)
+        assert room == "__init__" or room in LEVEL, f"{room} is no room of the architecture"
+        assert not breaches(room, imported_rooms(ast.parse(path.read_text()))), path
 
 
 def test_the_layer_test_would_notice_an_upward_import() -> None:
@@ -93,9 +92,10 @@ def test_the_layer_test_would_notice_an_upward_import() -> None:
     )
 
 
-@pytest.mark.parametrize("folder", METHOD_FOLDERS, ids=lambda folder: folder.name)
-def test_a_method_is_a_folder_with_a_method_in_it(folder: Path) -> None:
-    assert (folder / "method.py").exists() != (folder.name in SHARED_BY_METHODS)
+def test_a_method_is_a_folder_with_a_method_in_it() -> None:
+    assert METHOD_FOLDERS
+    for folder in METHOD_FOLDERS:
+        assert (folder / "method.py").exists() != (folder.name in SHARED_BY_METHODS), folder
 
 
 def test_no_module_grows_past_seven_hundred_lines() -> None:

@@ -18,7 +18,7 @@ from two_houses import job_text
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
-from report_runs import HOSTILE, hostile_run, private_run
+from report_runs import hostile_run, private_run
 
 from colonnade.board.access import Access
 from colonnade.board.pages import EXPORT_KEY
@@ -36,8 +36,6 @@ from colonnade.randomness import SystemRandomness
 from colonnade.runs.run_index import Progress
 from colonnade.runtime.channel import StepFacts, step_line
 from colonnade.sites.approval import list_requests
-
-ESCAPED = "&lt;script&gt;"
 
 
 @pytest.fixture
@@ -152,30 +150,6 @@ def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:
     (folder / "bank.csv").write_text("customer,job,risk\nC1,clerk,low\n")
     broken = ada.get("/data").text
     assert "column &#39;age&#39; is declared but not in the file" in broken and "not there" in broken
-
-
-def test_names_that_others_chose_are_text_on_every_page(tmp_path: Path) -> None:
-    kit = bank(tmp_path)
-    ask(kit, "j1", name=HOSTILE, what=f"moments of {HOSTILE}")
-    facts = {**hostile_run()[0], "time": "2026-05-06T07:08:09+00:00"}
-    write_runs(kit.runs, facts, ["j9", '"><img src=x onerror=alert(1)>'])
-    ada = visit(kit.path)
-    assert ada.send("/requests/j1", decision="decline", digest="5" * 64, because=HOSTILE).status == 303
-    ask(kit, "j2", name=HOSTILE, what=f"moments of {HOSTILE}")
-    for path in (
-        "/",
-        "/requests",
-        "/requests/j1",
-        "/runs",
-        f"/runs?name={HOSTILE}",
-        "/runs/j9",
-        "/ledger",
-        "/log",
-    ):
-        page = ada.get(path).text
-        assert "<script>alert" not in page and "<img" not in page, path
-    assert ESCAPED in ada.get("/requests/j1").text and ESCAPED in ada.get("/ledger").text
-    assert ada.get("/runs/%22%3E%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E").status == 200
 
 
 def test_a_decision_on_the_page_is_the_one_of_the_command_line(tmp_path: Path) -> None:
@@ -341,28 +315,6 @@ def test_a_request_shows_the_text_of_its_job(tmp_path: Path) -> None:
     assert "method = &#34;local&#34;" in page
     assert "&lt;script&gt;alert" in page and "<script>alert" not in page
     assert "An earlier version asked" in ada.get("/requests/j2").text
-
-
-def test_requests_of_earlier_versions_are_read_and_a_ledger_is_opened_once_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kit = bank(tmp_path)
-    opened: list[Path] = []
-    for number in range(20):
-        ask(kit, f"j{number}")
-        path = kit.path / "requests" / f"j{number}.json"
-        kept = {name: value for name, value in json.loads(path.read_text()).items() if name != "text"}
-        path.write_text(json.dumps(kept))
-    before = Ledger.open
-
-    def counted(path: Path, *, patience: float) -> Ledger:
-        opened.append(path)
-        return before(path, patience=patience)
-
-    monkeypatch.setattr(Ledger, "open", counted)
-    found = list_requests(kit)
-    assert len(found) == 20 and len(opened) == 1
-    assert {one.text for one in found} == {""}
 
 
 class Killed(BaseException):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +47,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow  # the same claim in process: tests/lab/test_attacks_campaign.py
 def test_attacks_succeed_without_a_defence_and_fail_with_one(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,39 +78,3 @@ def test_attacks_are_told_to_programs(
     facts = json.loads(capsys.readouterr().out)
     assert facts["findings"] == [] and facts["people"] == 60 and facts["picture"] is None
     assert (project / "out" / "facts.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "arguments", "code", "said"),
-    [
-        ("public", [], 4, "shop.toml did not"),
-        (None, ["--people", "1"], 3, "at least 2"),
-        (None, ["--approximation", "tailor"], 3, "Did you mean 'taylor'"),
-        (None, ["--initialisation", "none"], 3, "one of zero"),
-        (None, ["--batch", "999"], 4, "between 1 and the 60 aligned rows"),
-        (None, ["--learning-rate", "50"], 4, "at most"),
-        (None, ["--output", "job.toml"], 3, "job.toml"),
-    ],
-)
-def test_what_cannot_be_attacked_is_said(
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: str | None,
-    arguments: list[str],
-    code: int,
-    said: str,
-) -> None:
-    if change == "public":
-        file = project / "shop.toml"
-        file.write_text(file.read_text().replace("public = true", "public = false"))
-    assert run(["attack", "job.toml", *arguments]) == code
-    assert said in capsys.readouterr().err
-
-
-def test_keys_below_2048_bits_are_refused(
-    project: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.chdir(project)
-    assert run(["attack", "job.toml", "--key-bits", "1024"]) == 4
-    assert "2048 or 3072 bits, not 1024" in capsys.readouterr().err

@@ -112,36 +112,10 @@ def test_ctrl_c_leaves_nothing(
     assert project.files() == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "announced"),
-    [
-        (["job.toml", "--runs", "3"], 3, "--runs: found 3; it must be at least 8"),
-        (["job.toml", "--draws", "-1"], 3, "--draws: found -1"),
-        (["nothing"], 3, "neither a run nor a job file"),
-    ],
-)
-def test_what_cannot_be_audited_is_told(
-    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, announced: str
-) -> None:
-    assert audit(*arguments) == code
-    assert announced in capsys.readouterr().err
-
-
 def test_a_method_without_observers_is_told(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.edit("job.toml", 'method = "moments"', 'method = "single-party"')
     assert audit("job.toml", "--runs", "8") == 4
     assert "no observers to audit" in capsys.readouterr().err
-
-
-def test_an_older_run_says_that_its_job_can_be_audited(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "run") == 0
-    facts = json.loads(project.path("run/facts.json").read_text())
-    del facts["asked"], facts["digest"]
-    project.path("run/facts.json").write_text(json.dumps(facts))
-    assert audit("run", "--runs", "8") == 3
-    assert "Audit its job file instead" in capsys.readouterr().err
 
 
 def test_a_report_refuses_folders_of_something_else(

@@ -110,30 +110,6 @@ def test_one_party_that_is_not_public_makes_all_of_it_private(
     assert "insurer did not declare" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--epsilons", ""), "the list of ε is empty"),
-        (("--epsilons", ","), "the list of ε is empty"),
-        (("--epsilons", "1,0.1"), "rising order: 0.1,1"),
-        (("--epsilons", "1,1"), "1 twice"),
-        (("--epsilons", "0,1"), "above 0"),
-        (("--epsilons=-1",), "above 0"),
-        (("--epsilons", "1,much"), "'much' is not a number"),
-        (("--epsilons", "nan"), "finite"),
-        (("--seeds", "0"), "at least 1"),
-        (("--methods", "moment"), "Did you mean 'moments'"),
-        (("--methods", ","), "the list of methods is empty"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anything_runs(
-    public: Project, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = public.files()
-    assert compare(public, *options) == INPUT
-    assert said in capsys.readouterr().err and public.files() == before
-
-
 def test_a_task_that_the_label_does_not_fit_is_told_of_the_job(
     public: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,14 +118,6 @@ def test_a_task_that_the_label_does_not_fit_is_told_of_the_job(
     said = capsys.readouterr().err
     assert "job.toml: regression needs a label of kind real or count" in said
     assert not public.path("runs").exists()
-
-
-def test_a_folder_that_exists_is_not_written_over(
-    public: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    public.path("out").mkdir()
-    assert compare(public, *FEW, "--output", "out") == INPUT
-    assert "out exists already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("method", ["central", "dp-sgd-laplace", "functional"])

@@ -134,23 +134,6 @@ def test_the_files_of_a_job_are_looked_over_without_running_anything(
     assert project.files() == before and not Path("bank.ledger").exists()
 
 
-def test_what_is_wrong_with_the_files_of_a_job_is_told_file_by_file(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.edit("bank.schema.toml", '"categorical"', '"categoric"')
-    project.row("insurer.csv", 3, "C1,3,no")
-    found = findings(capsys, "job.toml", code=3)
-    wrong = {what: finding for what, finding in found.items() if not finding["fine"]}
-    assert set(wrong) == {"bank data", "insurer data"}
-    assert "E356" in str(wrong["bank data"]["found"]) and "line 9" in str(wrong["bank data"]["found"])
-    assert "E314" in str(wrong["insurer data"]["found"])
-    project.path("insurer.toml").unlink()
-    project.edit("job.toml", "epsilon = 1.0", "epsilon = 0")
-    assert "E357" in str(findings(capsys, "job.toml", code=3)["job"]["found"])
-    project.edit("job.toml", "epsilon = 0", "epsilon = 1.0")
-    assert "not here" in str(findings(capsys, "job.toml", code=3)["insurer"]["found"])
-
-
 def test_a_column_that_looks_standardised_is_told_by_doctor_and_on_its_own_page_and_nowhere_else(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

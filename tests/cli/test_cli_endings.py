@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from pathlib import Path
@@ -17,7 +16,6 @@ from typed import untyped
 import colonnade.runs.folders
 from colonnade.cli.app import run
 from colonnade.errors import LedgerExists
-from colonnade.federation.files import is_sealed
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
 from colonnade.numbers import threads as compiling
@@ -139,14 +137,6 @@ def test_jobs_of_a_site_that_was_killed_are_listed(
         "killed": "running or killed",
         "paid": "unfinished",
     }
-
-
-def test_records_of_a_run_show_whether_they_were_changed(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "out") == 0
-    for name in ("facts.json", "parties/bank.outcome.json", "parties/insurer.outcome.json"):
-        assert is_sealed(json.loads(project.path(f"out/{name}").read_text()))
 
 
 def test_a_column_whose_name_has_a_line_break_makes_no_line(

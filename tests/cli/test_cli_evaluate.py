@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from colonnade.cli.app import run
-from colonnade.evaluation import evaluate
-from colonnade.evaluation.predict import Scores, read_scores
 from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.report.model_card import model_card
 
 PEOPLE = 2400
 JOB = """name = "who buys"
@@ -113,57 +110,6 @@ def test_people_are_not_held_out_for_a_model_that_cannot_be_judged_on_them(
         assert code == 4 and message in found["error"]["message"], found
         assert ", held_out: people are held out to judge" in found["error"]["message"]
     assert not list(tmp_path.glob("*.ledger*"))
-
-
-def test_a_network_is_judged_by_scores_with_noise_for_its_label_holder_alone_and_costs_nothing_more(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No total is above what training states; figures are those of the scores that the label holder got."""
-    seen: list[Scores] = []
-
-    def kept(*arguments: Any, **named: Any) -> Scores:
-        seen.append(read_scores(*arguments, **named))
-        return seen[-1]
-
-    monkeypatch.setattr(evaluate, "read_scores", kept)
-    text = f'{JOB}method = "network"\nheld_out = 0.3\n[options]\nepochs = 1\nembedding = 2\n'
-    job = write(tmp_path, first=0, people=200, job=text, ledgers=tmp_path)
-    answers = {line["id"]: line["buys"] for line in csv.DictReader((tmp_path / "rows.csv").open())}
-    code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
-    assert code == 0 and "judged" not in facts
-    assert any(f"judged on {len(seen[0].ids)} people" in note for note in facts["notes"])
-    stated = {(item["unit"], item["observer"]): item["epsilon"] for item in facts["guarantees"]}
-    found = totals(tmp_path)
-    assert found and all(
-        epsilon == pytest.approx(stated[unit, observer]) for (_, unit, observer), epsilon in found.items()
-    )
-    entries = [entry.kind for entry in Ledger.open(tmp_path / "shop.ledger").entries()]
-    assert entries.count("charge") == 2
-    own, other = ((tmp_path / "run" / "parties" / f"{name}.html").read_text() for name in ("bank", "shop"))
-    exact = roc_auc_score([answers[person] == "yes" for person in seen[0].ids], seen[0].values[:, 1])
-    said = re.search(r'AUC</th><td data-head="by scores with noise">([0-9.]+)', own)
-    assert said is not None and abs(float(said[1]) - exact) < 0.06
-    assert "How good the network is" in own
-    assert "without noise the network would" in own and "How good the network is" not in other
-    shared = "".join((tmp_path / "run" / name).read_text() for name in ("facts.json", "report.html"))
-    assert "AUC" not in shared and "log-loss" not in shared
-
-    job = write(tmp_path / "others", first=9000, people=80, job=JOB, ledgers=tmp_path / "others")
-    answers = {line["id"]: line["buys"] for line in csv.DictReader((job.parent / "rows.csv").open())}
-    assert run(["evaluate", str(tmp_path / "run"), str(job), "--epsilon", "2", "--threshold", "f1"]) == 0
-    assert "They are exact figures of bank's own labels" in " ".join(capsys.readouterr().out.split())
-    facts = json.loads((tmp_path / "run" / "parties" / "bank.evaluation-1.json").read_text())
-    exact = roc_auc_score([answers[person] == "yes" for person in seen[1].ids], seen[1].values[:, 1])
-    assert facts["figures"]["AUC"]["value"] == pytest.approx(exact)
-    assert max(totals(job.parent).values()) == pytest.approx(2.0, abs=0.01)
-    again = write(tmp_path / "again", first=0, people=200, job=JOB, ledgers=tmp_path / "others")
-    code, facts = requested("evaluate", tmp_path / "run", again, capsys=capsys)
-    assert code == 5 and "were trained on" in facts["error"]["message"], facts
-    (tmp_path / "run" / "parties" / "shop.model.json").unlink()
-    before = totals(job.parent)
-    code, facts = requested("evaluate", tmp_path / "run", job, capsys=capsys)
-    assert code == 3 and "a party's part is missing" in facts["error"]["message"], facts
-    assert totals(job.parent) == before
 
 
 def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(trained: Path) -> None:
@@ -311,93 +257,6 @@ def test_weights_of_no_declared_class_leave_a_job_uncharged(
     code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 4 and "which is no declared class; those are no, yes" in found["error"]["message"], found
     assert not Ledger.open(tmp_path / "bank.ledger").totals()
-
-
-def test_several_classes_are_judged_each_against_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = f'{JOB.replace("3.0", "8.0")}method = "moments"\nverify = "none"\nheld_out = 0.5\n'
-    job = write(tmp_path, first=0, people=2400, job=text, ledgers=tmp_path, classes=3)
-    code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
-    assert code == 0, facts
-    evaluated = facts["judged"]
-    assert set(evaluated["each"]) == {"no", "maybe", "yes"} and len(evaluated["confusion"]) == 3
-    write(tmp_path, first=50_000, people=3000, job=text, ledgers=tmp_path, classes=3)
-    rows = tmp_path / "rows.csv"
-    code, exact = requested("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
-    assert code == 0 and exact["exact"] and set(exact["figures"]) - set(evaluated["figures"]) == {"log-loss"}
-    pairs = [(evaluated, exact), *((one, exact["each"][name]) for name, one in evaluated["each"].items())]
-    for one, truth in pairs:
-        for name, figure in one["figures"].items():
-            off = abs(figure["value"] - truth["figures"][name]["value"])
-            assert off < 8 * (figure["noise"] + figure["sampling"]) + 0.02, name
-            assert 0 < figure["noise"] < 0.1 and figure["beside"] > 0, name
-    card = model_card(ModelFile.load(tmp_path / "run" / "model.json"), facts=facts)
-    for page in (card, (tmp_path / "run" / "report.html").read_text()):
-        assert "maybe: accuracy against the rest" in page
-    assert run(["evaluate", str(tmp_path / "run"), "--rows", str(rows), "--label", "buys"]) == 0
-    shown = capsys.readouterr().out
-    assert (
-        "by the largest score" in shown and "said maybe" in shown and "Brier score against the rest" in shown
-    )
-    code, refused = requested(
-        "evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", "-t", "f1", capsys=capsys
-    )
-    assert code == 4 and "--threshold is for two classes" in refused["error"]["message"]
-
-
-def test_numbers_are_judged_on_private_people_and_on_public_rows_in_their_own_units(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = f'{JOB.replace("classification", "regression")}verify = "none"\nheld_out = 0.3\n'
-    job = write(tmp_path, first=0, people=3000, job=text, ledgers=tmp_path, classes=0)
-    code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
-    assert code == 0, facts
-    evaluated = facts["judged"]
-    # Labels scatter by 0.3 around the truth, and by 2.1 in all.
-    for name, truth in (("RMSE", 0.3), ("MAE", 0.24), ("R²", 0.98)):
-        figure = evaluated["figures"][name]
-        assert abs(figure["value"] - truth) < 5 * figure["noise"] + 0.02 and figure["noise"] > 0, name
-    assert evaluated["figures"]["RMSE"]["beside"] == pytest.approx(2.08, abs=0.8)
-    stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
-    for (_, unit, observer), epsilon in totals(tmp_path).items():
-        if (observer, unit) in stated:
-            assert epsilon == pytest.approx(stated[observer, unit])
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert "Predicted against true" in page and "always the mean" in page and "commonest" not in page
-    assert "A linear regression on bank" in (tmp_path / "run" / "parties" / "bank.html").read_text()
-    _, listed = requested("runs", tmp_path / "run", capsys=capsys)
-    assert listed["runs"][0]["score"].startswith("R² 0.9")
-    others = write(
-        tmp_path / "others",
-        first=50_000,
-        people=900,
-        job=text.replace("held_out = 0.3\n", ""),
-        ledgers=tmp_path / "others",
-        classes=0,
-    )
-    code, refused = requested("evaluate", tmp_path / "run", others, "-t", "f1", capsys=capsys)
-    assert code == 4 and "--threshold is for two classes" in refused["error"]["message"]
-    assert not (tmp_path / "others" / "bank.ledger").exists()
-    code, found = requested("evaluate", tmp_path / "run", others, capsys=capsys)
-    assert code == 0 and not found["exact"] and len(found["pairs"]) > 5, found
-    assert max(totals(tmp_path / "others").values()) > 2.0
-    few = write(tmp_path / "few", first=80_000, people=30, job=text, ledgers=tmp_path / "few", classes=0)
-    code, refused = requested("evaluate", tmp_path / "run", few, capsys=capsys)
-    assert code == 4 and "would move an RMSE by more than 5%" in refused["error"]["message"], refused
-    rows = tmp_path / "rows.csv"
-    code, found = requested("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
-    assert code == 0, found
-    _, scored = requested("predict", tmp_path / "run", "--rows", rows, capsys=capsys)
-    with rows.open() as file:
-        true = np.array([float(line["buys"]) for line in csv.DictReader(file)])
-    said = np.array([float(line["buys"]) for line in scored["scores"]])
-    assert found["figures"]["RMSE"]["value"] == pytest.approx(np.sqrt(((said - true) ** 2).mean()), rel=1e-3)
-    assert found["figures"]["MAE"]["value"] == pytest.approx(np.abs(said - true).mean(), rel=1e-3)
-    assert found["figures"]["R²"]["value"] == pytest.approx(r2_score(true, said), rel=1e-3)
-    assert found["figures"]["RMSE"]["beside"] == pytest.approx(true.std())
-    assert run(["evaluate", str(tmp_path / "run"), "--rows", str(rows), "--label", "buys"]) == 0
-    assert "always the mean" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("share", ["0.0", "1.0", "-0.5"])

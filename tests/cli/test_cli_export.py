@@ -53,33 +53,3 @@ def test_as_json_it_is_one_object(project: Project, capsys: pytest.CaptureFixtur
     assert run(["export", "runs/first/model.json", "--card", "card.md", "--json"]) == 0
     facts = one_object(capsys.readouterr().out)
     assert (facts["card"], facts["onnx"], facts["kind"]) == ("card.md", None, "LogisticRegression")
-
-
-def test_a_model_in_parts_is_refused_and_why(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    project.edit("job.toml", '"moments"', '"intermediate"')
-    assert train(project, "--output", "runs/first") == 0
-    for what in ("runs/first", "runs/first/parties/bank.model.json"):
-        capsys.readouterr()
-        assert run(["export", what, "--card", "card.md"]) == INPUT
-        assert "part" in (said := capsys.readouterr().err) and "card.md" not in said
-    assert run(["export", "runs/first", "--onnx", "model.onnx"]) == INPUT
-    assert "stay with their parties" in capsys.readouterr().err
-    assert not project.path("card.md").exists() and not project.path("model.onnx").exists()
-
-
-def test_mistakes_are_told_before_anything_is_written(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "runs/first") == 0
-    project.path("there.md").write_text("kept")
-    for arguments, code, announced in (
-        (["runs/first"], USAGE, "say what to write"),
-        (["runs/first", "--onnx", "m.onnx", "--card", "there.md"], INPUT, "there.md exists already"),
-        (["runs/second", "--card", "card.md"], INPUT, "runs/second"),
-        (["runs/first", "--card", "none/card.md"], INPUT, "none/card.md cannot be written"),
-        (["runs/first", "--onnx", "none/m.onnx"], INPUT, "none/m.onnx cannot be written"),
-    ):
-        capsys.readouterr()
-        assert run(["export", *arguments]) == code
-        assert announced in capsys.readouterr().err
-    assert project.path("there.md").read_text() == "kept" and not project.path("m.onnx").exists()

@@ -12,7 +12,6 @@ from cryptography.x509 import ExtendedKeyUsage
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from colonnade.cli.app import run
-from colonnade.errors import InputError
 from colonnade.runtime.identity import NotTrusted, fingerprint
 from colonnade.sites.kit import Kit
 from colonnade.sites.policy import Policy
@@ -169,26 +168,6 @@ def a_member_is_excluded_by_a_list_that_the_root_signed(kit: Kit, capsys: Said) 
     assert "only whoever made the federation" in refusal(capsys, "federation", "exclude", "bank", "shop")
 
 
-def test_mistakes_are_told_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "invitation.json").write_text("{}")
-    assert "is no invitation" in refusal(capsys, "federation", "join", "invitation.json", "--as", "bank")
-    assert "does not exist" in refusal(capsys, "federation", "join", "none.json", "--as", "bank")
-    assert "no name for a party" in refusal(capsys, "federation", "join", "none.json", "--as", "my bank")
-    (tmp_path / "bank.request.zip").write_bytes(b"")
-    assert "is no request" in refusal(capsys, "federation", "approve", tmp_path, "bank.request.zip")
-    assert "does not exist" in refusal(capsys, "federation", "approve", tmp_path, "shop.request.zip")
-    assert "no name for a federation" in refusal(capsys, "federation", "new", "x", "--name", "My!")
-    assert "port 0 does not exist" in refusal(capsys, "federation", "new", "x", "--port", 0)
-    assert "no name for a party" in refusal(capsys, "federation", "new", "x", "--party", "server")
-    assert not (tmp_path / "x").exists()
-    assert "is no kit" in refusal(capsys, "doctor", tmp_path)
-    assert "is no kit" in refusal(capsys, "job", "status", "--kit", tmp_path)
-    assert "is resumed with the kit" in refusal(capsys, "job", "resume", "j", "--kit", tmp_path)
-
-
 def test_only_parties_are_approved_and_each_name_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
@@ -210,15 +189,3 @@ def test_only_parties_are_approved_and_each_name_once(
     assert "could then be two" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])
     made.save(tmp_path / "invitation.json")
     assert "which is the server's" in refusal(capsys, "federation", "approve", tmp_path, requests["double"])
-
-
-def test_an_invitation_of_version_0_1_leads_to_a_server_that_speaks_tcp(tmp_path: Path) -> None:
-    path = tmp_path / "invitation.json"
-    facts = {"federation": "ours", "host": "server.example", "port": 8002, "root": "0" * 64}
-    path.write_text(json.dumps(facts))
-    assert Invitation.load(path).scheme == "tcp"
-    Invitation("ours", "server.example", 8002, "0" * 64).save(path)
-    assert Invitation.load(path).scheme == "grpc"
-    path.write_text(json.dumps({**facts, "scheme": "pigeon"}))
-    with pytest.raises(InputError, match="'pigeon' is no way to reach a server; known are grpc, tcp"):
-        Invitation.load(path)

@@ -176,6 +176,7 @@ def test_a_folder_that_another_run_is_writing_is_refused_and_one_that_a_killed_r
         folder.finish()
 
 
+@pytest.mark.slow  # a run that is interrupted says as much
 def test_an_interrupted_demonstration_leaves_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COLONNADE, "demo", "--people", "few"], cwd=tmp_path, stderr=subprocess.PIPE, text=True

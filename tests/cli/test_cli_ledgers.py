@@ -16,17 +16,6 @@ from colonnade.ledger import Ledger
 PRIVACY, LEDGER = 5, 6
 
 
-def altered(project: Project) -> None:
-    """Change one body in the file itself, as somebody with a database tool would."""
-    with sqlite3.connect(project.path("bank.ledger")) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            connection.execute(f'DROP TRIGGER "{name}"')
-        table = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()[0]
-        connection.execute(f"UPDATE {table} SET body = replace(body, '4.0', '9.0') WHERE seq = 2")
-        assert connection.total_changes == 1
-    connection.close()
-
-
 def test_the_ledger_shows_what_left_and_what_is_left(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,21 +82,6 @@ def test_the_history_is_written_as_a_table_and_a_picture_and_never_over_a_file(
     assert "holds no signing key" in capsys.readouterr().err and not Path("again.json").exists()
 
 
-def test_a_ledger_that_was_altered_stops_the_run_and_the_showing(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project) == 0
-    altered(project)
-    capsys.readouterr()
-    before = project.files()
-    for arguments in (["train", "job.toml"], ["ledger", "bank.toml"], ["ledger", "bank.toml", "--json"]):
-        assert run(arguments) == LEDGER
-        printed = capsys.readouterr()
-        assert "bank.ledger" in printed.err + printed.out and "Traceback" not in printed.err
-    assert project.files() == before
-    assert project.charges("insurer") == 1
-
-
 def test_a_ledger_cut_short_shows_against_a_peers_receipts(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,41 +125,6 @@ def test_the_budget_ends_and_then_the_ledger_refuses(
     assert sorted(path.name for path in project.path("runs").iterdir()) == sorted(
         ["job", *(f"job-{number}" for number in range(2, done + 1))]
     )
-
-
-@pytest.mark.parametrize("content", ["", "no ledger at all, but long enough to be taken for one " * 40])
-def test_a_file_that_is_no_ledger_is_named(
-    project: Project, capsys: pytest.CaptureFixture[str], content: str
-) -> None:
-    project.path("bank.ledger").write_text(content)
-    assert run(["ledger", "bank.ledger"]) == LEDGER
-    assert train(project) == LEDGER
-    assert capsys.readouterr().err.count("bank.ledger") >= 2
-    assert project.path("bank.ledger").read_text() == content
-
-
-def test_a_ledger_of_another_party_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(project) == 0
-    project.path("insurer.ledger").replace(project.path("bank.ledger"))
-    capsys.readouterr()
-    assert train(project) == LEDGER
-    assert "is the ledger of 'insurer', not of 'bank'" in capsys.readouterr().err
-
-
-def test_a_ledger_that_is_not_there_yet_is_explained(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["ledger", "bank.toml"]) == LEDGER
-    assert "bank's first run" in capsys.readouterr().err
-    assert run(["ledger", "bank.ledger"]) == LEDGER
-    assert "there is no ledger here" in capsys.readouterr().err
-    assert not project.path("bank.ledger").exists()
-
-
-def test_a_party_is_no_witness_for_itself(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(project) == 0
-    assert run(["ledger", "bank.toml", "-w", "bank.ledger"]) == LEDGER
-    assert "--witness" in capsys.readouterr().err
 
 
 def test_reading_a_ledger_loads_no_model(project: Project) -> None:

@@ -43,7 +43,7 @@ CASES = (
     Case("functional"),
     Case("functional", "regression"),
     Case("encrypted", options="epochs = 1", released=False),
-    Case("slr", options="epochs = 2"),
+    Case("slr", options="epochs = 2, rate = 1.0"),
     Case("spca", "pca"),
     Case("local"),
     Case("intermediate", options="epochs = 2", released=False, epsilon=4.0),
@@ -117,10 +117,11 @@ def refused(verb: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 
 
 
 def numbered() -> Iterator[Any]:
-    """Every case with two to five owners; two and three, which most tests have, and what is alike are studies."""
-    for case in CASES:
+    """Every case with two to five owners; a study but where plans state coalitions without names, once a method."""
+    for place, case in enumerate(CASES):
+        first = case.method not in {before.method for before in CASES[:place]}
         for count in range(2, len(OWNERS) + 1):
-            quick = count == len(OWNERS) or (count == 4 and case.method in SHARED)
+            quick = first and case.method in SHARED and count == len(OWNERS)
             marks = () if quick else (pytest.mark.slow,)
             yield pytest.param(case, count, id=f"{case.method}-{case.task}-{count}", marks=marks)
 

@@ -308,35 +308,6 @@ def test_people_whom_a_party_holds_alone_make_matching_part_of_the_forecast(
     assert matched["rounds"] >= alike["rounds"]
 
 
-@pytest.mark.parametrize(
-    ("options", "pieces"),
-    [
-        (("--held", "bnak=900"), ("bnak", "Did you mean 'bank'")),
-        (("--held", "bank=3"), ("bank=", "400")),
-        (("--bandwidth", "0"), ("--bandwidth", "above 0")),
-        (("--latency", "-1"), ("--latency", "from 0")),
-        (("--effort", "nan"), ("--effort", "seconds")),
-        (("--methods", "slrr"), ("--methods", "slr")),
-        (("--machine", "nowhere.json"), ("nowhere.json", "cannot be read")),
-    ],
-)
-def test_what_is_typed_wrongly_is_named(
-    project: Project, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], pieces: tuple[str, ...]
-) -> None:
-    assert plan(project, "--rows", "400", *options) == INPUT
-    err = capsys.readouterr().err
-    assert all(piece in err for piece in pieces), err
-
-
-@pytest.mark.parametrize("text", ["[", '{"machine": 3}', '{"cores": 2, "products": -1}'])
-def test_a_file_that_is_no_machine_is_refused_by_name(
-    project: Project, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    project.path("there.json").write_text(text)
-    assert plan(project, "--rows", "400", "--machine", str(project.path("there.json"))) == INPUT
-    assert "there.json" in capsys.readouterr().err
-
-
 def test_a_run_on_public_data_sets_its_plan_against_its_outcome_and_another_run_does_not(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

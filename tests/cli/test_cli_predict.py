@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -76,17 +75,6 @@ def test_ctrl_c_while_scores_are_written_leaves_no_file(
     assert run(scored) == 130
     assert "error E130" in capsys.readouterr().err
     assert project.files() == before
-
-
-def test_columns_that_a_file_lacks_are_named_all_at_once(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "run") == 0
-    capsys.readouterr()
-    assert run(["predict", "run", "--rows", "bank.csv", "--id", "customer"]) == INPUT
-    assert "lacks 2 of the 4 columns that the model reads: claims, smoker" in capsys.readouterr().err
-    assert run(["predict", "run", "--rows", "bank.csv", "--id", "custmer"]) == INPUT
-    assert "--id: bank.csv has no column 'custmer'. Did you mean 'customer'?" in capsys.readouterr().err
 
 
 def test_whoever_cannot_be_scored_is_named_and_the_others_are_scored(
@@ -167,12 +155,6 @@ def test_weights_that_stay_with_their_parties_score_public_people_only(
     assert "a part alone scores nobody" in capsys.readouterr().err
 
 
-def test_what_is_no_model_is_refused_by_name(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["predict", "nowhere", "job.toml"]) == INPUT
-    assert "nowhere holds no model" in capsys.readouterr().err
-    assert run(["predict", "nowhere"]) == 2
-
-
 def test_a_model_apart_from_its_run_gives_no_exact_scores(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,68 +194,3 @@ def test_weights_that_no_guarantee_covers_are_in_no_shared_file(project: Project
     assert facts["learnt"]["split"] and facts["learnt"]["coefficients"] == []
     assert sorted(path.name for path in Path("run/parties").glob("*.model.json")) == ["bank.model.json"]
     assert not Path("run/model.json").exists()
-
-
-def test_a_network_is_trained_by_a_job_and_scores_between_its_parties(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.edit("job.toml", '"moments"', '"network"')
-    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\n[options]\nembedding = 1\ntrials = 2")
-    assert train(project, "--output", "run") == 0
-    own = Path("run/parties")
-    assert not Path("run/model.json").exists()
-    assert all((own / f"bank.model.{kind}").is_file() for kind in ("json", "safetensors"))
-    facts = json.loads(Path("run/facts.json").read_text())
-    assert facts["learnt"]["network"]["receiver"] == "bank" and "curve" not in facts["learnt"]
-    capsys.readouterr()
-    assert run(["predict", "run", "job.toml"]) == REFUSED
-    assert "400 of the 400 people to score were trained on" in capsys.readouterr().err
-    strangers(project)
-    assert run(["predict", "run", "job.toml", "--json"]) == 0
-    found = one_object(capsys.readouterr().out)
-    assert found["names"] == ["probability of low", "probability of high"] and found["people"] == 400
-    assert "disclosed to bank" in found["statement"]
-    # With noise every number says how noisy it is, has no digit past that, and is nobody's certainty.
-    assert run(["predict", "run", "job.toml", "--epsilon", "2", "--json"]) == 0
-    for line in one_object(capsys.readouterr().out)["scores"]:
-        for name in found["names"]:
-            noise = float(line[f"± {name}"])
-            digits = -math.floor(math.log10(noise))
-            assert 0 < noise <= 0.5 and 0 < float(line[name]) < 1
-            assert len(line[name].partition(".")[2]) <= max(digits, 1) and "e" not in line[name]
-    assert run(["predict", "run", "--rows", "bank.csv"]) == INPUT
-    weights = own / "insurer.model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1])
-    assert run(["predict", "run", "job.toml"]) == INPUT
-    assert "insurer.model.safetensors is cut off or was altered" in capsys.readouterr().err
-
-
-def test_models_of_counts_and_margins_are_trained_by_jobs_and_score_public_people(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for party in ("bank", "insurer"):
-        project.edit(f"{party}.toml", 'dataset = "customers"', 'dataset = "customers"\npublic = true')
-    project.edit("job.toml", '"moments"', '"intermediate"')
-    project.edit("job.toml", "delta = 1e-5", 'delta = 1e-5\n[options]\nloss = "svm"')
-    assert train(project, "--output", "margins") == 0
-    strangers(project)
-    capsys.readouterr()
-    assert run(["predict", "margins", "job.toml", "--json"]) == 0
-    found = one_object(capsys.readouterr().out)
-    assert found["names"] == ["margin of high"]
-    for line in found["scores"]:
-        assert line["predicted"] == ("high" if float(line["margin of high"]) > 0 else "low")
-    # Low and high risk as one and two events.
-    text = project.path("bank.csv").read_text().replace(",low", ",1").replace(",high", ",2")
-    project.path("bank.csv").write_text(text)
-    declared = 'kind = "classes"\nclasses = ["low", "high"]'
-    project.edit("bank.schema.toml", declared, 'kind = "count"\nlow = 0\nhigh = 4')
-    project.edit("job.toml", '"classification"', '"regression"')
-    project.edit("job.toml", '"svm"', '"poisson"')
-    assert train(project, "--output", "counts") == 0
-    assert json.loads(Path("counts/parties/bank.model.json").read_text())["kind"] == "PoissonRegression"
-    strangers(project)
-    capsys.readouterr()
-    assert run(["predict", "counts", "job.toml", "--json"]) == 0
-    expected = [float(line["risk"]) for line in one_object(capsys.readouterr().out)["scores"]]
-    assert min(expected) > 0 and 0.5 < float(np.mean(expected)) < 3.0

@@ -36,8 +36,6 @@ COMMANDS = {
 }
 MOMENTS = ("moments", "--party", "bank=3", "--party", "shop=2", "--classes", "3")
 SUMS = ("poisson-binomial", "--parties", "3", "--trials", "4")
-PARTS = ("discrete-laplace", "--sensitivity", "1", "--scale", "9", "--owners", "3")
-STEPS = ("messages", "--rows", "9", "--batch", "3", "--epochs", "2")
 DEALT = ("skellam", "--l1", "100", "--l2", "20", "--entries", "50", "--owners", "5", "--threshold", "2")
 
 
@@ -318,48 +316,6 @@ def test_people_read_sentences_notes_and_the_noise(
         f"Plot: {file}",
     ):
         assert piece in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("gaussian", "--sensitivity", "x", "--sigma", "1"), 2, "write 0.1, 1e-5 or 1/3"),
-        (("gaussian", "--sigma", "1"), 2, "--sensitivity"),
-        (("gaussian", "--sensitivity", "1"), 4, "either the noise or --epsilon"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--epsilon", "1"), 4, "either the noise"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "0"), 4, "without noise"),
-        (("gaussian", "--sensitivity", "-1", "--sigma", "1"), 4, "must not be negative"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--delta", "1"), 4, "--delta"),
-        (("gaussian", "--sensitivity", "1", "--epsilon", "-1"), 4, "--epsilon"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--times", "0"), 4, "--times"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "2"), 4, "--rate"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--delta", "0"), 5, "no largest loss"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "1/9", "--unit", "record-replaced"), 5, "unit"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "curve.png"), 3, "end in .svg"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "no/such/folder/c.svg"), 3, "does not exist"),
-        (PARTS, 5, "--delta"),
-        ((*PARTS, "--threshold", "0", "--delta", "1e-9"), 5, "Deal parts of 1/2"),
-        (("skellam", "--l1", "1", "--l2", "1", "--mu", "1e30"), 4, "1e24"),
-        (("skellam", "--l1", "1", "--l2", "1", "--mu", "1", "--owners", "2", "--threshold", "2"), 4, "can collude"),
-        (("skellam", "--l1", "1", "--l2", "1", "--mu", "9", "--others-l1", "1"), 4, "--others-l2"),
-        (("skellam", "--l1", "1", "--l2", "1", "--mu", "9", "--owners", "3", "--for", "party"), 4, "--for"),
-        (("skellam", "--l1", "1", "--l2", "1", "--epsilon", "1", "--for", "party"), 4, "no such observer"),
-        (("skellam", "--l1", "1e20", "--l2", "1e20", "--epsilon", "1e-3"), 4, "ε"),
-        (("moments", "--party", "bank", "--mu", "1"), 2, "NAME=COLUMNS"),
-        (("moments", "--party", "bank=2", "--mu", "1e15"), 4, "two owners"),
-        ((*SUMS, "--beta", "0.6"), 4, "1/2"),
-        ((*SUMS, "--beta", "0.1", "--colluding", "3"), 4, "stay hidden"),
-        ((*SUMS, "--beta", "0.1", "--rate", "0.1"), 2, "--rate"),
-        ((*STEPS, "--sigma", "1", "--step-size", "99", "--sender", "active"), 4, "step size"),
-    ],
-)  # fmt: skip
-def test_a_mistake_ends_in_a_sentence_and_the_code_of_its_family(
-    arguments: tuple[str, ...], code: int, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["privacy", *arguments]) == code
-    caught = capsys.readouterr()
-    assert words in caught.err
-    assert caught.out == ""
 
 
 def test_small_parts() -> None:

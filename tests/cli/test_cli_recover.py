@@ -109,7 +109,7 @@ def test_a_killed_run_is_listed_kept_and_finished(
     assert "there is nothing to recover" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("charges", [0, 1, 2])
+@pytest.mark.parametrize("charges", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
 def test_a_run_that_is_killed_between_its_charge_and_what_it_keeps_is_listed(
     project: Project, charges: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

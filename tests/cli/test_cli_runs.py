@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -81,66 +80,6 @@ def test_show_and_report_say_again_what_the_run_said(
     assert Path("again.html").read_text() == Path("runs/first/report.html").read_text()
     assert run(["report", "first", "--output", "again.html"]) == INPUT
     assert "again.html exists already" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("given", "pieces"),
-    [
-        ("frist", ("there is no run frist", "Did you mean 'runs/first'?")),
-        ("runs", ("runs is no run", "facts.json", "runs/first")),
-        ("job.toml", ("job.toml is no run",)),
-    ],
-)
-@pytest.mark.parametrize("verb", ["show", "report"])
-def test_what_is_no_run_is_named_with_the_nearest_that_is(
-    finished: Project,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    verb: str,
-    given: str,
-    pieces: tuple[str, ...],
-) -> None:
-    monkeypatch.chdir(finished.folder)
-    assert run([verb, given]) == INPUT
-    err = capsys.readouterr().err
-    assert all(piece in err for piece in pieces), err
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"name": "half"}'])
-def test_facts_that_were_changed_are_refused_by_name_and_hide_no_other_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("runs/broken").mkdir(parents=True)
-    Path("runs/broken/facts.json").write_text(text)
-    for verb in ("show", "report"):
-        assert run([verb, "broken"]) == INPUT
-        assert "runs/broken/facts.json" in capsys.readouterr().err
-    assert run(["runs"]) == 0
-    assert "runs/broken" in capsys.readouterr().out
-    assert run(["runs", "nowhere"]) == INPUT
-
-
-def test_an_epsilon_that_somebody_edited_is_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project = write_project(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert train(project, "--output", "out") == 0
-    assert run(["show", "out"]) == 0
-    assert "digest" not in capsys.readouterr().err
-    facts = one_object(Path("out/facts.json").read_text())
-    facts["guarantees"][0]["epsilon"] = 0.001
-    Path("out/facts.json").write_text(json.dumps(facts))
-    for verb in ("show", "report"):
-        assert run([verb, "out"]) == INPUT
-        err = capsys.readouterr().err
-        assert "E321" in err and "was changed since the run wrote it" in err and "ledger" in err
-    del facts["digest"]
-    Path("out/facts.json").write_text(json.dumps(facts))
-    for verb in ("show", "report"):
-        assert run([verb, "out"]) == 0
-        assert "has no digest" in capsys.readouterr().err
 
 
 def failing_after_charges(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,18 +181,6 @@ def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(
     assert {"release.npz", "model.json", "facts.json"} <= {
         path.name for path in (small_disk / "run").iterdir()
     }
-
-
-@pytest.mark.skipif(not Path("/proc").exists(), reason="needs a folder that even a superuser cannot write to")
-def test_a_page_for_a_place_that_cannot_be_written_is_refused(
-    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(finished.folder)
-    closed = Path("/proc") if os.geteuid() == 0 else finished.path("closed")
-    if os.geteuid():
-        closed.mkdir(mode=0o555)
-    assert run(["report", "first", "--output", str(closed / "page.html")]) == INPUT
-    assert f"{closed / 'page.html'} cannot be written" in capsys.readouterr().err
 
 
 def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(

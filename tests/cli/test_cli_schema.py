@@ -75,12 +75,6 @@ def test_a_draft_has_names_and_kinds_and_no_value_and_passes_once_it_is_filled_i
     assert "agrees with the columns" in printed(capsys, "--check", "bank.toml", "--data", "bank.csv")
 
 
-def test_a_draft_is_never_written_over_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("bank.toml").write_text("corrected by hand")
-    assert "exists already" in printed(capsys, "bank.csv", "-o", "bank.toml", code=INPUT)
-    assert Path("bank.toml").read_text() == "corrected by hand"
-
-
 def test_a_check_names_columns_that_the_data_lacks_and_kinds_that_it_does_not_have(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -123,27 +117,3 @@ def test_kinds_come_from_the_types_of_a_database_and_from_text_where_there_are_n
     drafted = json.loads(printed(capsys, "bank.toml", "--json"))
     assert drafted["id"] is None and list(drafted["kinds"]) == ["code", "x"]
     assert 'id = ""' in drafted["schema"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "part"),
-    [
-        ((), USAGE, "give DATA"),
-        (("bank.csv", "--check", "bank.toml"), USAGE, "not both"),
-        (("bank.csv", "--data", "bank.csv"), USAGE, "--data goes with --check"),
-        (("--check", "a.toml", "-o", "b.toml"), USAGE, "--output is for drafts"),
-        (("bank.csv", "--password-env", "X"), USAGE, "--password-env goes with --sql"),
-        (("postgresql://h/d",), USAGE, "needs a query"),
-        (("bnak.csv",), INPUT, "bnak.csv does not exist. Did you mean 'bank.csv'"),
-        ((".",), INPUT, "is a directory"),
-        (("--check", "nothing.toml"), INPUT, "does not exist"),
-        (("mysql://u:sekret@h/d", "--sql", "select 1"), INPUT, "not known"),
-        (("postgresql://u:sekret@h/d", "--sql", "select 1"), INPUT, "holds a password"),
-    ],
-)
-def test_a_mistake_on_the_command_line_is_named(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, part: str
-) -> None:
-    for json_too in ((), ("--json",)):
-        said = printed(capsys, *arguments, *json_too, code=code)
-        assert part in said and "sekret" not in said and "party ''" not in said

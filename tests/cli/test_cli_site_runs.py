@@ -13,14 +13,10 @@ from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, job_text, split, write_party
 
 from colonnade.cli.app import run
-from colonnade.evaluation.predict import Stored
 from colonnade.federation.files import FORMAT, sealed_text
-from colonnade.models.release import MomentRelease
 from colonnade.sites.kit import Kit
 
 KEPT = Path(__file__).parent / "kept" / "0.1.0"
-KINDS = ("moments", "pca", "intermediate", "one-shot", "network", "slr")
-OLD_SITES = ("moments", "intermediate", "network", "slr")
 INPUT = 3
 
 
@@ -115,18 +111,6 @@ def test_a_run_of_a_kit_is_audited(kits: dict[str, Kit], capsys: pytest.CaptureF
     assert "audit" in (folder / "report.html").read_text()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_that_an_earlier_version_left_is_shown_and_reported(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = KEPT / "one-process" / kind
-    assert "What each observer can learn at most" in said(capsys, "show", str(folder))
-    said(capsys, "report", str(folder), "--output", str(tmp_path / "page.html"))
-    stored = Stored.load(folder)
-    assert (stored.whole is None) == (kind in ("intermediate", "one-shot", "network"))
-    assert set(stored.people) == {"bank", "shop"}
-
-
 @pytest.mark.parametrize(
     ("number", "announced"),
     [(99, "format 99; this version of Colonnade reads up to 2"), ("two", "which never was")],
@@ -149,24 +133,6 @@ def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(
     (tmp_path / ".run.draft" / "facts.json").unlink()
     (tmp_path / ".run.draft" / "paid.json").write_text(json.dumps(kept))
     assert announced in said(capsys, "recover", str(folder), code=INPUT)
-
-
-@pytest.mark.parametrize("kind", OLD_SITES)
-@pytest.mark.parametrize("member", MEMBERS)
-def test_what_an_earlier_version_left_at_a_site_is_shown_or_refused_by_name(
-    kind: str, member: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = KEPT / "sites" / member / kind
-    shown = said(capsys, "show", str(folder))
-    assert f"finished, as {member} noted it" in shown and "60 people" in shown
-    assert "an earlier version ran it" in said(capsys, "report", str(folder), code=INPUT)
-    assert "an earlier version ran it" in said(capsys, "audit", str(folder), code=INPUT)
-    rows = tmp_path / "rows.csv"
-    rows.write_text("id\n1\n")
-    announced = said(capsys, "predict", str(folder), "--rows", str(rows), code=INPUT)
-    assert "holds no model" in announced or "a part alone scores nobody" in announced
-    if kind == "moments":
-        assert MomentRelease.load(folder / "release.npz").rows == 60
 
 
 def test_people_are_scored_by_a_release_of_a_kit_between_parties_in_one_process(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import stat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,8 @@ from cli_project import Project, one_object, train
 
 from colonnade.cli.app import run
 from colonnade.ledger import Ledger
-from colonnade.models.files.membership import TrainingMembership
 
 DATA, REFUSED = 3, 5
-KEPT = Path(__file__).parents[1] / "learn" / "kept" / "people-format-1.npz"
 FILES = ("bank", "insurer")
 
 
@@ -123,18 +120,3 @@ def test_the_lists_are_their_partys_own_and_a_damaged_one_is_found_before_anythi
     assert train(project, "--output", "again") == DATA
     assert f"{lists[0].name} does not hold the people" in capsys.readouterr().err
     assert project.charges("insurer") == charged
-
-
-def test_a_run_of_an_earlier_version_scores_with_noise_and_says_why_not_without(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "run") == 0
-    for path in project.folder.glob("*.ledger.people.*.npz"):
-        path.unlink()
-    for party in FILES:
-        shutil.copy(KEPT, f"run/parties/{party}.people.npz")
-    assert "C3" in TrainingMembership.load(KEPT) and TrainingMembership.load(KEPT).rules is None
-    capsys.readouterr()
-    assert run(["predict", "run", "job.toml"]) == REFUSED
-    assert "of an earlier version, which does not say by which id column and rules" in capsys.readouterr().err
-    assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0

@@ -53,20 +53,6 @@ def test_train_as_json_is_one_object_and_nothing_else(
     assert facts["measured"] is None, "exact accuracy on private rows would be a release"
 
 
-@pytest.mark.parametrize("task", ["regression", "pca"])
-def test_every_task_of_a_job_can_be_trained(
-    project: Project, capsys: pytest.CaptureFixture[str], task: str
-) -> None:
-    project.edit("job.toml", '"classification"', f'"{task}"')
-    real = 'column = "age"\nkind = "real"\nlow = 18\nhigh = 90'
-    project.edit("bank.schema.toml", 'column = "risk"\nkind = "classes"\nclasses = ["low", "high"]', real)
-    project.edit("bank.schema.toml", '[columns.age]\nkind = "numeric"\nlow = 18\nhigh = 90\n', "")
-    assert train(project, "--json") == 0
-    learnt = one_object(capsys.readouterr().out)["learnt"]
-    assert learnt["rows"] == (["age"] if task == "regression" else ["component 1", "component 2"])
-    assert all(len(row) == len(learnt["features"]) == len(learnt["owners"]) for row in learnt["coefficients"])
-
-
 def test_people_whom_only_one_party_knows_are_left_out(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,37 +157,6 @@ def test_the_people_of_the_demonstration_are_those_that_the_published_tables_cou
     rich = made["income"] == INCOMES[1]
     assert rich.sum() == RICH and (rich & (made["education"] == "master")).sum() == 959
     assert (made["occupation"] == "management").sum() == 4066
-
-
-@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
-def test_a_demonstration_without_privacy_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], epsilon: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run(["demo", "--epsilon", epsilon]) == 3
-    assert "--epsilon" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "pieces"),
-    [
-        (["trian"], ("'trian'", "Did you mean 'train'? See `colonnade --help`")),
-        (["train"], ("'JOB'", "colonnade train --help")),
-        (["train", "job.toml", "--outptu", "x"], ("--outptu", "--output")),
-        (["demo", "--epsilon", "much"], ("--epsilon", "number")),
-        (["ledger"], ("'PARTY'",)),
-    ],
-)
-def test_a_wrong_command_line_is_exit_code_2_in_text_and_in_json(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], pieces: tuple[str, ...]
-) -> None:
-    assert run(arguments) == USAGE
-    printed = capsys.readouterr()
-    assert printed.out == "" and all(piece in printed.err for piece in pieces), printed.err
-    assert run([*arguments, "--json"]) == USAGE
-    printed = capsys.readouterr()
-    assert printed.err == "" and one_object(printed.out)["error"]["exit_code"] == USAGE
 
 
 def verbs(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

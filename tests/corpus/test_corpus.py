@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from corpus_cases import GROUPS, Case, load_cases
@@ -12,6 +14,24 @@ from corpus_stages import Stages
 
 CASES = load_cases()
 LEAST = 500
+TOGETHER = 12
+
+
+def _neighbours() -> list[Any]:
+    """Cases of one group, a dozen at a time: a test for each would be seven hundred."""
+    rows = []
+    for group, slow in product(GROUPS, (False, True)):
+        alike = [case for case in CASES if (case.group, case.slow) == (group, slow)]
+        for start in range(0, len(alike), TOGETHER):
+            marks = [pytest.mark.slow] if slow else []
+            rows.append(
+                pytest.param(
+                    tuple(alike[start : start + TOGETHER]),
+                    marks=marks,
+                    id=f"{group} from {alike[start].name}",
+                )
+            )
+    return rows
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +46,12 @@ def test_the_corpus_is_large_and_of_every_group() -> None:
     assert all(case.says for case in CASES if case.code), "each names what must be said"
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] if case.slow else []) for case in CASES], ids=str
-)
-def test_a_case_is_told_as_what_it_is(case: Case, stages: Stages, tmp_path: Path) -> None:
-    stages.copy(case.stage, tmp_path)
-    ending, broken = run_case(case, tmp_path)
-    assert not broken, f"{broken}\n{ending.said}"
+@pytest.mark.parametrize("cases", _neighbours())
+def test_a_case_is_told_as_what_it_is(cases: tuple[Case, ...], stages: Stages, tmp_path: Path) -> None:
+    wrong = []
+    for number, case in enumerate(cases):
+        folder = tmp_path / str(number)
+        stages.copy(case.stage, folder)
+        ending, broken = run_case(case, folder)
+        wrong += [f"{case}: {broken}\n{ending.said}"] if broken else []
+    assert not wrong, "\n".join(wrong)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import duckdb
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from colonnade.data import arrays as relation
@@ -30,8 +27,6 @@ VIEW = "CREATE VIEW plain_view AS SELECT customer, age + 1 AS age FROM customers
 PLAIN = "select customer, age from customers"
 PLACES = itertools.count()
 
-Maker = Callable[..., Source]
-
 
 class Databases:
     """The same table in each kind of database; `define` is run in it by somebody who may write."""
@@ -43,23 +38,24 @@ class Databases:
         self.address = f"{address}?options=-csearch_path%3D{self.place}"
         self.duckdb, self.sqlite = folder / "a.duckdb", folder / "a.db"
         self.write(f"CREATE SCHEMA {self.place}", only="postgresql")
-        self.write(MAKE)
-        self.write(FILL)
-        self.write(VISITS)
-        self.write(VIEW)
+        self.write(MAKE, FILL, VISITS, VIEW)
 
-    def write(self, text: str, *, only: str = "") -> None:
+    def write(self, *texts: str, only: str = "") -> None:
+        """Statements in one connection to each kind of database, or to one of them."""
         import psycopg
 
         if only in ("", "duckdb"):
             with duckdb.connect(self.duckdb) as database:
-                database.execute(text)
+                for text in texts:
+                    database.execute(text)
         if only in ("", "sqlite"):
             with sqlite3.connect(self.sqlite) as database:
-                database.execute(text)
+                for text in texts:
+                    database.execute(text)
         if only in ("", "postgresql"):
             with psycopg.connect(self.address, password="only-for-this-server") as database:
-                database.execute(text)
+                for text in texts:
+                    database.execute(text)
 
     def sources(self, sql: str, combines_rows: tuple[str, ...] = ()) -> dict[str, Source]:
         return {
@@ -248,16 +244,16 @@ TOGETHER = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "sql"), TOGETHER)
 def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledges_it(
-    databases: Databases, kind: str, sql: str
+    databases: Databases,
 ) -> None:
-    for name, source in databases.sources(sql).items():
-        refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
-        acknowledged = databases.sources(sql, (kind,))[name]
-        assert Table("bank", acknowledged, SCHEMA).rows > 0
+    for kind, sql in TOGETHER:
         others = tuple(other for other in KINDS if other != kind)
-        refused(databases.sources(sql, others)[name], rf"\({kind}\)")
+        for name, source in databases.sources(sql).items():
+            refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
+            acknowledged = databases.sources(sql, (kind,))[name]
+            assert Table("bank", acknowledged, SCHEMA).rows > 0, sql
+            refused(databases.sources(sql, others)[name], rf"\({kind}\)")
 
 
 def test_views_and_macros_are_looked_into(databases: Databases) -> None:
@@ -483,31 +479,3 @@ def test_one_person_whom_every_row_reads_moves_the_table_far_past_its_bound(tmp_
     refused(DuckDBSource(mixed, paths[0]), r"\(window\)")
     refused(DuckDBSource(other, paths[0]), r"\(self-join\).*\(subquery\)")
     refused(DuckDBSource(joined, paths[0]), r"\(self-join\)")
-
-
-STANDARDISED = Schema.parse(
-    """id = "customer"
-columns.age = {kind = "numeric", low = -5, high = 5}
-columns.visits = {kind = "numeric", low = -1, high = 5}
-columns.income = {kind = "numeric", low = -5, high = 5, missing = {value = 0}}"""
-)
-
-
-def test_a_column_that_looks_standardised_is_a_warning_to_its_own_party(tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
-    ages = rng.normal(40, 9, 500)
-    z = ((ages - ages.mean()) / ages.std(ddof=1)).round(6)
-    arrays = {"customer": list(range(500)), "age": z, "visits": z, "income": rng.normal(0, 1, 500)}
-    pq.write_table(pa.table(arrays), tmp_path / "a.parquet")
-    for table in (
-        Table.from_arrays("bank", arrays, STANDARDISED),
-        Table("bank", tmp_path / "a.parquet", STANDARDISED).check(),
-    ):
-        assert table.clipping.standardised == ("age",)
-        assert "age: mean 0 and deviation 1 to three digits" in table.clipping.warning
-        assert "standardised" not in str(table.public())
-    # Values that are clipped count as they came.
-    narrow = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = -2, high = 2}')
-    assert Table.from_arrays("bank", arrays, narrow).clipping.standardised == ("age",)
-    wide = {**arrays, "age": z * 1.01}
-    assert Table.from_arrays("bank", wide, STANDARDISED).clipping.standardised == ()

@@ -273,15 +273,6 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
         assert block.columns["age"].tolist() == [30.0]
 
 
-def test_a_packed_file_must_be_whole_and_a_zip_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"customer,age\n" + b"1,2\n" * 10**5)[:-50])
-    refused(tmp_path / "bad.csv.gz", "not packed as its name says")
-    (tmp_path / "other.csv.gz").write_bytes(SECRET.encode() * 9)
-    refused(tmp_path / "other.csv.gz", "not packed as its name says")
-    (tmp_path / "a.zip").write_bytes(SECRET.encode() * 9)
-    refused(tmp_path / "a.zip", "this kind of file is not read; known are")
-
-
 def test_a_text_that_is_no_number_does_not_pass_for_a_missing_one(tmp_path: Path) -> None:
     schema = Schema.parse(
         'id = "customer"\ncolumns.age = {kind = "numeric", low = 0, high = 99, missing = {value = 40}}'
@@ -292,18 +283,6 @@ def test_a_text_that_is_no_number_does_not_pass_for_a_missing_one(tmp_path: Path
     assert block.columns["age"].tolist() == [40.0, 40.0, 40.0, 7.0]
     path.write_text(f"customer,age\n1,\n2,{SECRET}\n")
     refused(path, "column 'age': 1 value is text", schema)
-
-
-def test_a_directory_a_missing_file_and_a_wrong_file_are_no_databases(tmp_path: Path) -> None:
-    (tmp_path / "text.db").write_text(SECRET * 100)
-    (tmp_path / "empty.db").write_bytes(b"")
-    for kind in (DuckDBSource, SQLiteSource):
-        refused(kind("select 1", tmp_path), "it is a directory")
-        refused(kind("select 1", tmp_path / "texd.db"), "does not exist. Did you mean 'text.db'")
-        refused(
-            kind("select 1", tmp_path / "text.db"), "it is not a (DuckDB|SQLite) database, or it is damaged"
-        )
-        refused(kind("select 1", tmp_path / "empty.db"), "is empty")
 
 
 def databases(folder: Path, address: str | None = None) -> list[Callable[[str], Source]]:

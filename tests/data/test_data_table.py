@@ -272,39 +272,6 @@ def test_rows_without_ids_are_numbered() -> None:
     assert list(Table.from_arrays("bank", arrays, SCHEMA, ids=[" a", "b", "012"]).ids()) == ["a", "b", "012"]
 
 
-def test_files_that_cannot_be_tables_are_refused_by_name(tmp_path: Path) -> None:
-    good = write_csv(tmp_path / "accounts.csv", numbered(3))
-    header = good.read_bytes().split(b"\r\n")[0] + b"\r\n"
-
-    def refused(name: str, content: bytes | None, part: str) -> None:
-        path = tmp_path / name
-        if content is not None:
-            path.write_bytes(content)
-        with pytest.raises(DataError, match=part) as raised:
-            Table("bank", path, SCHEMA).check()
-        assert "party 'bank'" in str(raised.value) and str(path) in str(raised.value)
-        assert SECRET not in str(raised.value) and raised.value.__context__ is None
-
-    refused("acounts.csv", None, "does not exist. Did you mean 'accounts.csv'")
-    refused("nowhere/accounts.csv", None, "folder .* does not exist either")
-    refused("", None, "is a directory")
-    refused("a.xlsx", b"content", "known are .csv, .tsv, .csv.gz")
-    refused("a*.csv", header, "pattern")
-    refused("empty.csv", b"", "is empty")
-    refused("header.csv", header, "there are no rows")
-    refused("noheader.csv", SECRET.encode() + b",1,2,3\n", "first line names none of the declared columns")
-    refused(
-        "column.csv", good.read_bytes().replace(b"age", b"aeg"), "'age' is declared .* Did you mean 'aeg'"
-    )
-    refused("twice.csv", header.replace(b"sex", b"age"), "names column 'age' more than once")
-    refused("ragged.csv", good.read_bytes() + b"9," + SECRET.encode() + b"\r\n", "line 5: .* fields")
-    refused("quote.csv", good.read_bytes() + b'9,"' + SECRET.encode() + b",1\r\n", "line 5: .*quotation")
-    refused("latin.csv", good.read_bytes() + f"9,é{SECRET}\r\n".encode("latin-1"), "UTF-8")
-    refused("latin-header.csv", "é,".encode("latin-1") + header, "UTF-8")
-    refused("a.parquet", SECRET.encode() * 9, "not a Parquet file")
-    refused("broken.csv.gz", b"not gzip", "not packed as its name says")
-
-
 def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "a.csv", numbered(10))
     table = Table("bank", path, SCHEMA).check()

@@ -41,11 +41,6 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def fenced(kind: str, marked: bool, pages: tuple[Path, ...] = PAGES) -> list[Path]:
-    """Pages with such fences, marked with something after the kind or not."""
-    return [page for page in pages if any(f.kind == kind and bool(f.rest) == marked for f in fences(page))]
-
-
 def small_federation() -> Federation:
     """What a page may call `federation` without making one."""
     rng = np.random.default_rng(3)
@@ -63,7 +58,7 @@ def small_federation() -> Federation:
 # Commands that pages show and tests do not run, each with the reason and with what runs it instead.
 NOT_RUN = (
     (
-        r"make (demo|demo-federation|test|check|format|docs|bench|reproduce|coverage|wheelhouse|sbom)\b",
+        r"make (demo|demo-federation|test|quick|check|format|docs|bench|reproduce|coverage|wheelhouse|sbom)\b",
         "CI and people run these",
     ),
     (r"pip install", "sets an environment up, which takes the network"),
@@ -155,24 +150,24 @@ def test_this_performance_would_notice_another_output_and_a_command_that_fails(
     assert follow(page) == (1, 1)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_no_command_hides_in_a_fence_that_is_not_run(page: Path) -> None:
+def test_no_command_hides_in_a_fence_that_is_not_run() -> None:
     looks = re.compile(r"^(?:\$ )?(?:colonnade|make|python3?|pip|\.venv/bin/\w+) [\w./-]", re.MULTILINE)
-    hidden = [
-        f.line for f in fences(page) if f.kind in ("", "text", "bash", "shell") and looks.search(f.text)
-    ]
-    assert hidden == [], "commands belong into a fence marked sh"
-    lines = sum(len(f.commands) for f in fences(page) if f.kind == "console")
-    assert lines == SHOWN.get(name_of(page), (0, ""))[0], "a fence marked console needs a reason in SHOWN"
+    unmarked = ("", "text", "bash", "shell")
+    for page in PAGES:
+        hidden = [f.line for f in fences(page) if f.kind in unmarked and looks.search(f.text)]
+        assert hidden == [], f"{page}: commands belong into a fence marked sh"
+        lines = sum(len(f.commands) for f in fences(page) if f.kind == "console")
+        known = SHOWN.get(name_of(page), (0, ""))[0]
+        assert lines == known, f"{page}: a fence marked console needs a reason in SHOWN"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_fence_says_what_it_is(page: Path) -> None:
+def test_every_fence_says_what_it_is() -> None:
     kinds = {"python", "sh", "console", "text", "toml", "csv", "json", "sql", "yaml", "diff"}
-    assert [fence.line for fence in fences(page) if fence.kind not in kinds] == []
-    for fence in fences(page):
-        if fence.kind == "toml":
-            tomllib.loads(fence.text)
+    for page in PAGES:
+        assert [fence.line for fence in fences(page) if fence.kind not in kinds] == [], page
+        for fence in fences(page):
+            if fence.kind == "toml":
+                tomllib.loads(fence.text)
 
 
 def test_the_lists_of_what_is_not_run_name_what_pages_show() -> None:
@@ -183,13 +178,13 @@ def test_the_lists_of_what_is_not_run_name_what_pages_show() -> None:
     assert [command for command in RUN_AS if command not in shown] == []
 
 
-@pytest.mark.parametrize("page", fenced("python", True), ids=name_of)
-def test_every_excerpt_is_in_the_file_it_names(page: Path) -> None:
-    for fence in fences(page):
-        if fence.kind == "python" and fence.rest:
-            source = (ROOT / fence.rest).read_text(encoding="utf-8")
-            for piece in re.split(r"^\.\.\.\n", fence.text, flags=re.MULTILINE):
-                assert piece in source, f"{name_of(page)}, line {fence.line}: not in {fence.rest}\n{piece}"
+def test_every_excerpt_is_in_the_file_it_names() -> None:
+    marked = [(page, f) for page in PAGES for f in fences(page) if f.kind == "python" and f.rest]
+    assert marked
+    for page, fence in marked:
+        source = (ROOT / fence.rest).read_text(encoding="utf-8")
+        for piece in re.split(r"^\.\.\.\n", fence.text, flags=re.MULTILINE):
+            assert piece in source, f"{name_of(page)}, line {fence.line}: not in {fence.rest}\n{piece}"
 
 
 def test_the_job_that_the_readme_shows_and_the_party_file_beside_it_are_read(
@@ -239,9 +234,9 @@ def problem_with(command: str) -> str:
     return " ".join(path for path in paths if not (ROOT / path).exists())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_command_named_exists(page: Path) -> None:
-    assert {command: wrong for command in commands(page) if (wrong := problem_with(command))} == {}
+def test_every_command_named_exists() -> None:
+    for page in PAGES:
+        assert {command: wrong for command in commands(page) if (wrong := problem_with(command))} == {}, page
 
 
 def test_this_check_would_notice_a_command_that_does_not_exist() -> None:
@@ -279,9 +274,8 @@ def dead_links(page: Path) -> list[str]:
     return dead
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_leads_to_a_file_or_a_heading_of_this_project(page: Path) -> None:
-    assert dead_links(page) == []
+def test_every_link_leads_to_a_file_or_a_heading_of_this_project() -> None:
+    assert {name_of(page): dead for page in PAGES if (dead := dead_links(page))} == {}
 
 
 def missing(mentioned: str) -> bool:
@@ -292,9 +286,11 @@ def missing(mentioned: str) -> bool:
     return bool(test) and f"def {test}(" not in (ROOT / path).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_file_and_test_that_a_page_names_exists(page: Path) -> None:
-    assert [span for span in SPAN.findall(prose(page)) if FILE.match(span) and missing(span)] == []
+def test_every_file_and_test_that_a_page_names_exists() -> None:
+    spans = [
+        (name_of(page), span) for page in PAGES for span in SPAN.findall(prose(page)) if FILE.match(span)
+    ]
+    assert [entry for entry in spans if missing(entry[1])] == []
 
 
 @pytest.mark.parametrize("folder", ["src", "tests", "benchmarks"])

@@ -42,8 +42,11 @@ def openings(text: str) -> list[str]:
     return sorted(lines)
 
 
-# Processes of FLARE, networks, attacks and a database have tests of their own.
-LONG = {"federation_on_one_machine", "image_quadrants", "attack_and_defence", "hospital_and_insurer_sql"}
+# Processes of FLARE, networks, attacks, a database, trees and models of one release have tests of their own.
+LONG = {
+    *("federation_on_one_machine", "image_quadrants", "attack_and_defence", "hospital_and_insurer_sql"),
+    *("boosted_trees", "one_release_many_models"),
+}
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,6 @@ def test_a_file_with_a_flipped_byte_is_refused_or_says_the_same(
     assert refusals > len(whole) // EVERY, "most of a file is looked at"
 
 
-def str_start(other: object) -> str:
-    return repr(other)[:9]
-
-
 def subtrees(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path

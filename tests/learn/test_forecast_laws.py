@@ -47,7 +47,7 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(
     "widths",
-    [[2, 3], pytest.param([1, 2, 4], marks=pytest.mark.slow), [2, 1, 3, 1]],
+    [[2, 3], *(pytest.param(more, marks=pytest.mark.slow) for more in ([1, 2, 4], [2, 1, 3, 1]))],
     ids=["two", "three", "four"],
 )
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from colonnade.methods.functional.method import (
     minimise,
     notes_on,
     opened_objective,
-    paper_figures,
     paper_objective,
 )
 from colonnade.methods.functional.plan import FunctionalOptions
@@ -252,36 +251,6 @@ def test_paper_mode_is_for_public_data_and_promises_nothing() -> None:
     scores = raw @ untyped(learnt).coefficients[0]
     (block,) = tables[0].blocks(2000)
     assert ((scores > 0) == (there(block.label) > 0)).mean() > 0.7
-
-
-def test_paper_mode_of_regression_and_of_corollary_1() -> None:
-    tables = tables_of(NAMES[:2], 2000, task="regression")
-    federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
-    shares = {"bank": 1.0, "insurer": 2.0, "insurer+bank": 3.0}
-    options = FunctionalOptions(calibration="paper", budget="bottom-up", epsilons=shares)
-    learnt = METHOD.train(federation, TrainingSpec("regression", 1000.0, delta=1e-5, options=options))
-    corollary = untyped(learnt).figures[-1]
-    # Four features a party: Δ_f = 2·81, Δ_g = 2·25 with the label and 2·16 without, Δ_h = 2(2·16 + 2·4).
-    assert corollary.value == pytest.approx(162 / 50 * 1 + 162 / 32 * 2 + 162 / 80 * 3)
-    with pytest.raises(PlanError, match=r"none for bank\+insurer"):
-        paper_figures(
-            TrainingSpec("regression", 1.0), {"bank": 1, "insurer": 1}, "bank", {"bank": 1.0, "insurer": 1.0}
-        )
-
-
-def test_paper_mode_tells_two_classes_apart() -> None:
-    text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
-    tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['a','b','c']\n"
-    tables = [
-        Table.from_arrays("bank", {"x": [0, 1], "y": ["a", "b"]}, Schema.parse(text.format("x") + tail)),
-        Table.from_arrays("shop", {"z": [0, 1]}, Schema.parse(text.format("z"))),
-    ]
-    federation = Federation(tables, budget=(1.0, 1e-5), public=True)
-    with pytest.raises(PlanError, match="3 are declared"):
-        METHOD.train(
-            federation,
-            TrainingSpec("classification", 1.0, delta=1e-5, options=FunctionalOptions(calibration="paper")),
-        )
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -24,16 +24,16 @@ from colonnade.data.block import Block
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, CountLabel, RealLabel
 from colonnade.data.schema import Schema
-from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError
+from colonnade.errors import PlanError
 from colonnade.methods.baselines.method import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
-from colonnade.methods.glm.losses import LOSSES, GlmOptions, chosen_loss
+from colonnade.methods.glm.losses import LOSSES, GlmOptions
 from colonnade.methods.glm.rows import CONSTANT, GAMMA, ClippedRows
 from colonnade.methods.messages.method import METHOD as MESSAGES
-from colonnade.methods.messages.method import PAPER, SPLIT
+from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.method import Baseline, Method
 from colonnade.methods.one_shot.method import METHOD as ONE_SHOT
 from colonnade.methods.one_shot.method import calibrated
-from colonnade.protocols.plans import NoOptions, Task, TrainingSpec
+from colonnade.protocols.plans import Task, TrainingSpec
 
 ROWS = 3000
 generator = np.random.default_rng(5)
@@ -134,18 +134,6 @@ def test_one_party_alone_learns_from_its_own_columns_and_says_nothing() -> None:
     assert all(not ledger.totals() for ledger in parties.ledgers.values())
 
 
-def test_baselines_without_privacy_run_on_public_data_only() -> None:
-    for train in (
-        lambda parties: IDEAL.train(parties, requested(IDEAL, "classification")),
-        lambda parties: exactly(
-            parties, TrainingSpec("classification", 1.0), LOSSES["logistic"], GlmOptions(), alone=False
-        ),
-        lambda parties: MESSAGES.train(parties, requested(MESSAGES, "classification", calibration="paper")),
-    ):
-        with pytest.raises(PlanError, match="public"):
-            untyped(train)(federation("classes"))
-
-
 def test_a_plan_can_be_made_from_a_request_without_a_run() -> None:
     parties = federation("classes")
     schemas = tuple(table.public() for table in parties.tables.values())
@@ -154,17 +142,6 @@ def test_a_plan_can_be_made_from_a_request_without_a_run() -> None:
         assert max(guarantee.epsilon for guarantee in plan.guarantees) <= 1.0
     with pytest.raises(PlanError, match="protects nobody"):
         requested(MESSAGES, "classification", calibration="paper").check()
-
-
-def test_paper_mode_says_what_it_is() -> None:
-    learnt = MESSAGES.train(
-        federation("classes", public=True),
-        requested(MESSAGES, "classification", calibration="paper", radius=1.0),
-    )
-    assert PAPER in untyped(learnt).notes
-    assert not learnt.privacy
-    assert len(untyped(learnt).figures) == 4
-    assert "not a guarantee" in str(untyped(learnt).figures[0])
 
 
 def test_weights_stay_with_their_parties_and_the_model_says_so() -> None:
@@ -229,49 +206,6 @@ def test_stronger_penalties_give_shorter_weights(penalty: str) -> None:
         for strength in (0.0, 0.1)
     ]
     assert lengths[0] == lengths[1] if penalty == "none" else lengths[0] > 1.2 * lengths[1]
-
-
-def test_mistakes_are_told_before_anything_is_charged() -> None:
-    parties = federation("classes")
-    for options, error, message in (
-        ({"learning_rate": 1e9}, PlanError, "largest allowed"),
-        ({"batch": ROWS + 1}, PlanError, f"batch = {ROWS + 1} for {ROWS} rows"),
-        ({"loss": "logistic"}, InputError, "has its own loss"),
-        ({"epoch": 3}, InputError, "epoch"),
-        ({"penalty": "l3"}, InputError, "penalty"),
-    ):
-        with pytest.raises(error, match=message):
-            SupportVectorClassifier(options=options).fit(parties)
-    with pytest.raises(PlanError, match="for classification there are"):
-        MESSAGES.train(parties, requested(MESSAGES, "classification", loss="least_squares"))
-    for model, kind, loss, message in (
-        (LinearRegression, "count", "poisson", "PoissonRegression"),
-        (LinearRegression, "cost", "gamma", "GammaRegression"),
-        (LogisticRegression, "classes", "svm", "SupportVectorClassifier"),
-    ):
-        others = federation(kind)
-        with pytest.raises(InputError, match=f"Fit it with {message}"):
-            model(method="intermediate", options={"loss": loss}).fit(others)
-        assert all(not ledger.totals() for ledger in others.ledgers.values())
-    for model, name in ((LinearRegression, "NeuralRegressor"), (LogisticRegression, "NeuralClassifier")):
-        with pytest.raises(InputError, match=f"Fit it with {name}"):
-            model(method="network").fit(parties)
-    with pytest.raises(PlanError, match="not 'pca'"):
-        chosen_loss(TrainingSpec("pca", 1.0), GlmOptions())
-    with pytest.raises(PlanError, match="needs a label of kind"):
-        PoissonRegression().fit(parties)
-    with pytest.raises(TypeError, match="fit takes a Federation"):
-        PoissonRegression().fit(untyped(np.zeros((3, 3))))
-    with pytest.raises(InputError, match="epsilon"):
-        PoissonRegression(epsilon=-1.0).fit(parties)
-    assert all(not ledger.totals() for ledger in parties.ledgers.values())
-    with pytest.raises(BudgetExceeded):
-        SupportVectorClassifier(epsilon=2.0).fit(federation("classes", budget=(1.0, 1e-5)))
-    for method in (MESSAGES, ONE_SHOT, IDEAL, SINGLE):
-        with pytest.raises(TypeError, match="Options"):
-            method.train(parties, TrainingSpec("classification", 1.0, options=NoOptions()))
-    with pytest.raises(DataError, match="label 'y'"):
-        SupportVectorClassifier(epsilon=1.0).fit(federation("classes")).score(RAW, ["maybe"] * ROWS)
 
 
 def test_one_shot_guesses_are_nearer_to_the_truth_than_what_arrived() -> None:

@@ -148,14 +148,6 @@ def test_a_release_of_several_labels_is_kept_whole_and_one_of_a_single_label_as_
         MomentRelease.load(tmp_path / "whole")
 
 
-def test_a_release_kept_from_before_is_read_as_it_was_then() -> None:
-    kept = MomentRelease.load(Path(__file__).parent / "kept" / "release-format-2.npz")
-    moments = kept.class_moments()
-    assert moments.counts == pytest.approx([84.5246585831858, 114.5414160749443])
-    assert moments.count_noise == pytest.approx(1.4145157355343727)
-    assert kept.for_label() is kept and kept.label_names == ("buys",)
-
-
 def test_principal_components_are_those_of_any_view(release: MomentRelease) -> None:
     whole, first = PCA(n_components=2).fit(release), PCA(n_components=2).fit(release.for_label())
     assert whole.components_ == pytest.approx(first.components_)

@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from typed import there, untyped
 
 from colonnade.data.table import Table
-from colonnade.errors import InputError, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.encrypted import plan as encrypted_plan
 from colonnade.methods.encrypted.method import METHOD
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.encrypted.protocol import OwnerState, encrypted_session
-from colonnade.methods.table import METHODS, checked_options
+from colonnade.methods.table import METHODS
 from colonnade.privacy.paper import LABEL
-from colonnade.protocols.plans import NoOptions, TrainingSpec
+from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import SystemRandomness
 
 WIDTHS = {"a": 2, "b": 3}
@@ -91,29 +90,6 @@ def test_each_defence_says_what_it_is() -> None:
     paper = METHOD.train(federation(), requested(epsilon=0.5, defence="paper", learning_rate=0.5))
     assert tuple(paper.privacy) == () and LABEL in untyped(paper).notes[0]
     assert len(untyped(paper).figures) == 2 and all(LABEL in str(figure) for figure in untyped(paper).figures)
-
-
-@pytest.mark.parametrize("defence", ["none", "paper"])
-def test_private_data_is_refused_without_a_sound_defence(defence: str) -> None:
-    parties = federation(public=False)
-    with pytest.raises(PlanError, match="runs on public data in one process"):
-        METHOD.train(parties, requested(defence=defence, learning_rate=0.5))
-    assert all(not list(parties.ledgers[owner].totals()) for owner in WIDTHS)
-
-
-def test_a_plan_without_a_run_is_of_the_sound_defence_only() -> None:
-    requested().check()
-    with pytest.raises(PlanError, match="in one process"):
-        requested(defence="none").check()
-
-
-def test_options_that_are_none_are_told_by_name() -> None:
-    with pytest.raises(InputError, match="approximation"):
-        checked_options(METHOD, {"approximation": "tailor"})
-    with pytest.raises(InputError, match="epochs"):
-        checked_options(METHOD, {"epochs": 0})
-    with pytest.raises(TypeError, match="EncryptedOptions"):
-        METHOD.train(federation(), TrainingSpec("classification", 1.0, options=NoOptions()))
 
 
 def test_between_machines_every_owner_keeps_its_own_weights() -> None:

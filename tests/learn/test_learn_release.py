@@ -15,7 +15,7 @@ from learn_releases import GAMMA, GUARANTEES, Shoppers
 from numpy.testing import assert_allclose
 from typed import untyped
 
-from colonnade.errors import CannotWrite, DataError
+from colonnade.errors import DataError
 from colonnade.models.files.document import Privacy
 from colonnade.models.files.release_file import VERSION
 from colonnade.models.release import MomentRelease
@@ -136,37 +136,6 @@ def test_saving_and_loading_gives_the_same_release(kind: str, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_cut_anywhere_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "moments.npz"
-    PEOPLE.release("two").save(path)
-    whole = path.read_bytes()
-    for kept in (0, 1, 30, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:kept])
-        with pytest.raises(DataError, match=r"moments\.npz"):
-            MomentRelease.load(path)
-
-
-def test_a_file_with_one_bit_turned_is_refused_or_reads_the_same(tmp_path: Path) -> None:
-    # A few bits of a ZIP container mean nothing (dates, attributes); none may change what is read.
-    path = tmp_path / "moments.npz"
-    release = PEOPLE.release("two", noise=1.0)
-    release.save(path)
-    whole = path.read_bytes()
-    refused = 0
-    for place in np.random.default_rng(0).integers(0, len(whole), 300):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << int(place % 8)
-        path.write_bytes(damaged)
-        try:
-            again = MomentRelease.load(path)
-        except DataError:
-            refused += 1
-        else:
-            assert np.array_equal(again.matrix, release.matrix)
-            assert (again.guarantees, again.mu) == (release.guarantees, release.mu)
-    assert refused > 250
-
-
 def rewritten(path: Path, **members: Any) -> None:
     """The archive with some members replaced, as someone would who edits it by hand."""
     with np.load(path, allow_pickle=False) as archive:
@@ -199,20 +168,6 @@ def test_a_newer_file_says_to_upgrade(tmp_path: Path) -> None:
     rewritten(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8))
     with pytest.raises(DataError, match="Upgrade Colonnade"):
         MomentRelease.load(path)
-
-
-def test_files_that_are_something_else_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "other.npz"
-    with pytest.raises(DataError, match="no such file"):
-        MomentRelease.load(path)
-    np.savez(path, matrix=np.eye(3))
-    with pytest.raises(DataError, match="not a moment release"):
-        MomentRelease.load(path)
-    path.write_text("age,income\n")
-    with pytest.raises(DataError, match="not a moment release"):
-        MomentRelease.load(path)
-    with pytest.raises(CannotWrite, match="cannot write"):
-        PEOPLE.release("two").save(tmp_path / "absent" / "moments.npz")
 
 
 def test_a_pickle_inside_is_never_opened(tmp_path: Path) -> None:

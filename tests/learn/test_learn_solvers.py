@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LinearRegression, Ridge
 from typed import untyped
 
 from colonnade.errors import DataError
@@ -18,7 +17,6 @@ from colonnade.models.discriminant import (
     least_cross_entropy,
     multiclass_rule,
     normal_law,
-    probabilities,
 )
 from colonnade.models.moments import (
     ClassMoments,
@@ -79,17 +77,6 @@ def value_moments(x: Array, v: Array, *, noise: float = 0.0) -> ValueMoments:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_without_noise_the_score_of_two_classes_is_least_squares_on_the_indicator(seed: int) -> None:
-    x = rows_of(seed)
-    y = labels_of(x, seed, 2)
-    score = binary_score(class_moments(x, y, 2))
-    line = LinearRegression().fit(x, y)
-    np.testing.assert_allclose(x @ score.weights + score.offset, line.predict(x), rtol=1e-7, atol=1e-9)
-    assert score.share == pytest.approx(y.mean())
-    assert score.explained == pytest.approx(line.score(x, y))
-
-
-@pytest.mark.parametrize("seed", range(5))
 def test_if_classes_are_normal_the_log_odds_are_those_of_discriminant_analysis(seed: int) -> None:
     x = rows_of(seed)
     y = labels_of(x, seed, 2)
@@ -98,26 +85,6 @@ def test_if_classes_are_normal_the_log_odds_are_those_of_discriminant_analysis(s
     other = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
     np.testing.assert_allclose(line.slope * score.weights, other.coef_[0], rtol=1e-6)
     np.testing.assert_allclose(line.at(np.array([score.offset])), other.intercept_, rtol=1e-6)
-
-
-@pytest.mark.parametrize("classes", [3, 6])
-def test_without_noise_many_classes_are_discriminant_analysis(classes: int) -> None:
-    x = rows_of(classes, rows=900)
-    y = labels_of(x, classes, classes)
-    rule = multiclass_rule(class_moments(x, y, classes))
-    other = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
-    shares = probabilities(x @ rule.coefficients.T + rule.intercepts)
-    np.testing.assert_allclose(shares, other.predict_proba(x), atol=1e-8)
-
-
-@pytest.mark.parametrize("ridge", [0.0, 3.5])
-def test_without_noise_regression_is_scikit_learns(ridge: float) -> None:
-    x = rows_of(3)
-    v = np.tanh(x @ np.arange(5.0) + 0.1 * np.random.default_rng(1).normal(size=len(x)))
-    line = least_squares(value_moments(x, v), ridge=ridge)
-    other = Ridge(alpha=ridge, solver="cholesky").fit(x, v) if ridge else LinearRegression().fit(x, v)
-    np.testing.assert_allclose(line.coefficients, other.coef_, rtol=1e-8)
-    assert line.intercept == pytest.approx(other.intercept_)
 
 
 def test_without_noise_dependent_columns_get_the_least_norm_solution() -> None:

@@ -15,7 +15,7 @@ from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
+from colonnade.errors import BudgetExceeded, ColonnadeError, LocalProtocolError
 from colonnade.federation.job import Job
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.plan import MarginOptions
@@ -237,27 +237,6 @@ def test_a_budget_that_does_not_cover_everything_stops_it_before_it_starts() -> 
     with pytest.raises(BudgetExceeded, match="costs ε"):
         LogisticRegression(epsilon=2.0, method="margin").fit(source)
     assert source.runs == []
-
-
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"steps": 0}, "steps"),
-        ({"steps": 5000}, "steps"),
-        ({"harmonics": 1}, "harmonics"),
-        ({"moments_share": 1.0}, "moments_share"),
-        ({"gamma": 1}, "gamma"),
-        ({"epochs": 3}, "epochs"),
-    ],
-)
-def test_options_out_of_range_are_named(options: Any, part: Any) -> None:
-    with pytest.raises(InputError, match=part):
-        LogisticRegression(epsilon=2.0, method="margin", options=options).fit(federation(rows=60))
-
-
-def test_the_grid_of_a_moment_release_is_not_margins() -> None:
-    with pytest.raises(PlanError, match="margin has its own"):
-        TrainingSpec("classification", 1.0, gamma=8192, options=MarginOptions()).check()
 
 
 def test_a_label_with_one_class_in_it_gives_a_model_all_the_same() -> None:

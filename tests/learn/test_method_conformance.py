@@ -21,7 +21,7 @@ PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(meth
 OPTIONS: dict[str, dict[str, Any]] = {
     "encrypted": {"epochs": 1},
     "network": {"embedding": 2, "epochs": 2},
-    "slr": {"epochs": 2},
+    "slr": {"epochs": 2, "rate": 1.0},
     "margin": {"steps": 2},
     "intermediate": {"epochs": 2},
 }

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typed import untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
-from colonnade.errors import DataError
 from colonnade.models.files.linear_file import ModelFile, model_file, parts_of
 
-KEPT = Path(__file__).parent / "kept"
 RNG = np.random.default_rng(3)
 PEOPLE = {"age": RNG.uniform(0, 90, 300), "spent": RNG.uniform(0, 10, 300)}
 
@@ -58,13 +55,6 @@ def test_a_saved_model_predicts_as_the_fitted_one_and_carries_its_statement(
     assert json.loads(path.read_text())["statement"] == str(model.privacy_)
 
 
-def test_a_model_kept_from_before_says_of_people_what_it_said_then() -> None:
-    # Log-odds are in the weights, whichever rule made them: a file carries the rule of its day.
-    model = ModelFile.load(KEPT / "model-format-1.json").estimator()
-    found = untyped(model).predict_proba({"age": [20.0, 44.0, 80.0], "spent": [1.0, 5.0, 9.0]})[:, 1]
-    np.testing.assert_allclose(found, [0.000225980537, 0.425718689894, 0.999987153351], rtol=1e-8)
-
-
 def test_parts_hold_their_partys_weights_alone_and_add_up_to_the_whole() -> None:
     model = LogisticRegression(epsilon=8.0).fit(federation("classes"))
     parts = parts_of(model_file(model, method="moments", run="r"), active="bank")
@@ -76,26 +66,3 @@ def test_parts_hold_their_partys_weights_alone_and_add_up_to_the_whole() -> None
     assert parts["shop"].offsets.tolist() == [0.0]
     total = sum(part.frame.features(PEOPLE) @ part.weights[0] + part.offsets[0] for part in parts.values())
     assert np.allclose(total, model.decision_function(PEOPLE), atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (lambda text: text[:200], "cut off"),
-        (lambda text: text.replace('"threshold": 0.5', '"threshold": 0.4'), "was altered"),
-        (lambda text: text.replace('"version": 1', '"version": 9'), "version 9 of the format"),
-        (lambda text: text.replace("colonnade model", "something else"), "is not a model"),
-        (lambda text: "[]", "is not a model"),
-    ],
-)
-def test_a_file_that_is_not_a_whole_model_is_refused_by_name(change: Any, why: Any, tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    model_file(LogisticRegression(epsilon=8.0).fit(federation("classes")), method="moments", run="r").save(
-        path
-    )
-    path.write_text(change(path.read_text()))
-    with pytest.raises(DataError, match=why) as error:
-        ModelFile.load(path)
-    assert "model.json" in str(error.value)
-    with pytest.raises(DataError, match="no such file"):
-        ModelFile.load(tmp_path / "none.json")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,7 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 from typed import there, untyped
 
-from colonnade.errors import BudgetExceeded, InputError, PlanError, PrivacyError
-from colonnade.methods.network import estimators
+from colonnade.errors import BudgetExceeded, PrivacyError
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.modules import DenseNet, LocalNetwork, from_seed
 
@@ -201,48 +198,9 @@ def test_another_fusion_model_learns_from_frozen_sums_at_home() -> None:
     assert len(model.history_) == 3
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "says"),
-    [
-        ({"regime": "paper", "beta": 0.1}, PlanError, "declared public"),
-        ({"networks": {"p0": nn.Linear(2, 2)}}, InputError, "none for 'p1'"),
-        ({"networks": 3}, InputError, "a name, or a mapping"),
-        ({"networks": "convolutional"}, InputError, "needs image"),
-        ({"networks": {f"p{n}": nn.Linear(2, 3) for n in range(3)}}, PlanError, "embeddings of 3 numbers"),
-        ({"learning_rate": 0.0}, InputError, "learning_rate"),
-        ({"momentum": 1.0}, InputError, "momentum"),
-        ({"seed": -1}, InputError, "It is public"),
-        ({"patience": 0}, InputError, "patience"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_before_anything_is_charged(
-    change: Any, error: Any, says: Any
-) -> None:
-    federation = federation_of(60)
-    with pytest.raises(error) as refused:
-        NeuralClassifier(**{**PRIVATE, **change}).fit(federation)
-    assert says in str(refused.value)
-    assert all(entry.kind != "charge" for entry in federation.ledgers["p1"].entries())
-
-
 def test_a_budget_that_is_too_small_is_named_before_the_run() -> None:
     with pytest.raises(BudgetExceeded, match="embedding coordinates"):
         NeuralClassifier(**PRIVATE).fit(federation_of(60, budget=(1.0, 1e-5)))
-
-
-def test_without_pytorch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(InputError, match=r"colonnade\[networks\]"):
-        NeuralClassifier().fit(federation_of(20))
-
-
-def test_the_core_does_not_import_pytorch() -> None:
-    code = (
-        "import sys, colonnade; colonnade.Federation, colonnade.LogisticRegression\n"
-        f"import {estimators.__name__}\n"
-        "assert 'torch' not in sys.modules and 'safetensors' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_estimators_are_scikit_learn_shaped() -> None:

@@ -18,7 +18,6 @@ from colonnade.errors import CannotWrite, ModelDamaged, ModelNewer, TrainedOn
 from colonnade.models.files.membership import IdRules, TrainingMembership, remember, remembered
 from colonnade.randomness import SystemRandomness
 
-KEPT = Path(__file__).parent / "kept" / "people-format-1.npz"
 RULES = IdRules("customer", Spelling())
 
 
@@ -70,13 +69,6 @@ def test_only_ids_read_as_in_training_can_be_asked(tmp_path: Path) -> None:
     for declared in ('"number"', '{column = "customer", case = "lower"}'):
         with pytest.raises(TrainedOn, match=r"bank: people were trained on under ids of column 'customer'"):
             people.check_rules("bank", table(["a"], declared).schema)
-
-
-def test_a_list_of_format_1_is_read_and_its_rules_are_unknown() -> None:
-    people = TrainingMembership.load(KEPT)
-    assert len(people) == 5 and "C4" in people and "C5" not in people and people.rules is None
-    with pytest.raises(TrainedOn, match="of an earlier version"):
-        people.check_rules("bank", table(["a"]).schema)
 
 
 def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path: Path) -> None:

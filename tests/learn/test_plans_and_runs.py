@@ -34,7 +34,7 @@ PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(meth
 SHORT: dict[str, dict[str, Any]] = {
     "encrypted": {"epochs": 1},
     "network": {"embedding": 2, "epochs": 1},
-    "slr": {"epochs": 1},
+    "slr": {"epochs": 1, "rate": 1.0},
     "margin": {"steps": 1},
     "intermediate": {"epochs": 1},
 }
@@ -81,14 +81,13 @@ def job_of(method: str, task: str, options: dict[str, Any], owners: tuple[str, .
 
 
 def asked_for() -> list[Any]:
-    """Every method with each of its tasks, every label, and each of its losses; the default first."""
+    """Every method with each of its tasks and each of its losses; the default first."""
     listed = []
     for name, method in PROTOCOLS.items():
         losses = [None, *LOSSES] if "loss" in method.options.model_fields else [None]
-        for task, label, loss in product(method.tasks, LABELS, losses):
+        for task, loss in product(method.tasks, losses):
             options = {**SHORT.get(name, {}), **({} if loss is None else {"loss": loss})}
-            notify = " ".join(filter(None, (name, task, label, loss)))
-            listed.append(pytest.param(name, task, label, options, id=notify.replace(" ", "-")))
+            listed.append(pytest.param(name, task, options, id="-".join(filter(None, (name, task, loss)))))
     return listed
 
 
@@ -100,10 +99,8 @@ def accepted(job: Job, made: list[Table]) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("method", "task", "label", "options"), asked_for())
-def test_what_a_plan_accepts_its_run_accepts(
-    method: str, task: str, label: str, options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("method", "task", "options"), asked_for())
+def test_what_a_plan_accepts_its_run_accepts(method: str, task: str, options: dict[str, Any]) -> None:
     """On people and labels that are as declared: whatever is refused then could have been foreseen."""
     if method == "network":
         pytest.importorskip("torch")
@@ -111,11 +108,11 @@ def test_what_a_plan_accepts_its_run_accepts(
         job = job_of(method, task, options)
     except ColonnadeError:
         return  # no job says so
-    made = tables(job.parties, LABELS[label])
-    if not accepted(job, made):
-        return
-    found = result_for(job, Federation(made, budget=(900.0, 1e-5), noise_seed=1))
-    assert not isinstance(found, ColonnadeError), str(found)
+    for label, declared in LABELS.items():
+        made = tables(job.parties, declared)
+        if accepted(job, made):
+            found = result_for(job, Federation(made, budget=(900.0, 1e-5), noise_seed=1))
+            assert not isinstance(found, ColonnadeError), (label, str(found))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +141,7 @@ def read_again(plan: Plan) -> None:
         assert parse_observer(observer.name) == observer
 
 
-@pytest.mark.parametrize("owners", [2, 3, 4, 5])
+@pytest.mark.parametrize("owners", [2, 3, 5])
 @pytest.mark.parametrize("method", PROTOCOLS)
 def test_every_observer_that_a_plan_states_comes_back_from_its_name(method: str, owners: int) -> None:
     for task in PROTOCOLS[method].tasks:

@@ -10,8 +10,8 @@ import pytest
 from typed import untyped
 
 from colonnade.cli.federation import POLICY as DRAFT
-from colonnade.errors import FormError, PolicyRefused, UnknownChoice
-from colonnade.federation.job import Job, parse_job
+from colonnade.errors import FormError, PolicyRefused
+from colonnade.federation.job import Job
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, LedgerLine, Release
 from colonnade.privacy.events import Gaussian
 from colonnade.sites.policy import PolicedLedger, Policy
@@ -150,38 +150,6 @@ def test_an_option_takes_the_values_that_are_named_and_its_default(
             PolicyRefused, match=r"options\.slr\.epochs: the job asks for .* accepted is epochs: "
         ):
             named.check_job(job(f"options = {{epochs = {value}}}", method="slr"), "bank")
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("rows = 0", r"line 5, rows: found 0; it must be at least 1"),
-        ("threshold = 0", r"line 5, threshold: found 0"),
-        ('alignment = ["fuzzy"]', "'fuzzy' is not one of auto, equal, server, curve"),
-        (
-            'alignment = ["auto", "oprf"]',
-            "alignment.1: found 'oprf': oblivious transfers .* are no more. Write",
-        ),
-        (
-            'alignment = ["intersection"]',
-            "alignment.0: found 'intersection': it says no more .* Write \"curve\"",
-        ),
-        ("most_ids = 0", "most_ids: found 0; it must be at least 1"),
-        ('alignment = "auto"', "alignment: found 'auto'"),
-        ("alignments = {most = -1}", "alignments: found most = -1"),
-        ("alignments = {most = 1, days = 0}", "greater than 0"),
-        ("alignments = {days = 3}", "alignments.most: this field is missing"),
-        ("options.slrr.epochs = [1]", "no method is called 'slrr'.*Did you mean 'slr'"),
-        ("options.slr.epoch = [1]", "'slr' has no option 'epoch'; known are epochs.*Did you mean 'epochs'"),
-        ("options.slr.epochs = 3", r"options.slr.epochs: found 3; write a list of accepted values, \{least"),
-        ("options.slr.epochs = {up = 3}", r"options.slr.epochs.up: unknown key 'up'; known are least, most"),
-        ("options.slr.epochs = {}", "write a list of accepted values"),
-        ("computing party = ['bank']", "unknown key 'computing party'.*Did you mean 'computing_parties'"),
-    ],
-)
-def test_what_is_wrong_with_a_policy_is_said_with_its_line(line: str, found: str) -> None:
-    with pytest.raises(FormError, match=rf"bank\.policy\.toml.*{found}"):
-        policy(line)
 
 
 def planned(rows: int = 500, delta: float = 1e-5) -> Any:
@@ -326,13 +294,3 @@ def test_the_draft_of_a_new_kit_names_the_server_and_says_what_that_means() -> N
     assert Policy.parse(text.replace('alignment = ["auto", "server"]', "")).alignment == ("auto",)
     said = " ".join(text.replace("#", " ").split())
     assert "the server and another party together could try any id against the list here" in said
-
-
-@pytest.mark.parametrize("how", ["oprf", "intersection"])
-@pytest.mark.parametrize("kind", ['task = "pca"\nepsilon = 1.0', 'scores = "j1"\nreceiver = "bank"'])
-def test_a_job_by_a_way_that_is_no_more_is_refused_by_name(how: str, kind: str) -> None:
-    text = f'name = "n"\nparties = ["bank", "shop"]\n{kind}\nalignment = "{how}"\n'
-    with pytest.raises(
-        UnknownChoice, match=f'job, line 5, alignment: found \'{how}\'.*Write "curve", or "server"'
-    ):
-        parse_job(text)

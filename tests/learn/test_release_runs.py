@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,25 +185,6 @@ def test_more_columns_than_memory_holds_say_how_much_they_would_take(monkeypatch
     refused(
         lambda: limits.check_memory(limits.MOST_COLUMNS + 1), PlanError, "64 GiB .* 32768 columns is the most"
     )
-
-
-def test_a_label_at_nobody_and_a_label_at_two_are_refused_before_anything_runs() -> None:
-    eye, shop = schemas()
-    without = [Table.from_arrays("eye", RAW, eye), Table.from_arrays("shop", RAW, Schema.parse(AGE))]
-    both = [
-        Table.from_arrays("eye", {**RAW, "buys": BUYS}, Schema.parse(PIXELS + LABEL)),
-        Table.from_arrays("shop", {**RAW, "buys": BUYS}, shop),
-    ]
-    for tables, message in (
-        (without, "no party declares one"),
-        (both, "eye, shop all declare one. Keep one"),
-    ):
-        parties = Federation(tables, budget=(10.0, 1e-4))
-        refused(partial(LogisticRegression().fit, parties), PlanError, message)
-        assert not parties.runs
-        assert not any(
-            untyped(total).spent for ledger in parties.ledgers.values() for total in ledger.totals()
-        )
 
 
 def test_a_federation_without_noise_to_speak_of_warns_of_nothing() -> None:

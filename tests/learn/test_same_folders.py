@@ -36,7 +36,7 @@ PROTOCOLS = tuple(name for name, method in METHODS.items() if isinstance(method,
 OPTIONS = {
     "encrypted": "epochs = 1",
     "network": "embedding = 2, epochs = 2",
-    "slr": "epochs = 2",
+    "slr": "epochs = 2, rate = 1.0",
     "margin": "steps = 2",
 }
 CASES = (*((name, OPTIONS.get(name, "")) for name in PROTOCOLS), ("moments", "conditional = true"))

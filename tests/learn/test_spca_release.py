@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA as Exact
 from training_specs import requested
 
 from colonnade import PCA, Federation, Schema, Table
-from colonnade.errors import InputError, JobError, PlanError
+from colonnade.errors import JobError, PlanError
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.moments.protocol import moments_session
@@ -84,14 +84,6 @@ def test_rounding_is_part_of_what_parties_compare() -> None:
 def test_a_grid_too_coarse_for_nearest_points_to_retry() -> None:
     with pytest.raises(PlanError, match="'retry' takes coarser grids"):
         PCA(method="spca", options={"gamma": 64, "rounding": "nearest"}).fit(federation())
-
-
-@pytest.mark.parametrize(
-    ("options", "part"), [({"gamma": 2}, "gamma"), ({"rounding": "up"}, "rounding"), ({"gama": 16}, "gama")]
-)
-def test_options_that_are_none_are_refused(options: Any, part: Any) -> None:
-    with pytest.raises(InputError, match=part):
-        PCA(method="spca", options=options).fit(federation())
 
 
 def test_components_have_no_label_to_learn() -> None:

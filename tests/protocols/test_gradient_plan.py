@@ -87,6 +87,7 @@ def test_the_assumption_names_the_batches(plan: GradientPlan) -> None:
         "no owner tells it who is in a batch" in view(plan, name).assumption for name in ("server", "reader")
     )
     assert "batch" not in view(plan, "party:bank").assumption
+    assert all("everybody runs the protocol" in str(one) for one in plan.guarantees), "nothing is checked"
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -124,6 +125,7 @@ def test_a_label_that_nobody_holds_is_refused() -> None:
         plan_for(tables, Group.of(("bank", "insurer")))
 
 
+@pytest.mark.slow  # it searches; that a grid is refused with the largest that fits is quick in other methods
 def test_a_grid_too_fine_for_the_noise_says_which_one_fits() -> None:
     tables = tables_of(("bank", "insurer"), 60)
     with pytest.raises(PlanError, match=r"The largest gamma that fits is \d+") as error:

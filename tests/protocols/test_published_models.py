@@ -37,7 +37,7 @@ RUNS: dict[str, tuple[Any, Any, Any, str]] = {
     ),
     "slr": (
         slr.gradient_session,
-        requested(SlrOptions, epochs=1, rate=0.5, **SHARED),
+        requested(SlrOptions, epochs=1, rate=1.0, **SHARED),
         slr,
         "weights",
     ),

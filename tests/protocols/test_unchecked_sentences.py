@@ -46,7 +46,7 @@ def requests(verify: Any) -> dict[str, Any]:
         "functional by Laplace": requested(
             FunctionalOptions, task="classification", verify=verify, noise="laplace", **shared
         ),
-        "slr": requested(SlrOptions, verify=verify, epochs=1, rate=0.5, **shared),
+        "slr": requested(SlrOptions, verify=verify, epochs=1, rate=1.0, **shared),
         "margin": requested(MarginOptions, verify=verify, **shared),
     }
 

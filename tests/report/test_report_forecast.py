@@ -53,12 +53,6 @@ def test_finding_the_common_people_is_on_neither_side() -> None:
     assert made["measured"]["bytes"] < private_run()[1].runs[-1].outcome.bytes_sent
 
 
-def test_a_forecast_of_an_earlier_version_without_seconds_can_still_be_read() -> None:
-    facts = with_forecast(seconds=0.31, measured=None)
-    facts["forecast"]["measured"]["seconds"] = None
-    assert "not shown" in "\n".join(forecast_lines(facts, None)) and "not shown" in run_page(facts)
-
-
 def test_a_run_without_a_forecast_says_nothing_about_one() -> None:
     facts, _ = private_run()
     assert forecast_lines(facts, None) == []

@@ -145,17 +145,6 @@ def test_a_page_can_be_made_again_from_the_facts_on_disk(run: object) -> None:
     assert run_text(reread(facts)) == run_text(facts)
 
 
-def test_facts_of_an_older_version_still_have_a_page() -> None:
-    facts = reread(private_run()[0])
-    for key in ("spectrum", "collusion", "versions"):
-        del facts[key]
-    for key in ("by_column", "intervals", "count_noise"):
-        del facts["learnt"][key]
-    del facts["traffic"]["steps"]
-    del facts["before"]
-    assert facts["plan"]["hash"] in run_page(facts) and run_text(facts)
-
-
 def test_a_model_that_steps_found_has_its_page_without_a_release() -> None:
     _, federation = made()
     found = obtain(

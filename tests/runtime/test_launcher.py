@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from certificates import Root
-from kits import make_kit
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 
 from colonnade.sites import processes as launching
-from colonnade.sites.kit import COMPONENTS, LAUNCHERS
 from colonnade.sites.processes import JOB_PROCESS, PartyLauncher
 
 # Says who it is and what it was handed, and ends; ends too when nothing comes.
@@ -109,15 +106,3 @@ def test_jobs_at_the_same_time_and_jobs_without_a_spare_have_processes_too(
 def test_a_spare_process_ends_with_whoever_would_hand_it_a_job() -> None:
     command = [sys.executable, "-m", JOB_PROCESS, "party", "kit"]
     assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 0
-
-
-def test_a_kit_of_an_earlier_version_is_given_its_launcher_when_it_starts(tmp_path: Path) -> None:
-    kit = make_kit(tmp_path, Root.make(), "bank")
-    path = kit.path / "local" / "resources.json"
-    path.write_text(json.dumps({"components": [{"id": "process_launcher", "path": "nvflare.its.own"}]}))
-    kit.keep_up()
-    found = {item["id"]: item["path"] for item in json.loads(path.read_text())["components"]}
-    assert found == {"process_launcher": LAUNCHERS["party"], "colonnade_presence": COMPONENTS["party"]}
-    written = path.stat().st_mtime_ns
-    kit.keep_up()
-    assert path.stat().st_mtime_ns == written
