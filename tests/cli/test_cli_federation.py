@@ -212,11 +212,14 @@ def test_only_parties_are_approved_and_each_name_once(
     assert "which is the server's" in refusal(capsys, "federation", "approve", tmp_path, requests["double"])
 
 
-def test_an_invitation_of_version_0_1_leads_to_a_server_that_speaks_tcp(tmp_path: Path) -> None:
+def test_an_invitation_of_version_0_1_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "invitation.json"
     facts = {"federation": "ours", "host": "server.example", "port": 8002, "root": "0" * 64}
     path.write_text(json.dumps(facts))
-    assert Invitation.load(path).scheme == "tcp"
+    with pytest.raises(
+        InputError, match="of an earlier version of Colonnade. Whoever made it makes it again"
+    ):
+        Invitation.load(path)
     Invitation("ours", "server.example", 8002, "0" * 64).save(path)
     assert Invitation.load(path).scheme == "grpc"
     path.write_text(json.dumps({**facts, "scheme": "pigeon"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -18,8 +19,9 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 
+from colonnade.errors import KitError
 from colonnade.sites import processes as launching
-from colonnade.sites.kit import COMPONENTS, LAUNCHERS
+from colonnade.sites.kit import COMPONENTS, COORDINATOR, LAUNCHERS, MEMBER, Kit
 from colonnade.sites.processes import JOB_PROCESS, PartyLauncher
 
 # Says who it is and what it was handed, and ends; ends too when nothing comes.
@@ -111,13 +113,36 @@ def test_a_spare_process_ends_with_whoever_would_hand_it_a_job() -> None:
     assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 0
 
 
-def test_a_kit_of_an_earlier_version_is_given_its_launcher_when_it_starts(tmp_path: Path) -> None:
+def test_every_class_that_a_kit_or_a_job_names_is_there() -> None:
+    for path in (*COMPONENTS.values(), *LAUNCHERS.values(), COORDINATOR, MEMBER):
+        module, _, name = path.rpartition(".")
+        assert isinstance(getattr(importlib.import_module(module), name), type), path
+
+
+@pytest.mark.parametrize(
+    ("named", "earlier"),
+    [
+        ({"class_allow_list": ["colonnade.learn.remote.Member"]}, "colonnade.learn.remote.Member"),
+        (
+            {
+                "components": [
+                    {"id": "presence", "path": "colonnade.runtime.doorkeeper.Attendant", "args": {}}
+                ]
+            },
+            "colonnade.runtime.doorkeeper.Attendant",
+        ),
+    ],
+)
+def test_a_kit_of_an_earlier_version_is_refused_by_name_and_a_new_one_is_not(
+    tmp_path: Path, named: dict[str, Any], earlier: str
+) -> None:
     kit = make_kit(tmp_path, Root.make(), "bank")
-    path = kit.path / "local" / "resources.json"
-    path.write_text(json.dumps({"components": [{"id": "process_launcher", "path": "nvflare.its.own"}]}))
-    kit.keep_up()
-    found = {item["id"]: item["path"] for item in json.loads(path.read_text())["components"]}
-    assert found == {"process_launcher": LAUNCHERS["party"], "colonnade_presence": COMPONENTS["party"]}
-    written = path.stat().st_mtime_ns
-    kit.keep_up()
-    assert path.stat().st_mtime_ns == written
+    kit.harden()
+    resources = kit.path / "local" / "resources.json"
+    now = json.loads(resources.read_text())
+    assert {item.get("path") for item in now["components"]} >= {LAUNCHERS["party"], COMPONENTS["party"]}
+    assert Kit.load(kit.path).kind == "party"
+    resources.write_text(json.dumps({**now, **named}))
+    with pytest.raises(KitError, match=f"of an earlier version of Colonnade: it names {earlier}") as refused:
+        Kit.load(kit.path)
+    assert "make the kit again with `colonnade federation join`" in str(refused.value)
