@@ -189,3 +189,18 @@ def test_only_parties_are_approved_and_each_name_once(
     assert "could then be two" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])
     made.save(tmp_path / "invitation.json")
     assert "which is the server's" in refusal(capsys, "federation", "approve", tmp_path, requests["double"])
+
+
+def test_an_invitation_of_version_0_1_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "invitation.json"
+    facts = {"federation": "ours", "host": "server.example", "port": 8002, "root": "0" * 64}
+    path.write_text(json.dumps(facts))
+    with pytest.raises(
+        InputError, match="of an earlier version of Colonnade. Whoever made it makes it again"
+    ):
+        Invitation.load(path)
+    Invitation("ours", "server.example", 8002, "0" * 64).save(path)
+    assert Invitation.load(path).scheme == "grpc"
+    path.write_text(json.dumps({**facts, "scheme": "pigeon"}))
+    with pytest.raises(InputError, match="'pigeon' is no way to reach a server; known are grpc, tcp"):
+        Invitation.load(path)

@@ -112,7 +112,7 @@ def test_a_job_runs_while_it_has_a_process_and_is_a_problem_when_that_ended_with
     assert job in facts["problems"][0] and "without a word" in facts["problems"][0]
     assert run(status) == 0 and "ended without a word" in capsys.readouterr().out
     with monkeypatch.context() as full:
-        full.setattr(measured, "write_whole", no_room)
+        full.setattr(measured, "write_sealed", no_room)
         assert reconcile(kit) == ()
     assert reconcile(kit) == (job,)
     code, facts = announced(kit, capsys)

@@ -29,8 +29,7 @@ from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files
 from colonnade.federation.train import spec_of
 from colonnade.sites.approval import Asking
-from colonnade.sites.policy import Policy
-from colonnade.sites.policy_terms import Approvers
+from colonnade.sites.policy import Approvers, Policy
 
 PAGE = ROOT / "docs" / "two-organisations.md"
 HOST, PORT = "server.example.org", "8002"
@@ -159,11 +158,9 @@ def test_the_policies_of_the_page_accept_its_job_and_the_request_shows_every_uni
         policy=replace(policies["bank"], people=Approvers(1, ())),
         ledger=federation.ledgers["bank"],
         dataset=federation.datasets["bank"],
-        job="JOB-ID",
-        name=job.name,
-        method=job.method,
+        run="JOB-ID",
+        job=replace(job, timeout=4 * 3600.0),
         party="bank",
-        timeout=4 * 3600.0,
     )
     say_request(asking._request({}, [plan], None), Path("bank/kit"))
     printed = TIME.sub("…", capsys.readouterr().out)

@@ -28,8 +28,7 @@ from colonnade.report.facts import entry_text
 from colonnade.sites import approval
 from colonnade.sites.approval import Request, approve, decline, list_requests, vouched
 from colonnade.sites.kit import Kit
-from colonnade.sites.policy import Policy
-from colonnade.sites.policy_terms import Approvers
+from colonnade.sites.policy import Approvers, Policy
 
 ROOT = Root.make()
 

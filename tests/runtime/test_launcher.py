@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -16,7 +17,9 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
 
+from colonnade.errors import KitError
 from colonnade.sites import processes as launching
+from colonnade.sites.kit import COMPONENTS, COORDINATOR, LAUNCHERS, MEMBER, Kit
 from colonnade.sites.processes import JOB_PROCESS, PartyLauncher
 
 # Says who it is and what it was handed, and ends; ends too when nothing comes.
@@ -106,3 +109,38 @@ def test_jobs_at_the_same_time_and_jobs_without_a_spare_have_processes_too(
 def test_a_spare_process_ends_with_whoever_would_hand_it_a_job() -> None:
     command = [sys.executable, "-m", JOB_PROCESS, "party", "kit"]
     assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 0
+
+
+def test_every_class_that_a_kit_or_a_job_names_is_there() -> None:
+    for path in (*COMPONENTS.values(), *LAUNCHERS.values(), COORDINATOR, MEMBER):
+        module, _, name = path.rpartition(".")
+        assert isinstance(getattr(importlib.import_module(module), name), type), path
+
+
+@pytest.mark.parametrize(
+    ("named", "earlier"),
+    [
+        ({"class_allow_list": ["colonnade.learn.remote.Member"]}, "colonnade.learn.remote.Member"),
+        (
+            {
+                "components": [
+                    {"id": "presence", "path": "colonnade.runtime.doorkeeper.Attendant", "args": {}}
+                ]
+            },
+            "colonnade.runtime.doorkeeper.Attendant",
+        ),
+    ],
+)
+def test_a_kit_of_an_earlier_version_is_refused_by_name_and_a_new_one_is_not(
+    tmp_path: Path, named: dict[str, Any], earlier: str
+) -> None:
+    kit = make_kit(tmp_path, Root.make(), "bank")
+    kit.harden()
+    resources = kit.path / "local" / "resources.json"
+    now = json.loads(resources.read_text())
+    assert {item.get("path") for item in now["components"]} >= {LAUNCHERS["party"], COMPONENTS["party"]}
+    assert Kit.load(kit.path).kind == "party"
+    resources.write_text(json.dumps({**now, **named}))
+    with pytest.raises(KitError, match=f"of an earlier version of Colonnade: it names {earlier}") as refused:
+        Kit.load(kit.path)
+    assert "make the kit again with `colonnade federation join`" in str(refused.value)

@@ -54,7 +54,7 @@ DRAWS = 20_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One thing that was looked at, what was found, and what to do if it is not in order.
 
     What is doubtful may be in order: only its owner can tell.
@@ -112,9 +112,9 @@ def doctor(
         raise typer.Exit(InputError.exit_code)
 
 
-def examine_installation() -> Iterator[Finding]:
+def examine_installation() -> Iterator[Check]:
     """This machine, these packages, and whether they compute right, one after the other."""
-    looks: dict[str, Callable[[str], Finding]] = {
+    looks: dict[str, Callable[[str], Check]] = {
         "python": _python,
         "packages": _packages,
         **dict.fromkeys(EXTRAS, _extra),
@@ -134,14 +134,14 @@ def examine_installation() -> Iterator[Finding]:
             # Whatever a broken package raises is what is wrong with it.
             reason = str(error).splitlines()[0] if str(error) else ""
             remedy = "Install Colonnade again in a new environment: pip install colonnade."
-            yield Finding(what, False, f"it stopped with {type(error).__name__}: {reason}", remedy)
+            yield Check(what, False, f"it stopped with {type(error).__name__}: {reason}", remedy)
 
 
-def _python(what: str) -> Finding:
+def _python(what: str) -> Check:
     bits = 64 if sys.maxsize > 2**32 else 32
     found = f"{platform.python_version()}, {platform.machine()}, {platform.system()}, {bits} bit"
     fine = sys.version_info >= (3, 11) and bits == 64
-    return Finding(what, fine, found, "Use a 64 bit Python 3.11 or later.")
+    return Check(what, fine, found, "Use a 64 bit Python 3.11 or later.")
 
 
 def _needs(extra: str = "") -> list[Requirement]:
@@ -166,53 +166,53 @@ def _problem(need: Requirement) -> str:
     return f"{need.name}{need.specifier} is needed, and {installed} is installed"
 
 
-def _packages(what: str) -> Finding:
+def _packages(what: str) -> Check:
     from colonnade import __version__
 
     needs = _needs()
     wrong = {f"'{need}'": problem for need in needs if (problem := _problem(need))}
     if wrong:
-        return Finding(what, False, "; ".join(wrong.values()), f"pip install {' '.join(wrong)}")
-    return Finding(what, True, f"colonnade {__version__} and the {len(needs)} packages it needs")
+        return Check(what, False, "; ".join(wrong.values()), f"pip install {' '.join(wrong)}")
+    return Check(what, True, f"colonnade {__version__} and the {len(needs)} packages it needs")
 
 
-def _extra(extra: str) -> Finding:
+def _extra(extra: str) -> Check:
     """An extra that is not there is no problem; one of a version that was never tested is."""
     needs = _needs(extra)
     wrong = [problem for need in needs if (problem := _problem(need))]
     install = f"pip install 'colonnade[{extra}]'"
     if not wrong:
         versions = ", ".join(f"{need.name} {importlib.metadata.version(need.name)}" for need in needs)
-        return Finding(extra, True, f"{versions}, for {EXTRAS[extra]}")
+        return Check(extra, True, f"{versions}, for {EXTRAS[extra]}")
     absent = all(problem.endswith("is not installed") for problem in wrong)
     found = f"not installed; for {EXTRAS[extra]}: {install}" if absent else "; ".join(wrong)
-    return Finding(extra, absent, found, install)
+    return Check(extra, absent, found, install)
 
 
-def _processor(what: str) -> Finding:
+def _processor(what: str) -> Check:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     aes = ""
     with suppress(OSError):
         flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
         aes = " with AES" if re.search(r"\baes\b", flags) else " without AES, so that noise is drawn slower"
-    return Finding(what, True, f"{cores} cores{aes}")
+    return Check(what, True, f"{cores} cores{aes}")
 
 
-def _clock(what: str) -> Finding:
+def _clock(what: str) -> Check:
     now = datetime.datetime.now(datetime.UTC)
     written = datetime.datetime.fromtimestamp(Path(__file__).stat().st_mtime, datetime.UTC)
     remedy = "Set the clock: ledgers write down when something was charged, and certificates have an end."
-    return Finding(what, now >= written, f"{now:%Y-%m-%d %H:%M} UTC", remedy)
+    return Check(what, now >= written, f"{now:%Y-%m-%d %H:%M} UTC", remedy)
 
 
-def _disk(what: str) -> Finding:
+def _disk(what: str) -> Check:
     places = {"here": Path.cwd(), "for temporary files": Path(tempfile.gettempdir())}
     free = {where: shutil.disk_usage(path).free for where, path in places.items()}
     found = ", ".join(f"{size >> 20} MB free {where}" for where, size in free.items())
-    return Finding(what, min(free.values()) >= LEAST_DISK, found, MAKE_ROOM)
+    return Check(what, min(free.values()) >= LEAST_DISK, found, MAKE_ROOM)
 
 
-def _compiled(what: str) -> Finding:
+def _compiled(what: str) -> Check:
     """Whether compiled loops can be kept: without a place for them, every start compiles for half a minute."""
     import numba
 
@@ -222,12 +222,12 @@ def _compiled(what: str) -> Finding:
     place = Path(chosen) if chosen else Path(compiled.__file__).parent / "__pycache__"
     nearest = next(folder for folder in (place, *place.parents) if folder.exists())
     if os.access(nearest, os.W_OK):
-        return Finding(what, True, f"numba {numba.__version__} keeps compiled loops in {place}")
+        return Check(what, True, f"numba {numba.__version__} keeps compiled loops in {place}")
     remedy = "Set NUMBA_CACHE_DIR to a folder that you can write to, so that loops are compiled once only."
-    return Finding(what, False, f"{nearest} cannot be written", remedy)
+    return Check(what, False, f"{nearest} cannot be written", remedy)
 
 
-def _integers(what: str) -> Finding:
+def _integers(what: str) -> Check:
     """Products in the field by the compiled loops, and of large numbers by gmpy2, against Python's own integers."""
     import gmpy2
     import numpy as np
@@ -241,10 +241,10 @@ def _integers(what: str) -> Finding:
     base, exponent, modulus = 3**200, 5**180, 7**190
     right = right and int(gmpy2.powmod(base, exponent, modulus)) == pow(base, exponent, modulus)
     found = "products in the field and of large numbers are right" if right else "products are wrong"
-    return Finding(what, right, found, "Install numba, numpy and gmpy2 again; do not use this installation.")
+    return Check(what, right, found, "Install numba, numpy and gmpy2 again; do not use this installation.")
 
 
-def _randomness(what: str) -> Finding:
+def _randomness(what: str) -> Check:
     """The stream of a known key against its known bytes; fresh bits that are balanced and never the same."""
     import numpy as np
 
@@ -259,12 +259,12 @@ def _randomness(what: str) -> Finding:
     balanced = abs(2 * int(np.bitwise_count(words).sum()) - bits) < FAR * math.sqrt(bits)
     fresh = SystemRandomness().bytes(32) != SystemRandomness().bytes(32)
     if known and balanced and fresh:
-        return Finding(what, True, f"bits are fresh and balanced, {rate:.0f} MB a second")
+        return Check(what, True, f"bits are fresh and balanced, {rate:.0f} MB a second")
     remedy = "Do not use this installation: noise would not hide anything."
-    return Finding(what, False, "the source of random bits fails its test", remedy)
+    return Check(what, False, "the source of random bits fails its test", remedy)
 
 
-def _noise(what: str) -> Finding:
+def _noise(what: str) -> Check:
     from colonnade.noise.skellam import SkellamNoise
     from colonnade.randomness import SystemRandomness
 
@@ -273,12 +273,12 @@ def _noise(what: str) -> Finding:
     mean = abs(drawn.mean()) / math.sqrt(2 * mu / DRAWS)
     spread = abs((drawn**2).mean() / (2 * mu) - 1) / math.sqrt(2 / DRAWS)
     if mean < FAR and spread < FAR:
-        return Finding(what, True, f"{DRAWS} draws have the mean and the variance they must have")
+        return Check(what, True, f"{DRAWS} draws have the mean and the variance they must have")
     remedy = "Do not use this installation: its ε would be wrong."
-    return Finding(what, False, "noise has the wrong mean or variance", remedy)
+    return Check(what, False, "noise has the wrong mean or variance", remedy)
 
 
-def _ledger(what: str) -> Finding:
+def _ledger(what: str) -> Check:
     import sqlite3
 
     from colonnade.ledger import Ledger
@@ -287,10 +287,10 @@ def _ledger(what: str) -> Finding:
         ledger = Ledger.create(Path(folder) / "doctor.ledger", "doctor")
         ledger.set_budget("people", "*", "*", epsilon=1.0, delta=1e-6)
         entries = ledger.verify().entries
-    return Finding(what, entries == 2, f"ledgers can be made and verified (SQLite {sqlite3.sqlite_version})")
+    return Check(what, entries == 2, f"ledgers can be made and verified (SQLite {sqlite3.sqlite_version})")
 
 
-def examine_job(path: Path) -> Iterator[Finding]:
+def examine_job(path: Path) -> Iterator[Check]:
     """The job first; then the files that lie beside it, party by party."""
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
@@ -301,7 +301,7 @@ def examine_job(path: Path) -> Iterator[Finding]:
     except ColonnadeError as error:
         yield _refused("job", error)
         return
-    yield Finding("job", True, f"{path}: {job.task} by {job.method}")
+    yield Check("job", True, f"{path}: {job.task} by {job.method}")
     own = {party: path.parent / f"{party}.toml" for party in job.parties}
     ledgers = {}
     for party, place in own.items():
@@ -309,18 +309,18 @@ def examine_job(path: Path) -> Iterator[Finding]:
             ledgers[party] = Ledger.open(PartyFile.load(place).ledger)
     for party, place in own.items():
         if not place.exists():
-            yield Finding(party, True, f"{place} is not here; it lies with {party}")
+            yield Check(party, True, f"{place} is not here; it lies with {party}")
             continue
         try:
             file = PartyFile.load(place)
         except ColonnadeError as error:
             yield _refused(party, error)
             continue
-        yield Finding(party, True, f"{place} is in order")
+        yield Check(party, True, f"{place} is in order")
         yield from examine_party(file, ledgers)
 
 
-def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Finding]:
+def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Check]:
     """A party's rows against its schema, and its ledger against its chain and the receipts that lie here."""
     from colonnade.federation.party_file import check_ledger
     from colonnade.ledger import Ledger
@@ -328,16 +328,16 @@ def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Fi
     what = f"{file.party} data"
     try:
         table = file.table().check()
-        yield Finding(what, True, f"{file.data}: {table.rows} rows, each with an id of its own")
+        yield Check(what, True, f"{file.data}: {table.rows} rows, each with an id of its own")
         if table.clipping.warning:
-            yield Finding(f"{file.party} columns", True, table.clipping.warning, doubtful=True)
+            yield Check(f"{file.party} columns", True, table.clipping.warning, doubtful=True)
     except ColonnadeError as error:
         yield _refused(what, error)
     what = f"{file.party} ledger"
     try:
         agreed = check_ledger(file, ledgers)
         if not file.ledger.exists():
-            yield Finding(what, True, f"{file.ledger} is made by the first run", doubtful=True)
+            yield Check(what, True, f"{file.ledger} is made by the first run", doubtful=True)
             return
         entries = Ledger.open(file.ledger).verify().entries
     except ColonnadeError as error:
@@ -345,16 +345,16 @@ def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Fi
         return
     receipts = "receipt that peers here hold agrees" if agreed == 1 else "receipts that peers here hold agree"
     witnessed = f", and {agreed} {receipts}" if agreed else ""
-    yield Finding(what, True, f"{file.ledger}: {entries} entries, their chain is in order{witnessed}")
+    yield Check(what, True, f"{file.ledger}: {entries} entries, their chain is in order{witnessed}")
 
 
-def _refused(what: str, error: ColonnadeError) -> Finding:
-    return Finding(what, False, f"{error.number} {error}", f"colonnade explain {error.number}")
+def _refused(what: str, error: ColonnadeError) -> Check:
+    return Check(what, False, f"{error.number} {error}", f"colonnade explain {error.number}")
 
 
-def examine_kit(kit: Kit, among: Sequence[str] = ()) -> Iterator[Finding]:
+def examine_kit(kit: Kit, among: Sequence[str] = ()) -> Iterator[Check]:
     """Everything about a kit that can be looked at from here, or what is `among` it, one after the other."""
-    looks: dict[str, Callable[[str, Kit], Finding]] = {
+    looks: dict[str, Callable[[str, Kit], Check]] = {
         "versions": _kit_versions,
         "clock": _kit_clock,
         "certificate": _kit_certificate,
@@ -370,22 +370,22 @@ def examine_kit(kit: Kit, among: Sequence[str] = ()) -> Iterator[Finding]:
         try:
             yield looks[what](what, kit)
         except ColonnadeError as error:
-            yield Finding(what, False, str(error))
+            yield Check(what, False, str(error))
         except OSError as error:
-            yield Finding(what, False, f"{error.filename or kit.path}: {error.strerror or error}")
+            yield Check(what, False, f"{error.filename or kit.path}: {error.strerror or error}")
 
 
-def _kit_versions(what: str, _kit: Kit) -> Finding:
+def _kit_versions(what: str, _kit: Kit) -> Check:
     import nvflare
 
     from colonnade import __version__
 
     fine = all(need.specifier.contains(nvflare.__version__) for need in _needs("flare"))
     found = f"colonnade {__version__}, nvflare {nvflare.__version__}"
-    return Finding(what, fine, found, "Install a release that is tested: pip install 'colonnade[flare]'.")
+    return Check(what, fine, found, "Install a release that is tested: pip install 'colonnade[flare]'.")
 
 
-def _kit_clock(what: str, kit: Kit) -> Finding:
+def _kit_clock(what: str, kit: Kit) -> Check:
     """No clock is right that is before what it has written itself."""
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
@@ -399,10 +399,10 @@ def _kit_clock(what: str, kit: Kit) -> Finding:
         written = datetime.datetime.fromisoformat(entries[-1].time)
         if written > now:
             fine, found = False, f"{found}, and the ledger's last entry of {written:%Y-%m-%d %H:%M}"
-    return Finding(what, fine, found, "Set the clock: certificates are refused by the wrong time.")
+    return Check(what, fine, found, "Set the clock: certificates are refused by the wrong time.")
 
 
-def _kit_certificate(what: str, kit: Kit) -> Finding:
+def _kit_certificate(what: str, kit: Kit) -> Check:
     from colonnade.runtime.identity import NotTrusted, fingerprint
 
     identity = kit.identity()
@@ -410,25 +410,25 @@ def _kit_certificate(what: str, kit: Kit) -> Finding:
     try:
         certificate = kit.trust().certificate(identity.to_bytes(), name)
     except NotTrusted as error:
-        return Finding(what, False, f"{name}: {error}", "Ask for a new one: `colonnade federation join`.")
+        return Check(what, False, f"{name}: {error}", "Ask for a new one: `colonnade federation join`.")
     left = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
     found = f"{name}, valid for {left.days} days, fingerprint {fingerprint(certificate)}"
-    return Finding(what, left > SOON, found, "It ends soon. Ask for a new one: `colonnade federation join`.")
+    return Check(what, left > SOON, found, "It ends soon. Ask for a new one: `colonnade federation join`.")
 
 
-def _kit_key(what: str, kit: Kit) -> Finding:
+def _kit_key(what: str, kit: Kit) -> Check:
     path = kit.path / "startup" / f"{'server' if kit.kind == 'server' else 'client'}.key"
     shared = path.stat().st_mode & 0o077
     found = f"{path} can be read by {'others too' if shared else 'its owner only'}"
-    return Finding(what, not shared, found, f"chmod 600 {path}")
+    return Check(what, not shared, found, f"chmod 600 {path}")
 
 
-def _kit_rights(what: str, kit: Kit) -> Finding:
+def _kit_rights(what: str, kit: Kit) -> Check:
     """Whether a kit still forbids what `Kit.harden` forbade."""
     from colonnade.sites.kit import COORDINATOR, MEMBER
 
     if kit.kind == "admin":
-        return Finding(what, True, "an administrator's kit runs no jobs")
+        return Check(what, True, "an administrator's kit runs no jobs")
     local = kit.path / "local"
     resources = json.loads((local / "resources.json").read_text(encoding="utf-8"))
     roles = json.loads((local / "authorization.json").read_text(encoding="utf-8"))["permissions"].values()
@@ -440,12 +440,12 @@ def _kit_rights(what: str, kit: Kit) -> Finding:
     wanted = [COORDINATOR if kit.kind == "server" else MEMBER]
     enforced = resources["class_list_enforcement_mode"] == "enforce"
     if closed and enforced and resources["class_allow_list"] == wanted:
-        return Finding(what, True, "no code with jobs, no foreign class, no shell")
+        return Check(what, True, "no code with jobs, no foreign class, no shell")
     remedy = "Make the kit again, or put resources.json and authorization.json back."
-    return Finding(what, False, f"{local} permits more than Colonnade needs", remedy)
+    return Check(what, False, f"{local} permits more than Colonnade needs", remedy)
 
 
-def _kit_server(what: str, kit: Kit) -> Finding:
+def _kit_server(what: str, kit: Kit) -> Check:
     import socket
 
     from colonnade.sites.processes import answers
@@ -453,10 +453,10 @@ def _kit_server(what: str, kit: Kit) -> Finding:
     host, port = kit.address
     if kit.kind == "server":
         used = "is in use: this server runs, or something else does" if answers(kit.address) else "is free"
-        return Finding(what, True, f"port {port} {used}")
+        return Check(what, True, f"port {port} {used}")
     if not answers(kit.address, timeout=5.0):
         remedy = "Ask whether the server was started, and whether a firewall lets you through to that port."
-        return Finding(what, False, f"nothing answers at {host}:{port}", remedy)
+        return Check(what, False, f"nothing answers at {host}:{port}", remedy)
     startup = kit.path / "startup"
     context = ssl.create_default_context(cafile=str(startup / "rootCA.pem"))
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
@@ -466,15 +466,15 @@ def _kit_server(what: str, kit: Kit) -> Finding:
     except ssl.SSLError as error:
         found = f"{host}:{port} answers, but not as this federation's server ({error.reason})"
         remedy = "Compare the clocks, then the roots: `openssl x509 -in startup/rootCA.pem -noout -dates -fingerprint`."
-        return Finding(what, False, found, remedy)
-    return Finding(what, True, f"{host}:{port} answers and proves itself under this federation's root")
+        return Check(what, False, found, remedy)
+    return Check(what, True, f"{host}:{port} answers and proves itself under this federation's root")
 
 
-def _kit_files(what: str, kit: Kit) -> Finding:
+def _kit_files(what: str, kit: Kit) -> Check:
     if kit.kind != "party":
-        return Finding(what, True, "this kit needs none")
+        return Check(what, True, "this kit needs none")
     check_site(kit, kit.site())
-    return Finding(what, True, f"{kit.site()['party']} and {kit.site()['policy']} are in order")
+    return Check(what, True, f"{kit.site()['party']} and {kit.site()['policy']} are in order")
 
 
 def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
@@ -498,33 +498,33 @@ def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
         file.table()
 
 
-def _kit_policy(what: str, kit: Kit) -> Finding:
+def _kit_policy(what: str, kit: Kit) -> Check:
     from colonnade.sites.policy import Policy
 
     if kit.kind != "party" or "policy" not in kit.site():
-        return Finding(what, True, "this kit needs none" if kit.kind != "party" else "no policy is known yet")
+        return Check(what, True, "this kit needs none" if kit.kind != "party" else "no policy is known yet")
     try:
-        return Finding(what, True, Policy.load(kit.site()["policy"]).words)
+        return Check(what, True, Policy.load(kit.site()["policy"]).words)
     except ColonnadeError:
         # What is wrong with it stands with the files.
-        return Finding(what, True, "it cannot be read")
+        return Check(what, True, "it cannot be read")
 
 
-def _kit_ledger(what: str, kit: Kit) -> Finding:
+def _kit_ledger(what: str, kit: Kit) -> Check:
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
     if kit.kind != "party":
-        return Finding(what, True, "this kit charges nothing")
+        return Check(what, True, "this kit charges nothing")
     if "party" not in kit.site():
-        return Finding(what, True, "no party file is known yet")
+        return Check(what, True, "no party file is known yet")
     path = PartyFile.load(kit.site()["party"]).ledger
     if not path.exists():
-        return Finding(what, True, f"{path} is made by the first run", doubtful=True)
+        return Check(what, True, f"{path} is made by the first run", doubtful=True)
     entries = Ledger.open(path).verify([]).entries
-    return Finding(what, True, f"{path}: {entries} entries, their chain is in order")
+    return Check(what, True, f"{path}: {entries} entries, their chain is in order")
 
 
-def _kit_disk(what: str, kit: Kit) -> Finding:
+def _kit_disk(what: str, kit: Kit) -> Check:
     free = shutil.disk_usage(kit.path).free
-    return Finding(what, free >= LEAST_DISK, f"{free >> 20} MB are free", MAKE_ROOM)
+    return Check(what, free >= LEAST_DISK, f"{free >> 20} MB are free", MAKE_ROOM)

@@ -6,7 +6,7 @@ import re
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, say, say_json
+from colonnade.cli.screen import AS_JSON, answer
 from colonnade.errors import InputError, explanations
 
 ADDRESS = "docs/errors.md"
@@ -41,34 +41,18 @@ def explain(
     """
     known = explanations()
     if number is None:
-        if as_json:
-            say_json(
-                {
-                    "errors": [
-                        {"number": one.number, "title": one.title, "page": page(one.number)}
-                        for one in known.values()
-                    ]
-                }
-            )
-            return
-        for one in known.values():
-            say(f"{one.number}  {one.title}")
+        listed = [
+            {"number": one.number, "title": one.title, "page": page(one.number)} for one in known.values()
+        ]
+        text = "\n".join(f"{one.number}  {one.title}" for one in known.values())
+        answer({"errors": listed}, text, as_json)
         return
     meant = _NUMBER.fullmatch(number.strip())
     section = known.get(f"E{meant[1]}") if meant else None
     if section is None:
         raise InputError(f"{number!r} is not the number of an error. `colonnade explain` lists all of them.")
-    if as_json:
-        say_json(
-            {
-                "number": section.number,
-                "title": section.title,
-                "page": page(section.number),
-                "text": section.text,
-            }
-        )
-        return
-    say(f"{section.number}\n{_plain(section.text)}")
+    facts = {"number": section.number, "title": section.title, "page": page(section.number)}
+    answer({**facts, "text": section.text}, f"{section.number}\n{_plain(section.text)}", as_json)
 
 
 def _plain(text: str) -> str:

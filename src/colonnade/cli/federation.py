@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from colonnade.cli.federation_demo import demo
-from colonnade.cli.screen import AS_JSON, say, say_json
+from colonnade.cli.screen import AS_JSON, answer
 from colonnade.errors import InputError, KitError, NameInUse
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ docs/two-organisations.md goes through it step by step.
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo)
+FOLDER = typer.Argument(..., metavar="FOLDER", help="The federation's folder, with the root's key.")
 
 
 @app.command("new")
@@ -116,24 +117,19 @@ def new(
         "fingerprint": invitation.root,
         "kits": sorted(str(path.parent) for path in folder.glob("*/startup")),
     }
-    if as_json:
-        say_json(facts)
-        return
-    say(f"Federation {name!r} in {folder}, whose server is {host}:{port}.")
-    say(f"  server's kit        {folder / 'server'}   start it: colonnade party start {folder / 'server'}")
-    say(
-        f"  administrator's kit {folder / 'admin'}    submit with it: colonnade job submit JOB --kit {folder / 'admin'}"
+    server, admin = folder / "server", folder / "admin"
+    text = (
+        f"Federation {name!r} in {folder}, whose server is {host}:{port}.\n"
+        f"  server's kit        {server}   start it: colonnade party start {server}\n"
+        f"  administrator's kit {admin}    submit with it: colonnade job submit JOB --kit {admin}\n"
     )
-    for member in party:
-        say(f"  {member}'s kit, for trying out: {folder / member}")
+    text += "".join(f"  {member}'s kit, for trying out: {folder / member}\n" for member in party)
     if not party:
-        say(
-            f"  the root's key      {folder / 'root'}     it issues certificates in any name: keep it offline"
+        text += (
+            f"  the root's key      {folder / 'root'}     it issues certificates in any name: keep it offline\n"
+            f"\nSend {folder / INVITATION} to every party, and tell them the root's fingerprint by telephone:\n"
         )
-        say(
-            f"\nSend {folder / INVITATION} to every party, and tell them the root's fingerprint by telephone:"
-        )
-    say(f"  {spaced(invitation.root)}")
+    answer(facts, f"{text}  {spaced(invitation.root)}", as_json)
 
 
 @app.command("join")
@@ -177,14 +173,12 @@ def join(
             f"  {spaced(facts['fingerprint'])}\nSay in {facts['policy']} what {party} agrees to, then start it:\n"
             f"  colonnade party start {facts['kit']} --party {party}.toml --policy {facts['policy']}"
         )
-    say_json(facts) if as_json else say(text)
+    answer(facts, text, as_json)
 
 
 @app.command("approve")
 def approve(
-    folder: Path = typer.Argument(
-        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
-    ),
+    folder: Path = FOLDER,
     request: Path = typer.Argument(..., metavar="REQUEST", help="A party's request."),
     fingerprint: str = typer.Option(
         "", "--fingerprint", help="The key's fingerprint, as the party told it by telephone."
@@ -209,15 +203,15 @@ def approve(
         raise NameInUse(f"{signed} exists already. Remove it to approve again.")
     expected = plain_fingerprint(fingerprint) if fingerprint else ""
     with tempfile.TemporaryDirectory(dir=signed.parent) as drafts:
-        requested = approve_party(folder, request, Path(drafts) / signed.name, key=expected, renews=renewal)
+        issued = approve_party(folder, request, Path(drafts) / signed.name, key=expected, renews=renewal)
         (Path(drafts) / signed.name).replace(signed)
-    if as_json:
-        say_json({"party": requested.name, "key": requested.key, "signed": str(signed)})
-    elif expected:
-        say(f"{requested.name} has a certificate for the key that it told. Send {signed} back to it.")
-    else:
-        say(f"{requested.name} has a certificate for the key\n  {spaced(requested.key)}")
-        say(f"Ask {requested.name} by telephone whether that is its key, and only then send {signed} back.")
+    text = (
+        f"{issued.name} has a certificate for the key that it told. Send {signed} back to it."
+        if expected
+        else f"{issued.name} has a certificate for the key\n  {spaced(issued.key)}\n"
+        f"Ask {issued.name} by telephone whether that is its key, and only then send {signed} back."
+    )
+    answer({"party": issued.name, "key": issued.key, "signed": str(signed)}, text, as_json)
 
 
 @app.command("renew")
@@ -253,14 +247,12 @@ def renew(
         kit = Kit.load(target)
         request = renewal.ask_to_renew(kit)
         key = CertificateRequest.load(request).key
-        if as_json:
-            say_json({"request": str(request), "fingerprint": key})
-            return
-        name = kit.identity().name
-        say(
+        text = (
             f"Send {request} to whoever made the federation, and tell them its key's fingerprint by telephone:\n"
-            f"  {spaced(key)}\nWhen the signed answer comes:\n  colonnade federation renew {target} {name}.signed.zip"
+            f"  {spaced(key)}\nWhen the signed answer comes:\n"
+            f"  colonnade federation renew {target} {kit.identity().name}.signed.zip"
         )
+        answer({"request": str(request), "fingerprint": key}, text, as_json)
         return
     else:
         kit = Kit.load(target)
@@ -280,20 +272,16 @@ def renew(
         }
         for kit in kits
     ]
-    if as_json:
-        say_json(facts)
-        return
-    for fact in facts:
-        say(
-            f"{fact['kit']} has a certificate until {fact['until']}, fingerprint\n  {spaced(fact['fingerprint'])}"
-        )
+    lines = (
+        f"{one['kit']} has a certificate until {one['until']}, fingerprint\n  {spaced(one['fingerprint'])}"
+        for one in facts
+    )
+    answer(facts, "\n".join(lines), as_json)
 
 
 @app.command("administrator")
 def administrator(
-    folder: Path = typer.Argument(
-        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
-    ),
+    folder: Path = FOLDER,
     name: str = typer.Argument(..., metavar="NAME", help="The administrator's name: letters, digits and _."),
     may: str = typer.Option(
         ...,
@@ -324,17 +312,16 @@ def administrator(
     if (folder / ADMINISTRATORS / name).exists():
         raise NameInUse(f"{folder / ADMINISTRATORS / name} exists already. Name another administrator.")
     kit = add_administrator(folder, name, role=MAY[may])
-    if as_json:
-        say_json({"kit": str(kit.path), "name": kit.identity().name, "may": may})
-    else:
-        say(f"{name}'s kit is in {kit.path}. Hand it over by a way that nobody else reads, and keep no copy.")
+    answer(
+        {"kit": str(kit.path), "name": kit.identity().name, "may": may},
+        f"{name}'s kit is in {kit.path}. Hand it over by a way that nobody else reads, and keep no copy.",
+        as_json,
+    )
 
 
 @app.command("exclude")
 def exclude(
-    folder: Path = typer.Argument(
-        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
-    ),
+    folder: Path = FOLDER,
     member: str = typer.Argument(..., metavar="NAME", help="Who is to be excluded."),
     is_administrator: bool = typer.Option(
         False, "--administrator", help="NAME is an administrator's, not a party's."
@@ -368,19 +355,14 @@ def exclude(
     exclusions = excluded(
         folder, administrator_name(member) if is_administrator else member, lost_key=lost_key
     )
-    path = folder / EXCLUDED
-    if as_json:
-        say_json(
-            {
-                "list": str(path),
-                "number": exclusions.number,
-                "administrator" if is_administrator else "party": member,
-            }
-        )
-        return
+    path, kind = folder / EXCLUDED, "administrator" if is_administrator else "party"
     what = f"{member}'s key" if lost_key else member
-    say(f"{what} is excluded by list {exclusions.number}, which the server's kit in {folder} has.")
-    say(f"Send {path} to every party: colonnade federation take KIT {EXCLUDED}")
+    answer(
+        {"list": str(path), "number": exclusions.number, kind: member},
+        f"{what} is excluded by list {exclusions.number}, which the server's kit in {folder} has.\n"
+        f"Send {path} to every party: colonnade federation take KIT {EXCLUDED}",
+        as_json,
+    )
 
 
 @app.command("take")
@@ -400,10 +382,11 @@ def take(
     own = Kit.load(kit)
     exclusions = install(own.path, given, own.trust().root)
     names = [name for name, _, _ in exclusions.entries]
-    if as_json:
-        say_json({"kit": str(own.path), "number": exclusions.number, "excluded": names})
-        return
-    say(f"{own.path} has list {exclusions.number}: {', '.join(names) or 'nobody'} excluded.")
+    answer(
+        {"kit": str(own.path), "number": exclusions.number, "excluded": names},
+        f"{own.path} has list {exclusions.number}: {', '.join(names) or 'nobody'} excluded.",
+        as_json,
+    )
 
 
 def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, say, say_json, width
+from colonnade.cli.screen import AS_JSON, answer, say, width
 from colonnade.errors import NameInUse, PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
@@ -55,22 +55,18 @@ def demo(
         shutil.rmtree(output, ignore_errors=True)
         raise
     facts["seconds"] = round(time.monotonic() - began, 1)
-    if as_json:
-        say_json(facts)
+    from colonnade.report.text import budget_lines
+
+    lines = [
+        "\nLedgers, each with its own party",
+        *budget_lines(facts["ledgers"], width()),
+        f"\nKits, logs and ledgers are in {output}. Noise came from a seed: these runs protect nobody, and say so.",
+    ]
+    answer(facts, "\n".join(lines), as_json)
     if not all(job["same"] for job in facts["jobs"].values()):
         raise ProtocolError(
             "between processes and in one process the numbers differ. Report this as a mistake."
         )
-    if as_json:
-        return
-    from colonnade.report.text import budget_lines
-
-    say("\nLedgers, each with its own party")
-    for line in budget_lines(facts["ledgers"], width()):
-        say(line)
-    say(
-        f"\nKits, logs and ledgers are in {output}. Noise came from a seed: these runs protect nobody, and say so."
-    )
 
 
 def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import AS_JSON, answer, say
 from colonnade.errors import ColonnadeError, InputError, NameInUse, RemoteProtocolError
 
 SUBMITTED = "submitted"
@@ -27,7 +27,7 @@ With an administrator's kit what the server knows; with a party's or the server'
 )
 KIT = typer.Option(..., "--kit", "-k", metavar="KIT", help="The kit to ask with.")
 JOB_ID = typer.Argument(..., metavar="ID", help="The id that `job submit` printed.")
-AS_JSON = typer.Option(False, "--json", help="Print JSON instead of text.")
+JOB = typer.Argument(..., metavar="JOB", help="The job file (TOML).")
 WAIT = typer.Option(
     False,
     "--wait",
@@ -37,7 +37,7 @@ WAIT = typer.Option(
 
 @app.command("submit")
 def submit(
-    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
+    job: Path = JOB,
     kit: Path = KIT,
     wait: bool = WAIT,
     as_json: bool = AS_JSON,
@@ -53,7 +53,7 @@ def submit(
 
 @app.command("propose")
 def propose(
-    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
+    job: Path = JOB,
     kit: Path = KIT,
     hours: float = typer.Option(24.0, "--hours", help="How long another administrator may confirm it."),
     output: Path | None = typer.Option(
@@ -76,11 +76,12 @@ def propose(
         raise NameInUse(f"{path} exists already. Name another file with --output.")
     made = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
     write_whole(path, made.text)
-    if as_json:
-        say_json({"proposal": str(path), "proposer": made.proposer, "until": made.until})
-        return
-    say(f"{made.proposer} proposes {path}, until {made.until[:16].replace('T', ' ')} UTC.")
-    say(f"Send it to another administrator: colonnade job confirm {path.name} --kit KIT")
+    answer(
+        {"proposal": str(path), "proposer": made.proposer, "until": made.until},
+        f"{made.proposer} proposes {path}, until {made.until[:16].replace('T', ' ')} UTC.\n"
+        f"Send it to another administrator: colonnade job confirm {path.name} --kit KIT",
+        as_json,
+    )
 
 
 @app.command("confirm")
@@ -153,13 +154,10 @@ def status(
         ]
     else:
         facts = [_outcome(place, path.name) for path in sorted((place.path / "runs").glob(job_id or "*"))]
-    if as_json:
-        say_json(facts)
-        return
-    if not facts:
-        say("There are no jobs.")
-    for job in facts:
-        say("  ".join(part for part in (job["id"], job["state"], job["name"], job.get("reason", "")) if part))
+    lines = [
+        "  ".join(filter(None, (one["id"], one["state"], one["name"], one.get("reason")))) for one in facts
+    ]
+    answer(facts, "\n".join(lines) or "There are no jobs.", as_json)
 
 
 @app.command("log")
@@ -211,7 +209,7 @@ def stop(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None
 
     with Administration(Kit.load(kit)) as session:
         session.stop(job_id)
-    say_json({"id": job_id, "state": "stopped"}) if as_json else say(f"{job_id} is being stopped.")
+    answer({"id": job_id, "state": "stopped"}, f"{job_id} is being stopped.", as_json)
 
 
 def _checked(job: Path) -> str:
@@ -252,10 +250,7 @@ def _submit(
         said: dict[str, Any] = {"id": job_id, "state": "submitted"}
         if wait:
             said |= wait_for(session, job_id)
-    if as_json:
-        say_json(said)
-    else:
-        say(f"{job_id}  {said['state']}" + (f"  {said['reason']}" if said.get("reason") else ""))
+    answer(said, "  ".join(filter(None, (job_id, said["state"], said.get("reason")))), as_json)
     if wait and (said["state"] != "finished" or said.get("reason")):
         raise typer.Exit(exit_code_of(str(said.get("kind", RemoteProtocolError.__name__))))
 
@@ -301,20 +296,14 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
 
 def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
     from colonnade.federation.holdout import OUTCOME, waits_for
+    from colonnade.sites.health import jobs_without_outcome
 
     path = kit.run_folder(job_id) / OUTCOME
-    if not path.exists() and (waits := waits_for(path.parent)):
+    if path.exists():
+        outcome = json.loads(path.read_text(encoding="utf-8"))
+        facts = {"id": job_id, "name": outcome["job"], "state": outcome["state"]}
+        return facts | {"reason": outcome.get("reason", "")}
+    state = "ended without a word" if job_id in jobs_without_outcome(kit) else "running"
+    if waits := waits_for(path.parent):
         state = f"waits for approval by somebody at {' and '.join(waits)}"
-        return {"id": job_id, "name": "", "state": state}
-    if not path.exists():
-        from colonnade.sites.health import jobs_without_outcome
-
-        lost = job_id in jobs_without_outcome(kit)
-        return {"id": job_id, "name": "", "state": "ended without a word" if lost else "running"}
-    outcome = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        "id": job_id,
-        "name": outcome["job"],
-        "state": outcome["state"],
-        "reason": outcome.get("reason", ""),
-    }
+    return {"id": job_id, "name": "", "state": state}

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, note, say, say_json, width
+from colonnade.cli.screen import AS_JSON, answer, note, say, say_json, width
 from colonnade.errors import InputError, KitError
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ NAMES = (LOOPBACK, "localhost", "[::1]")
 PATH, HEALTH = "/metrics", "/healthz"
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 TOTALS = {
-    "steps": ("colonnade_steps_total", "Steps of all jobs."),
-    "sent": ("colonnade_sent_bytes_total", "Bytes of frames that were sent."),
-    "received": ("colonnade_received_bytes_total", "Bytes of frames that arrived."),
-    "seconds": ("colonnade_step_seconds_total", "Seconds spent in steps."),
+    "steps": ("steps_total", "Steps of all jobs."),
+    "sent": ("sent_bytes_total", "Bytes of frames that were sent."),
+    "received": ("received_bytes_total", "Bytes of frames that arrived."),
+    "seconds": ("step_seconds_total", "Seconds spent in steps."),
 }
 
 
@@ -66,30 +66,31 @@ class Tally:
         with self._lock:
             self._take_in()
             facts = self.health()
-            lines: list[str] = []
-            heard = facts.heard_seconds
-            for metric, said, value in (
-                ("colonnade_up", "Whether the server hears the member.", int(facts.connected)),
-                ("colonnade_healthy", "Whether nothing is to be done.", int(facts.fine)),
-                ("colonnade_last_heartbeat_seconds", "Seconds since the server last heard it.", heard),
-                ("colonnade_certificate_days", "Days until the certificate ends.", facts.certificate_days),
-                (
-                    "colonnade_ledger_verified_timestamp_seconds",
+            gauges = {
+                "up": ("Whether the server hears the member.", int(facts.connected)),
+                "healthy": ("Whether nothing is to be done.", int(facts.fine)),
+                "last_heartbeat_seconds": ("Seconds since the server last heard it.", facts.heard_seconds),
+                "certificate_days": ("Days until the certificate ends.", facts.certificate_days),
+                "ledger_verified_timestamp_seconds": (
                     "When the chain was last found in order.",
                     facts.ledger_verified,
                 ),
-                ("colonnade_free_disk_bytes", "Bytes that are free where the kit lies.", facts.free_disk),
-            ):
+                "free_disk_bytes": ("Bytes that are free where the kit lies.", facts.free_disk),
+            }
+            lines: list[str] = []
+            for metric, (meaning, value) in gauges.items():
                 if value is not None:
-                    lines += _lines(metric, said, "gauge")
-                    lines.append(f'{metric}{{member="{self._name}"}} {value:.12g}')
-            lines += _lines("colonnade_jobs", "Jobs by how they stand.", "gauge")
-            for state, count in sorted(facts.jobs.items()):
-                lines.append(f'colonnade_jobs{{member="{self._name}",state="{state}"}} {count}')
-            for key, (metric, said) in TOTALS.items():
-                lines += _lines(metric, said, "counter")
-                lines.append(f'{metric}{{member="{self._name}"}} {self._totals[key]:.12g}')
+                    lines += self._metric(metric, meaning, "gauge", {"": value})
+            states = {f',state="{state}"': count for state, count in sorted(facts.jobs.items())}
+            lines += self._metric("jobs", "Jobs by how they stand.", "gauge", states)
+            for key, (metric, meaning) in TOTALS.items():
+                lines += self._metric(metric, meaning, "counter", {"": self._totals[key]})
         return "\n".join(lines) + "\n"
+
+    def _metric(self, metric: str, meaning: str, kind: str, values: Mapping[str, float]) -> list[str]:
+        name = f"colonnade_{metric}"
+        numbers = [f'{name}{{member="{self._name}"{label}}} {value:.12g}' for label, value in values.items()]
+        return [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *numbers]
 
     def _take_in(self) -> None:
         from colonnade.federation.holdout import LOG
@@ -165,10 +166,6 @@ def served_if_free(kit: Kit, port: int) -> Iterator[None]:
         yield
 
 
-def _lines(metric: str, said: str, kind: str) -> list[str]:
-    return [f"# HELP {metric} {said}", f"# TYPE {metric} {kind}"]
-
-
 GLANCE_SECONDS = 0.2
 LOOK_SECONDS = 10.0
 ANSWER_SECONDS = 3.0
@@ -187,11 +184,6 @@ PERSON = typer.Option(
 KEY = typer.Option(
     None, "--key", metavar="FILE", help="The person's own key, where the policy names `approvers`."
 )
-
-
-@app.callback()
-def _verbs() -> None:
-    """Run this organisation's part of a federation on this machine."""
 
 
 @app.command("start")
@@ -279,8 +271,8 @@ def start(
         if why := refusal(place):
             raise KitError(f"{place.path}: {why}.")
     code = 0
-    announced = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
-    with contextlib.suppress(KeyboardInterrupt), announced, process_group() as begin:
+    metered = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
+    with contextlib.suppress(KeyboardInterrupt), metered, process_group() as begin:
         process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
         # up before the server could say so: it is asked again.
@@ -295,7 +287,7 @@ def start(
         facts = {"kit": str(place.path), "name": place.identity().name, "process": process.pid}
         if process.poll() is None:
             here = f"listens on port {port}" if place.kind == "server" else f"is connected to {host}:{port}"
-            say_json(facts) if as_json else say(f"{facts['name']} {here}. Ctrl-C ends it.")
+            answer(facts, f"{facts['name']} {here}. Ctrl-C ends it.", as_json)
         code = attend(place, process)
     check_refused(place)
     if code:
@@ -363,7 +355,7 @@ def attend(kit: Kit, process: Any) -> int:
 
 
 def check_refused(kit: Kit) -> None:
-    """Return unless the server told this kit's process that it is not to be there."""
+    """Raise if the server told this kit's process that it is not to be there."""
     from colonnade.sites.presence import Presence
 
     presence = Presence.load(kit.path) if kit.kind == "party" else None
@@ -391,17 +383,16 @@ def health(
             f"{kit} is an administrator's kit, which runs nothing. Name a party's or the server's."
         )
     facts = measured(place)
-    if as_json:
-        say_json(facts.to_data())
-    else:
-        heard = "" if facts.heard_seconds is None else f", heard {facts.heard_seconds:.0f} s ago"
-        say(f"{facts.member} is {'connected' if facts.connected else 'not connected'}{heard}")
-        say(f"  certificate  {facts.certificate_days} days left")
-        say(f"  ledger       {'in order' if facts.ledger_verified is not None else 'none that is in order'}")
-        say(f"  disk         {facts.free_disk >> 20} MB free")
-        say(f"  jobs         {', '.join(f'{count} {state}' for state, count in facts.jobs.items())}")
-        for problem in facts.problems:
-            say(f"PROBLEM  {problem}")
+    heard = "" if facts.heard_seconds is None else f", heard {facts.heard_seconds:.0f} s ago"
+    lines = [
+        f"{facts.member} is {'connected' if facts.connected else 'not connected'}{heard}",
+        f"  certificate  {facts.certificate_days} days left",
+        f"  ledger       {'in order' if facts.ledger_verified is not None else 'none that is in order'}",
+        f"  disk         {facts.free_disk >> 20} MB free",
+        f"  jobs         {', '.join(f'{count} {state}' for state, count in facts.jobs.items())}",
+        *(f"PROBLEM  {problem}" for problem in facts.problems),
+    ]
+    answer(facts.to_data(), "\n".join(lines), as_json)
     if not facts.fine:
         raise typer.Exit(InputError.exit_code)
 
@@ -431,13 +422,12 @@ def clean(
     from colonnade.sites.site import clean as cleaned
 
     destroyed = cleaned(Kit.load(kit), days=days, only_say=only_say)
-    if as_json:
-        say_json({"destroyed": [str(path) for path in destroyed], "dry_run": only_say})
-        return
-    for path in destroyed:
-        say(f"{'would destroy' if only_say else 'destroyed'} {path}")
-    if not destroyed:
-        say("There is nothing to destroy.")
+    lines = [f"{'would destroy' if only_say else 'destroyed'} {path}" for path in destroyed]
+    answer(
+        {"destroyed": [str(path) for path in destroyed], "dry_run": only_say},
+        "\n".join(lines) or "There is nothing to destroy.",
+        as_json,
+    )
 
 
 @app.command("requests")
@@ -479,12 +469,10 @@ def approve(
     from colonnade.sites import approval
 
     request = approval.approve(_party(kit), job, by=person or getpass.getuser(), key=_key(key))
-    if as_json:
-        say_json(_facts(request))
-        return
     missing = request.people - len(request.approvals)
-    said = "It begins now." if missing <= 0 else f"{missing} more must approve it."
-    say(f"Job {job} is approved by {' and '.join(request.approvals)}. {said}")
+    then = "It begins now." if missing <= 0 else f"{missing} more must approve it."
+    text = f"Job {job} is approved by {' and '.join(request.approvals)}. {then}"
+    answer(_facts(request), text, as_json)
 
 
 @app.command("decline")
@@ -507,7 +495,7 @@ def decline(
     request = approval.decline(
         _party(kit), job, by=person or getpass.getuser(), because=because, key=_key(key)
     )
-    say_json(_facts(request)) if as_json else say(f"Job {job} is declined. Nothing was charged.")
+    answer(_facts(request), f"Job {job} is declined. Nothing was charged.", as_json)
 
 
 @app.command("approver")
@@ -523,7 +511,7 @@ def approver(
     """
     own = _key(key)
     public = own.public.hex() if own is not None else ""
-    say_json({"key": str(key), "public": public}) if as_json else say(public)
+    answer({"key": str(key), "public": public}, public, as_json)
 
 
 def _party(path: Path) -> Kit:
@@ -542,16 +530,9 @@ def _key(path: Path | None) -> Any:
 
 
 def _facts(request: Request) -> dict[str, Any]:
-    decided = [
-        {
-            "by": decision.by,
-            "approved": decision.approved,
-            "because": decision.because,
-            "time": decision.time,
-        }
-        for decision in request.decisions
-    ]
-    return {**request.to_data(), "decisions": decided}
+    shown = ("by", "approved", "because", "time")
+    decisions = [{name: getattr(one, name) for name in shown} for one in request.decisions]
+    return {**request.to_data(), "decisions": decisions}
 
 
 def say_request(request: Request, kit: Path) -> None:

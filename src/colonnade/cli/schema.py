@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, PARTY_FILES, TASKS, complete_tasks, progress, say, say_json
+from colonnade.cli.screen import AS_JSON, PARTY_FILES, TASKS, answer, complete_tasks, progress
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameInUse
+from colonnade.federation.files import write_whole
 from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
@@ -69,49 +70,46 @@ def schema(
     elif alongside is not None:
         raise typer.BadParameter("--data goes with --check.")
     elif data is not None:
-        _draft(_source(data, sql, password_env), output, as_json, public=public or _says_public(data, sql))
+        from colonnade.data.documents import Document
 
-
-def _says_public(data: str, sql: str | None) -> bool:
-    from colonnade.data.documents import Document
-
-    return sql is None and data.endswith(".toml") and Document.load(data).data.get("public") is True
+        if sql is None and data.endswith(".toml"):
+            public = public or Document.load(data).data.get("public") is True
+        _draft(_source(data, sql, password_env), output, as_json, public=public)
 
 
 def _draft(source: Source, output: Path | None, as_json: bool, *, public: bool) -> None:
     from colonnade.data.drafting import draft
 
     drafted = draft(source, public=public)
+    text = drafted.text.rstrip()
     if output is not None:
-        _write(output, drafted.text)
-    if as_json:
-        facts: dict[str, Any] = {"source": drafted.source, "id": drafted.id or None, "kinds": drafted.kinds}
-        say_json({**facts, "schema": drafted.text, "written": None if output is None else str(output)})
-    elif output is None:
-        say(drafted.text.rstrip())
-    else:
+        # Never over something: a person may have corrected it already.
+        if output.exists() or output.is_symlink():
+            raise NameInUse(f"{output} exists already. Name another file, or move it away.")
+        try:
+            write_whole(output, drafted.text)
+        except OSError as error:
+            raise CannotWrite(f"{output} cannot be written ({error.strerror}). Name another file.") from None
         columns = "1 column" if len(drafted.kinds) == 1 else f"{len(drafted.kinds)} columns"
-        say(f"Wrote {output}: {columns}, with blanks for you to fill in.")
-        say(f"Then: colonnade schema --check {output}")
+        text = f"Wrote {output}: {columns}, with blanks for you to fill in.\nThen: colonnade schema --check {output}"
+    facts: dict[str, Any] = {"source": drafted.source, "id": drafted.id or None, "kinds": drafted.kinds}
+    facts |= {"schema": drafted.text, "written": None if output is None else str(output)}
+    answer(facts, text, as_json)
 
 
 def _check(path: Path, source: Source | None, as_json: bool) -> None:
     from colonnade.data.drafting import check_schema
 
     state = check_schema(path, source)
-    if as_json:
-        facts = {"schema": state.name, "complete": state.complete, "blank": state.blank}
-        say_json({**facts, "absent": state.absent, "mistake": state.mistake})
-    elif state.complete:
-        alongside = "" if source is None else f" and agrees with the columns of the {source}"
-        say(f"{state.name} is complete{alongside}.")
-    else:
-        for place in state.blank:
-            say(f"{place}: left blank.")
-        for line in (*state.absent, *(() if state.mistake is None else (state.mistake,))):
-            say(line)
-        if state.blank:
-            say(FILL_IN)
+    agrees = "" if source is None else f" and agrees with the columns of the {source}"
+    lines = [f"{state.name} is complete{agrees}."]
+    if not state.complete:
+        lines = [*(f"{place}: left blank." for place in state.blank), *state.absent]
+        lines += [] if state.mistake is None else [state.mistake]
+        lines += [FILL_IN] if state.blank else []
+    facts = {"schema": state.name, "complete": state.complete, "blank": state.blank}
+    facts |= {"absent": state.absent, "mistake": state.mistake}
+    answer(facts, "\n".join(lines), as_json)
     if not state.complete:
         raise typer.Exit(INCOMPLETE)
 
@@ -134,18 +132,6 @@ def _source(data: str, sql: str | None, password_env: str | None) -> Source:
     return source_from_data(
         document.data.get("data"), Path(data).parent, where=where, document=document, error=InputError
     )
-
-
-def _write(output: Path, text: str) -> None:
-    """Never over something: a person may have corrected it already."""
-    from colonnade.federation.files import write_whole
-
-    if output.exists() or output.is_symlink():
-        raise NameInUse(f"{output} exists already. Name another file, or move it away.")
-    try:
-        write_whole(output, text)
-    except OSError as error:
-        raise CannotWrite(f"{output} cannot be written ({error.strerror}). Name another file.") from None
 
 
 def new(
@@ -190,8 +176,6 @@ def new(
     data = _parties(party)
     holder, column = _label(label, data, task)
     ids = _ids(identity, data)
-    from colonnade.federation.files import write_whole
-
     with new_folder(folder) as made:
         for name, source in data.items():
             held = column if name == holder else None
@@ -202,18 +186,17 @@ def new(
         write_whole(made.draft / "job.toml", _job(folder.name, tuple(data), holder, task, epsilon))
         finished = made.finish()
     files = sorted(path.name for path in finished.iterdir())
-    if as_json:
-        say_json({"folder": str(finished), "files": files})
-        return
-    say(f"Wrote {finished}: {', '.join(files)}.\n")
-    say("Each party fills in the blanks of its own schema, then:")
-    for name in data:
-        say(f"  colonnade schema --check {finished / name}.schema.toml")
-    say(f"  colonnade plan {finished / 'job.toml'} --count")
-    say(f"  colonnade train {finished / 'job.toml'} --output {finished / 'run'}")
+    lines = [
+        f"Wrote {finished}: {', '.join(files)}.\n",
+        "Each party fills in the blanks of its own schema, then:",
+        *(f"  colonnade schema --check {finished / name}.schema.toml" for name in data),
+        f"  colonnade plan {finished / 'job.toml'} --count",
+        f"  colonnade train {finished / 'job.toml'} --output {finished / 'run'}",
+    ]
     if task != "pca":
-        say("and for people who were not in it, in a file with the columns of all parties:")
-        say(f"  colonnade predict {finished / 'run'} --rows people.csv --id COLUMN")
+        lines.append("and for people who were not in it, in a file with the columns of all parties:")
+        lines.append(f"  colonnade predict {finished / 'run'} --rows people.csv --id COLUMN")
+    answer({"folder": str(finished), "files": files}, "\n".join(lines), as_json)
 
 
 def _parties(given: list[str]) -> dict[str, Path]:
@@ -246,7 +229,6 @@ def _ids(given: list[str], data: dict[str, Path]) -> dict[str, str]:
 
 
 def _label(given: str | None, data: dict[str, Path], task: str) -> tuple[str | None, str | None]:
-
     if task == "pca":
         if given is not None:
             raise InputError("--label: components need no label. Leave it out, or choose another --task.")
@@ -287,7 +269,6 @@ def _schema(source: Path, *, identity: str | None, label: str | None, task: str)
 
 
 def _check_column(option: str, name: str, known: Mapping[str, str], source: Path) -> None:
-
     if name not in known:
         raise ColumnMissing(f"{option}: {source} has no column {name!r}.{nearest_name(name, known)}")
 
@@ -331,7 +312,7 @@ delta = 1e-6              # well below one over the number of people
 def align(
     job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
     party: list[Path] = PARTY_FILES,
-    as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Find the people that all parties of a job have in common, by private set intersection.
 
@@ -356,11 +337,11 @@ def align(
     owners = federation.group.owners
     rows = {owner: federation.tables[owner].rows for owner in owners}
     common = outcome.results[owners[0]].rows
-    if as_json:
-        say_json({"common": common, "rows": rows, "bytes": outcome.bytes_sent, "rounds": outcome.rounds})
-        return
-    say(f"{agreed.name}: the parties have {common} people in common.")
-    for owner in owners:
-        say(f"  {owner} holds {rows[owner]}, of which {common} take part")
-    say("Nothing was charged; every ledger says that ids were compared.")
-    say(f"Sent: {outcome.bytes_sent} bytes in {outcome.rounds} rounds.")
+    lines = [
+        f"{agreed.name}: the parties have {common} people in common.",
+        *(f"  {owner} holds {rows[owner]}, of which {common} take part" for owner in owners),
+        "Nothing was charged; every ledger says that ids were compared.",
+        f"Sent: {outcome.bytes_sent} bytes in {outcome.rounds} rounds.",
+    ]
+    facts = {"common": common, "rows": rows, "bytes": outcome.bytes_sent, "rounds": outcome.rounds}
+    answer(facts, "\n".join(lines), as_json)

@@ -51,6 +51,11 @@ def say_json(data: Any) -> None:
     _put(text if shown else json.dumps(plain(data), allow_nan=False))
 
 
+def answer(facts: Any, text: str, as_json: bool) -> None:
+    """Print what a verb found out, as JSON or as text."""
+    say_json(facts) if as_json else say(text)
+
+
 def complain(text: str, number: str) -> None:
     """What went wrong and what to do, and where there is more about it."""
     _put(f"error {number}: {one_line(text)}\n`colonnade explain {number}` says more.", err=True)

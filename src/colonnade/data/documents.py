@@ -122,6 +122,10 @@ class Form(BaseModel):
         # Lists and tables in a form have no hash of their own.
         return hash(self.model_dump_json())
 
+    def fields(self) -> dict[str, Any]:
+        """The fields by name, lists as tuples, for a record that is made of them."""
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in self}
+
 
 @dataclass(frozen=True)
 class Document:
@@ -465,3 +469,12 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     raise ValueError(f"{type(value).__name__} has no form in TOML")
+
+
+def check_fields(form: Form, document: Document, *limits: tuple[str, bool, str]) -> None:
+    """Refuse the first field that does not fit, with the line it stands on: (field, whether it fits, its limit)."""
+    for field, fits, limit in limits:
+        if not fits:
+            raise OutOfRange(
+                f"{document.where((field,))}: found {getattr(form, field)!r}; it must be {limit}."
+            )

@@ -97,15 +97,8 @@ def by_party(tables: Iterable[Table]) -> dict[str, Table]:
     return parties
 
 
-def checked_budget(budget: object) -> tuple[float, float] | None:
-    """A budget as a caller gave it, if it is ε and δ; what they may be is the ledger's to say."""
-    if budget is None or (isinstance(budget, tuple | list) and len(budget) == 2):
-        return None if budget is None else (budget[0], budget[1])
-    raise InputError(f"budget = {shown(budget)} is not a pair. Give (epsilon, delta), such as (4.0, 1e-5).")
-
-
 @dataclass(frozen=True)
-class Stopped:
+class RunFailure:
     """Where a run stopped: its name, if the parties had agreed on one, the party that stopped it and why, if one
     did, and the last step at which each party said anything.
     """
@@ -138,16 +131,20 @@ class RunTracker:
 
         return followed
 
-    def stopped(self) -> Stopped:
+    def stopped(self) -> RunFailure:
         """Where the run stood when it ended: the first trouble of a party's own counts before what peers made of it."""
         runs = {party.run for party in self.parties.values() if party.run}
         own = [pair for pair in self.errors if not isinstance(pair[1], RemoteProtocolError)]
         party, error = next(iter((*own, *self.errors)), (None, None))
-        return Stopped(
+        return RunFailure(
             run=min(runs, default=""),
             party=party,
             error=error,
-            reached={name: _last_step(party) for name, party in self.parties.items()},
+            # Kinds of steps come in a fixed order, so the last kind that was begun is where the party stood.
+            reached={
+                name: next((step for _, step in reversed(party.traffic.sent)), None)
+                for name, party in self.parties.items()
+            },
         )
 
 
@@ -159,11 +156,6 @@ def charges_of(run: str, ledgers: Mapping[str, Ledger]) -> dict[str, Entry]:
         for entry in ledger.entries()
         if run and entry.kind == "charge" and entry.body["release"]["run"] == run
     }
-
-
-def _last_step(party: Party) -> str | None:
-    # Kinds of steps come in a fixed order, so the last kind that was begun is where the party stood.
-    return next((step for _, step in reversed(party.traffic.sent)), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +181,7 @@ class Run(Generic[PlanT]):
         opened = self.result()
         return released(opened) if isinstance(opened, OpenedMoments) and opened.matrix.size else None
 
-    def recorded(self, member: str) -> dict[str, Any]:
-        """What a member notes of a run that ended."""
+    def summary_for(self, member: str) -> dict[str, Any]:
         traffic = self.outcome.traffic[member]
         return {
             "run": self.name,
@@ -272,7 +263,11 @@ class Federation(NoRows):
             disclosed_noise=disclosed_noise,
         )
         self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
-        self.ledgers = self._ledgers(dict(ledgers or {}), checked_budget(budget))
+        if budget is not None and not (isinstance(budget, tuple | list) and len(budget) == 2):
+            raise InputError(
+                f"budget = {shown(budget)} is not a pair. Give (epsilon, delta), such as (4.0, 1e-5)."
+            )
+        self.ledgers = self._ledgers(dict(ledgers or {}), budget)
         check_alignment(alignment)
         self.alignment = alignment
         self.shown_ids = dict(shown_ids or {})
@@ -291,7 +286,7 @@ class Federation(NoRows):
         self.opened: Callable[[Run[Any]], None] = lambda _run: None
         self.begins: Callable[[str], None] = lambda _run: None
         self.runs: list[Run[Any]] = []
-        self.stopped: Stopped | None = None
+        self.stopped: RunFailure | None = None
         self._noise_seed = noise_seed
 
     def _ledgers(self, given: dict[str, Ledger], budget: tuple[float, float] | None) -> dict[str, Ledger]:
@@ -509,7 +504,6 @@ def remembering(
 
 
 def released(opened: OpenedMoments) -> MomentRelease:
-    """What was opened, as something to fit models from."""
     plan = opened.plan
     return MomentRelease(
         matrix=opened.matrix,

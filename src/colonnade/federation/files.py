@@ -89,6 +89,11 @@ def sealed_text(facts: Mapping[str, Any]) -> str:
     return json_text({**numbered, "digest": digest_of(numbered)})
 
 
+def write_sealed(path: Path, facts: Mapping[str, Any]) -> None:
+    """Write facts of a party's own, with the number of their form and their digest."""
+    write_whole(path, sealed_text(facts) + "\n", own=True)
+
+
 def is_sealed(facts: Mapping[str, Any]) -> bool:
     """Whether facts have a digest, and are those that it is of."""
     return facts.get("digest") == digest_of(facts)

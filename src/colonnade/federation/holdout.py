@@ -64,7 +64,6 @@ def kept_cut(ledger: Path, dataset: str) -> Cut | None:
 
 
 def keep_cut(ledger: Path, dataset: str, cut: Cut) -> None:
-    """Write down how a data set is cut, once."""
     path = _place(ledger, dataset)
     said = {"format": FORMAT, "dataset": dataset, **cut.to_data()}
     try:
@@ -94,10 +93,9 @@ class Saves(Protocol):
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
-        ...
 
 
-class Standing:
+class ProgressFile:
     """What notes in a run's folder how far it is and whose approval it waits for; given as a party's `progress`.
 
     How far it is goes to the disk once in a while. `run` is what the run is called, once that is known.
@@ -139,17 +137,14 @@ def standing_of(folder: Path) -> dict[str, Any]:
 
 
 def waits_for(folder: Path) -> list[str]:
-    """The parties whose approval a run that goes on waits for."""
     return [str(name) for name in standing_of(folder).get("waits", ())]
 
 
 def own_file(folder: Path, party: str, name: str) -> Path:
-    """Where a run's folder has a file that is one party's own."""
     return folder / PARTIES / f"{party}.{name}"
 
 
 def keep_parts(folder: Path, parts: Mapping[str, Saves]) -> None:
-    """Every party's part of a model that is here, in a file of its own."""
     for party, part in parts.items():
         make_folder(folder / PARTIES)
         part.save(own_file(folder, party, MODEL))

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from colonnade.data.declaring import Name, nearest_name
-from colonnade.data.documents import Document, Form
+from colonnade.data.documents import Document, Form, check_fields
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PartyMismatch, PlanError
 from colonnade.methods.method import Method
@@ -80,7 +80,6 @@ class Job:
 
     @classmethod
     def parse(cls, text: str, *, name: str = "job") -> Job:
-        """The job in a TOML text; `name` is how messages call it."""
         return cls.of(Document.parse(text, name), Path(name))
 
     @classmethod
@@ -88,7 +87,22 @@ class Job:
         if isinstance(how := document.data.get("alignment"), str):
             check_alignment(how, document.where(("alignment",)))
         form = document.check(_JobForm)
-        _check_numbers(form, document)
+        share = "a share of the people between 0 and 1; a common choice is 0.2"
+        gammas = f"between {LEAST_GAMMA_NEAREST} and {MOST_GAMMA}; leave it out for {DEFAULT_GAMMA}"
+        confirmed = f"the same as delta, {form.delta!r}, which it confirms, or be left out"
+        only_pca = f"left out, because the task is {form.task!r} and only 'pca' has components"
+        check_fields(
+            form,
+            document,
+            ("epsilon", form.epsilon > 0, "greater than 0; a common choice is 1"),
+            ("delta", form.delta is None or 0 < form.delta < 1, "between 0 and 1, well below 1/rows"),
+            ("held_out", form.held_out is None or 0 < form.held_out < 1, share),
+            ("timeout", form.timeout > 0, "a number of seconds greater than 0"),
+            ("gamma", LEAST_GAMMA_NEAREST <= form.gamma <= MOST_GAMMA, gammas),
+            ("components", form.components is None or form.components > 0, "at least 1"),
+            ("components", form.components is None or form.task == "pca", only_pca),
+            ("accepted_delta", form.accepted_delta in (None, form.delta), confirmed),
+        )
         if form.computing_parties is not None and (
             len(form.computing_parties) < 3 or len(form.computing_parties) % 2 == 0
         ):
@@ -103,33 +117,24 @@ class Job:
                 f"{document.where(('active',))}: found {form.active!r}, which is not among the parties "
                 f"({', '.join(form.parties)}).{nearest_name(form.active, form.parties)}"
             )
-        job = cls(
-            path=path,
-            name=form.name,
-            task=form.task,
-            method=form.method or "moments",
-            parties=tuple(form.parties),
-            active=form.active,
-            server=form.server,
-            computing_parties=None if form.computing_parties is None else tuple(form.computing_parties),
-            threshold=form.threshold,
-            disclosed_noise=form.disclosed_noise,
-            epsilon=form.epsilon,
-            delta=form.delta,
-            accepted_delta=form.accepted_delta,
-            gamma=form.gamma,
-            verify=form.verify,
-            components=form.components,
-            alignment=form.alignment,
-            timeout=form.timeout,
-            options=NoOptions(),
-            held_out=form.held_out,
-            text=document.text,
-        )
+        fields = form.fields() | {"method": form.method or "moments", "options": NoOptions()}
+        job = cls(path=path, text=document.text, **fields)
         try:
             job.group()
         except PlanError as error:
-            raise type(error)(f"{document.where((_amiss(job),))}: {error}") from None
+            field = "parties"
+            # The field without which the group would be one.
+            for name, default in (
+                ("server", "server"),
+                ("computing_parties", None),
+                ("threshold", None),
+                ("disclosed_noise", None),
+            ):
+                changed: dict[str, Any] = {name: default}
+                with suppress(PlanError):
+                    replace(job, **changed).group()
+                    field = name
+            raise type(error)(f"{document.where((field,))}: {error}") from None
         return job._with_method(form, document)
 
     def _with_method(self, form: _JobForm, document: Document) -> Job:
@@ -178,56 +183,6 @@ class Job:
         )
 
 
-def _amiss(job: Job) -> str:
-    """The field without which the group would be one; the parties themselves if there is none."""
-    for field, without in (
-        ("disclosed_noise", replace(job, disclosed_noise=None)),
-        ("threshold", replace(job, threshold=None)),
-        ("computing_parties", replace(job, computing_parties=None)),
-        ("server", replace(job, server="server")),
-    ):
-        with suppress(PlanError):
-            without.group()
-            return field
-    return "parties"
-
-
-def _check_numbers(form: _JobForm, document: Document) -> None:
-    """Refuse numbers that no plan could use, with the line they stand on."""
-    for field, value, fits, limit in (
-        ("epsilon", form.epsilon, form.epsilon > 0, "greater than 0; a common choice is 1"),
-        ("delta", form.delta, form.delta is None or 0 < form.delta < 1, "between 0 and 1, well below 1/rows"),
-        (
-            "held_out",
-            form.held_out,
-            form.held_out is None or 0 < form.held_out < 1,
-            "a share of the people between 0 and 1; a common choice is 0.2",
-        ),
-        ("timeout", form.timeout, form.timeout > 0, "a number of seconds greater than 0"),
-        (
-            "gamma",
-            form.gamma,
-            LEAST_GAMMA_NEAREST <= form.gamma <= MOST_GAMMA,
-            f"between {LEAST_GAMMA_NEAREST} and {MOST_GAMMA}; leave it out for {DEFAULT_GAMMA}",
-        ),
-        ("components", form.components, form.components is None or form.components > 0, "at least 1"),
-        (
-            "components",
-            form.components,
-            form.components is None or form.task == "pca",
-            f"left out, because the task is {form.task!r} and only 'pca' has components",
-        ),
-        (
-            "accepted_delta",
-            form.accepted_delta,
-            form.accepted_delta in (None, form.delta),
-            f"the same as delta, {form.delta!r}, which it confirms, or be left out",
-        ),
-    ):
-        if not fits:
-            raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {limit}.")
-
-
 EXACT, NOISY = "exact-scores", "noisy-scores"
 SCORES = (EXACT, NOISY)
 """What a policy must name before a party takes part in scoring."""
@@ -264,46 +219,24 @@ class ScoreJob:
     text: str = dataclasses.field(default="", compare=False, repr=False)
 
     @classmethod
-    def parse(cls, text: str, *, name: str = "job") -> ScoreJob:
-        """The job in a TOML text; `name` is how messages call it."""
-        return cls.of(Document.parse(text, name), Path(name))
-
-    @classmethod
     def of(cls, document: Document, path: Path) -> ScoreJob:
         if isinstance(how := document.data.get("alignment"), str):
             check_alignment(how, document.where(("alignment",)))
         form = document.check(_ScoreForm)
-        for field, value, fits, limit in (
-            (
-                "epsilon",
-                form.epsilon,
-                form.epsilon is None or form.epsilon > 0,
-                "greater than 0, or left out",
-            ),
-            ("delta", form.delta, form.delta is None or 0 < form.delta < 1, "between 0 and 1"),
-            ("timeout", form.timeout, form.timeout > 0, "a number of seconds greater than 0"),
-        ):
-            if not fits:
-                raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {limit}.")
+        check_fields(
+            form,
+            document,
+            ("epsilon", form.epsilon is None or form.epsilon > 0, "greater than 0, or left out"),
+            ("delta", form.delta is None or 0 < form.delta < 1, "between 0 and 1"),
+            ("timeout", form.timeout > 0, "a number of seconds greater than 0"),
+        )
         if form.receiver not in form.parties:
             raise PartyMismatch(
                 f"{document.where(('receiver',))}: found {form.receiver!r}, which is not among the parties "
                 f"({', '.join(form.parties)}).{nearest_name(form.receiver, form.parties)}"
             )
-        job = cls(
-            path=path,
-            name=form.name,
-            model=form.scores,
-            parties=tuple(form.parties),
-            receiver=form.receiver,
-            server=form.server,
-            epsilon=form.epsilon or 0.0,
-            delta=form.delta,
-            accepted_delta=form.accepted_delta,
-            alignment=form.alignment,
-            timeout=form.timeout,
-            text=document.text,
-        )
+        fields = form.fields() | {"epsilon": form.epsilon or 0.0}
+        job = cls(path=path, model=fields.pop("scores"), text=document.text, **fields)
         try:
             job.group()
         except PlanError as error:
@@ -319,12 +252,10 @@ class ScoreJob:
 
 
 def load_job(path: str | Path) -> Job | ScoreJob:
-    """The job in a TOML file, for a model or for scores."""
     return _of(Document.load(path), Path(path))
 
 
 def parse_job(text: str, *, name: str = "job") -> Job | ScoreJob:
-    """The job in a TOML text, for a model or for scores."""
     return _of(Document.parse(text, name), Path(name))
 
 

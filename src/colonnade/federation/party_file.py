@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AllowInfNan
 
 from colonnade.data.declaring import Name, nearest_name
-from colonnade.data.documents import Document, Form, shown
+from colonnade.data.documents import Document, Form, check_fields, shown
 from colonnade.data.sources import Source, source_from_data
 from colonnade.errors import (
     DataMissing,
@@ -39,58 +39,6 @@ if TYPE_CHECKING:
     from colonnade.data.table import Table
     from colonnade.federation.federation import Federation
     from colonnade.federation.job import Job
-
-
-class LedgerOwner(Protocol):
-    """What a party's file says of its ledger."""
-
-    @property
-    def party(self) -> str: ...
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def ledger(self) -> Path:
-        """Where the ledger lies, or is to lie."""
-        ...
-
-    @property
-    def patience(self) -> float:
-        """How many seconds to wait for other processes."""
-        ...
-
-
-def check_ledgers(files: Iterable[LedgerOwner]) -> None:
-    """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
-    files = tuple(files)
-    ledgers = {
-        file.party: Ledger.open(file.ledger, patience=file.patience) for file in files if file.ledger.exists()
-    }
-    for file in files:
-        check_ledger(file, ledgers)
-
-
-def check_ledger(file: LedgerOwner, ledgers: Mapping[str, Ledger]) -> int:
-    """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
-
-    Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,
-    and `LedgerAltered` where entries are gone.
-    """
-    mine, agreed = ledgers.get(file.party), 0
-    for peer, ledger in ledgers.items():
-        receipts = ledger.receipts(file.party) if ledger.party == peer != file.party else ()
-        if not receipts:
-            continue
-        if mine is None:
-            raise LedgerReplaced(
-                f"{file.ledger} does not exist, and {peer} holds receipts of a ledger of {file.party}: with a new one, "
-                "what it has spent would not be counted. Nothing was charged. Restore the file from a copy; to begin "
-                f"again on purpose, `colonnade ledger {file.path} --new`."
-            )
-        if mine.party == file.party:
-            agreed += mine.verify(receipts).receipts
-    return agreed
 
 
 _UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
@@ -154,27 +102,25 @@ class PartyFile:
         document = Document.load(path)
         form = document.check(_PartyForm)
         if form.shown_ids is not None:
-            _check_shown_ids(form.shown_ids, document)
-        for field, value, what in (
-            ("patience", form.patience, "a number of seconds"),
-            ("record_days", form.record_days, "a number of days, 0 or more"),
-        ):
-            if not value >= 0:
-                raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {what}.")
-        folder = path.parent
-        return cls(
-            path=path,
-            party=form.party,
-            data=source_from_data(form.data, folder, where=document.where(("data",)), document=document),
-            schema=folder / str(form.schema),
-            dataset=form.dataset,
-            ledger=_ledger_path(folder, form.ledger, document),
-            public=form.public,
-            shown_ids=form.shown_ids,
-            patience=form.patience,
-            record_days=form.record_days,
-            budgets=_budgets(form, document),
+            from colonnade.protocols.intersection import MOST_IDS
+
+            limit = f"at least the number of ids and at most {MOST_IDS}"
+            check_fields(form, document, ("shown_ids", 0 < form.shown_ids <= MOST_IDS, limit))
+        check_fields(
+            form,
+            document,
+            ("patience", form.patience >= 0, "a number of seconds"),
+            ("record_days", form.record_days >= 0, "a number of days, 0 or more"),
         )
+        folder = path.parent
+        fields = form.fields()
+        del fields["budget"]
+        fields |= {
+            "data": source_from_data(form.data, folder, where=document.where(("data",)), document=document),
+            "schema": folder / str(form.schema),
+            "ledger": _ledger_path(folder, form.ledger, document),
+        }
+        return cls(path=path, budgets=_budgets(form, document), **fields)
 
     def table(self) -> Table:
         # Not needed by whoever reads a ledger, and long to load.
@@ -200,7 +146,12 @@ class PartyFile:
                 f"{self._where('ledger')}: the folder {self.ledger.parent} does not exist, so no ledger can be there. "
                 "Make it, or correct the path."
             )
-        ledger = self._ledger()
+        ledger = None
+        if not self.ledger.exists():
+            # Another run of this party may make it in between.
+            with suppress(LedgerExists):
+                ledger = Ledger.create(self.ledger, self.party, patience=self.patience)
+        ledger = ledger or Ledger.open(self.ledger, patience=self.patience)
         if ledger.party != self.party:
             raise LedgerError(
                 f"{self.path}, ledger: {self.ledger} is the ledger of {ledger.party!r}, not of {self.party!r}. "
@@ -222,12 +173,37 @@ class PartyFile:
             )
         return ledger
 
-    def _ledger(self) -> Ledger:
-        if not self.ledger.exists():
-            # Another run of this party may make it in between.
-            with suppress(LedgerExists):
-                return Ledger.create(self.ledger, self.party, patience=self.patience)
-        return Ledger.open(self.ledger, patience=self.patience)
+
+def check_ledgers(files: Iterable[PartyFile]) -> None:
+    """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
+    files = tuple(files)
+    ledgers = {
+        file.party: Ledger.open(file.ledger, patience=file.patience) for file in files if file.ledger.exists()
+    }
+    for file in files:
+        check_ledger(file, ledgers)
+
+
+def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
+    """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
+
+    Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,
+    and `LedgerAltered` where entries are gone.
+    """
+    mine, agreed = ledgers.get(file.party), 0
+    for peer, ledger in ledgers.items():
+        receipts = ledger.receipts(file.party) if ledger.party == peer != file.party else ()
+        if not receipts:
+            continue
+        if mine is None:
+            raise LedgerReplaced(
+                f"{file.ledger} does not exist, and {peer} holds receipts of a ledger of {file.party}: with a new one, "
+                "what it has spent would not be counted. Nothing was charged. Restore the file from a copy; to begin "
+                f"again on purpose, `colonnade ledger {file.path} --new`."
+            )
+        if mine.party == file.party:
+            agreed += mine.verify(receipts).receipts
+    return agreed
 
 
 def party_files(
@@ -254,11 +230,16 @@ def party_files(
 
 
 def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
-    """All parties of a job in this process, each with its own table and ledger."""
     # Here, because whoever reads a party's file for its ledger runs nothing.
     from colonnade.federation.federation import Federation
 
-    _refuse_shared_ledgers(files.values())
+    owners: dict[Path, PartyFile] = {}
+    for file in files.values():
+        other = owners.setdefault(Path(os.path.realpath(file.ledger)), file)
+        if other is not file:
+            raise PartyMismatch(
+                f"{file.path}, ledger: {file.ledger} is also {other.party}'s ledger. Each party keeps its own."
+            )
     tables = {party: file.table() for party, file in files.items()}
     _check_label_holder(job, tables, files)
     check_ledgers(files.values())
@@ -283,16 +264,14 @@ def _ledger_path(folder: Path, name: str, document: Document) -> Path:
     path = folder / name
     # With what is added to the name of a ledger for the files beside it.
     if "\0" in name or len(path.name.encode()) > _MAX_FILE:
-        raise WrongType(f"{where}: {shown(name)} is no name for a file: it has {_why_no_file(path.name)}.")
+        letters = f"{len(path.name)} letters, and {_MAX_FILE} are the most"
+        why = "a NUL in it" if "\0" in path.name else letters
+        raise WrongType(f"{where}: {shown(name)} is no name for a file: it has {why}.")
     if not Path(name).name:
         raise WrongType(f"{where}: found {name!r}; name a file, such as bank.ledger. The first run makes it.")
     if path.is_symlink() and not path.exists():
         raise FileMissing(f"{where}: {path} is a link to something that is not there. Correct the link.")
     return path
-
-
-def _why_no_file(name: str) -> str:
-    return "a NUL in it" if "\0" in name else f"{len(name)} letters, and {_MAX_FILE} are the most"
 
 
 def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
@@ -350,26 +329,6 @@ def _alongside(job: Job, party: str) -> PartyFile:
             f"{path}, party: found {file.party!r}, wanted {party!r} as the file's name and the job say."
         )
     return file
-
-
-def _refuse_shared_ledgers(files: Iterable[PartyFile]) -> None:
-    owners: dict[Path, PartyFile] = {}
-    for file in files:
-        other = owners.setdefault(Path(os.path.realpath(file.ledger)), file)
-        if other is not file:
-            raise PartyMismatch(
-                f"{file.path}, ledger: {file.ledger} is also {other.party}'s ledger. Each party keeps its own."
-            )
-
-
-def _check_shown_ids(shown_ids: int, document: Document) -> None:
-    from colonnade.protocols.intersection import MOST_IDS
-
-    if not 0 < shown_ids <= MOST_IDS:
-        raise OutOfRange(
-            f"{document.where(('shown_ids',))}: found {shown_ids!r}; it must be at least the number of ids and at most "
-            f"{MOST_IDS}."
-        )
 
 
 def _check_label_holder(job: Job, tables: Mapping[str, Table], files: Mapping[str, PartyFile]) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.federation.federation import Federation, Run
@@ -36,6 +35,13 @@ from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, TrainingSpec
 
 DEFAULT_COMPONENTS = 2
 RELEASE = "release.npz"
+_NO_COEFFICIENTS: dict[str, Any] = {
+    "features": [],
+    "owners": [],
+    "rows": [],
+    "coefficients": [],
+    "intercept": [],
+}
 Neural = NeuralClassifier | NeuralRegressor
 
 
@@ -61,7 +67,6 @@ def spec_of(job: Job) -> TrainingSpec:
 
 
 def protocol_of(job: Job) -> Method:
-    """The method of a job, which must have a protocol."""
     return protocol_named(job.method, place=f"{job.path}, method")
 
 
@@ -77,21 +82,17 @@ def check_people(plan: Plan, noise: NoiseSummary | None) -> None:
     )
 
 
-def check_requested(job: Job, plan: Plan) -> None:
-    """Refuse, before anything is charged, a plan for too few people, and options that its classes cannot have."""
-    check_people(plan, protocol_of(job).noise(plan))
-    for schema in plan.schemas:
-        if schema.label is not None and schema.label.classes:
-            check_classes(job.options, schema.label.classes)
-
-
 def refuse_unlearnable(job: Job) -> Callable[[Plan, bool], None]:
-    """What refuses a plan of a job from which nothing could be learnt, before anything is charged for it."""
+    """What refuses, before it is charged, a plan for too few people, and options that its classes cannot have."""
 
     def ask(plan: Plan, counts: bool) -> None:
         # A simulation has no plan, and is refused in its own words.
-        if counts:
-            check_requested(job, plan)
+        if not counts:
+            return
+        check_people(plan, protocol_of(job).noise(plan))
+        for schema in plan.schemas:
+            if schema.label is not None and schema.label.classes:
+                check_classes(job.options, schema.label.classes)
 
     return ask
 
@@ -138,7 +139,11 @@ def result_at(job: Job, run: Run[Any]) -> TrainingResult | ColonnadeError | None
 
 
 def train_on(
-    result: TrainingResult | ColonnadeError | None, job: Wanted, run: Run[Any] | None, *, public: bool = False
+    result: TrainingResult | ColonnadeError | None,
+    job: ModelRequest,
+    run: Run[Any] | None,
+    *,
+    public: bool = False,
 ) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
@@ -170,8 +175,7 @@ def train_on(
 def _shape_of(model: TrainedModel) -> dict[str, Any]:
     if isinstance(model, NetworkModel):
         return {key: value for key, value in _network_facts(model).items() if key != "curve"}
-    none: dict[str, Any] = {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
-    return {**none, "split": True, "paper": [str(figure) for figure in model.figures]}
+    return {**_NO_COEFFICIENTS, "split": True, "paper": [str(figure) for figure in model.figures]}
 
 
 def keep_result(
@@ -226,7 +230,7 @@ def train_more(release: MomentRelease, run: Run[Any] | None, *, public: bool = F
     return [train_on(view, ModelWanted(view.label.task), run, public=public) for view in views]
 
 
-class Wanted(Protocol):
+class ModelRequest(Protocol):
     """What a job says about its model."""
 
     @property
@@ -239,7 +243,7 @@ class Wanted(Protocol):
     def options(self) -> Any: ...
 
 
-def model_for(job: Wanted, result: TrainingResult) -> Any:
+def model_for(job: ModelRequest, result: TrainingResult) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
     if isinstance(result, NetworkModel):
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
@@ -285,11 +289,7 @@ def _network_facts(model: NetworkModel) -> dict[str, Any]:
     return {
         "split": True,
         "paper": [],
-        "features": [],
-        "owners": [],
-        "rows": [],
-        "coefficients": [],
-        "intercept": [],
+        **_NO_COEFFICIENTS,
         "network": model.network.design.to_data(),
         "numbers": {party: local.parameters for party, local in model.network.locals.items()},
         "epochs": model.epochs,
@@ -301,7 +301,10 @@ def joined_rows(
     tables: Mapping[str, AlignedTable | Table], frame: InputSpec
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """All parties' aligned rows as features, and the labels: only for data that everybody declared public."""
-    features = [_features(tables[party], encoder) for party, encoder in frame.encoders]
+    features = [
+        np.concatenate([encoder.encode(block) for block in tables[party].blocks()])
+        for party, encoder in frame.encoders
+    ]
     scale = math.sqrt(frame.attributes)
     holder = next(table for table in tables.values() if table.schema.label is not None)
     declared = [label.column for label in holder.schema.labels]
@@ -310,10 +313,6 @@ def joined_rows(
     values = np.concatenate([block.labels[place] for block in holder.blocks()])
     labels = frame.label.names(values) if frame.label.one_hot else values
     return np.concatenate(features, axis=1) / scale, labels
-
-
-def _features(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float64]:
-    return np.concatenate([encoder.encode(block) for block in table.blocks()])
 
 
 def _row_names(model: Any, count: int) -> list[str]:

@@ -319,7 +319,7 @@ def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: Co
         if party not in run.outcome.log:
             continue
         recorded = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
-        outcome = {**recorded, **run.recorded(party), **outcome_note(facts, failure)}
+        outcome = {**recorded, **run.summary_for(party), **outcome_note(facts, failure)}
         write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
         log = "".join(f"{line}\n" for line in run.outcome.log[party])
         write_whole(own_file(folder, party, LOG), log, own=True)

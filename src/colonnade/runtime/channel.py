@@ -27,7 +27,6 @@ class Channel(Protocol):
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
         """Hand over a frame; waits while the receiver is far behind."""
-        ...
 
     async def receive(self, peer: str, step: str, timeout: float) -> Frame:
         """The next frame from `peer`, which must be for `step`.
@@ -35,11 +34,9 @@ class Channel(Protocol):
         Raises `RemoteProtocolError` if the peer is at another step or has stopped, and `PeerTimeout`
         after `timeout` seconds without a frame.
         """
-        ...
 
     def stop(self, reason: str | None) -> None:
         """Leave. Peers that wait for this party learn the reason; None means it has finished."""
-        ...
 
 
 def readable(reason: str) -> str:

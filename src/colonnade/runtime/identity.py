@@ -34,7 +34,6 @@ class NotTrusted(ValueError):
 
 
 def common_name(certificate: x509.Certificate) -> str:
-    """The one common name in a certificate, or `NotTrusted`."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if len(names) != 1 or not isinstance(names[0].value, str):
         raise NotTrusted(f"its certificate has {len(names)} common names where it should have one")
@@ -104,7 +103,6 @@ class Trust:
 
     @classmethod
     def load(cls, root: Path, pins: Mapping[str, str] | None = None) -> Trust:
-        """Trust in the root certificate of a PEM file."""
         try:
             loaded = x509.load_pem_x509_certificate(root.read_bytes())
         except ValueError:
@@ -117,7 +115,10 @@ class Trust:
         try:
             certificate = x509.load_der_x509_certificate(der)
             made_out_to = common_name(certificate)
-            ca = _may_issue(certificate)
+            constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+            ca = constraints.value.ca
+        except x509.ExtensionNotFound:
+            ca = False
         except NotTrusted:
             raise
         except ValueError:
@@ -170,13 +171,6 @@ def plain_fingerprint(text: str) -> str:
             "`colonnade doctor` shows it."
         )
     return plain
-
-
-def _may_issue(certificate: x509.Certificate) -> bool:
-    try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False
 
 
 HELLO = "sealed hello"
@@ -235,7 +229,13 @@ async def seal(
     `job` names the run to everybody alike. `certified` says which name a member's certificate must have where that is
     not the member's own, as for a server that is known by its host.
     """
-    _check_own(name, identity, certified or {})
+    certified = certified or {}
+    wanted = certified.get(name, name)
+    if identity.name != wanted:
+        raise LocalProtocolError(
+            f"{name} would prove itself with the certificate of {identity.name!r}, but its peers want {wanted!r}. "
+            "Start each party with its own kit."
+        )
     key = AgreementKey.generate(SystemRandomness())
     mine = _statement(job, name, members, key.public, identity.to_bytes())
     peers = [member for member in members if member != name]
@@ -248,7 +248,7 @@ async def seal(
     frames = await asyncio.gather(*(inner.receive(peer, HELLO, timeout) for peer in peers))
     for peer, frame in zip(peers, frames, strict=True):
         try:
-            public, theirs = _checked(frame, job, peer, members, trust, (certified or {}).get(peer, peer))
+            public, theirs = _checked(frame, job, peer, members, trust, certified.get(peer, peer))
             context = b"".join(sorted(hashlib.sha256(statement).digest() for statement in (mine, theirs)))
             secret = key.agree(public, context=context)
         except (NotTrusted, InvalidPublicKey, RemoteProtocolError) as error:
@@ -258,15 +258,6 @@ async def seal(
         sealers[peer] = Sealer(secret, (job, name, peer))
         openers[peer] = Opener(secret, (job, peer, name))
     return SealedChannel(name, inner, sealers=sealers, openers=openers)
-
-
-def _check_own(name: str, identity: Identity, certified: Mapping[str, str]) -> None:
-    wanted = certified.get(name, name)
-    if identity.name != wanted:
-        raise LocalProtocolError(
-            f"{name} would prove itself with the certificate of {identity.name!r}, but its peers want {wanted!r}. "
-            "Start each party with its own kit."
-        )
 
 
 def _statement(job: str, member: str, members: tuple[str, ...], public: bytes, certificate: bytes) -> bytes:

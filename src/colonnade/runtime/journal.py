@@ -63,7 +63,7 @@ class ReplayRandomness:
 
 
 @dataclass(frozen=True)
-class Kept:
+class FramePosition:
     """A frame in a record: its step, and where it is."""
 
     step: str
@@ -81,15 +81,14 @@ class Journal:
     def __init__(self, folder: Path, key: bytes, file: BinaryIO) -> None:
         self._folder = folder
         self.key = key
-        self.sent: dict[str, list[Kept]] = defaultdict(list)
-        self.received: dict[str, list[Kept]] = defaultdict(list)
+        self.sent: dict[str, list[FramePosition]] = defaultdict(list)
+        self.received: dict[str, list[FramePosition]] = defaultdict(list)
         self._file = file
         self._end = 0
         self.resumed = False
 
     @classmethod
     def begin(cls, folder: Path) -> Journal:
-        """A new record, with a key of its own."""
         folder.mkdir(mode=0o700, parents=True)
         key = SystemRandomness().bytes(32)
         with open(folder / _KEY, "xb", opener=_own) as file:
@@ -119,7 +118,7 @@ class Journal:
         file.truncate(journal._end)
         return journal
 
-    def frame(self, kept: Kept) -> bytes:
+    def frame(self, kept: FramePosition) -> bytes:
         self._file.flush()
         with (self._folder / _FRAMES).open("rb") as content:
             content.seek(kept.start)
@@ -143,7 +142,7 @@ class Journal:
         self.close()
         destroy(self._folder)
 
-    def _append(self, kind: int, peer: str, step: str, frame: bytes, *, now: bool = False) -> Kept:
+    def _append(self, kind: int, peer: str, step: str, frame: bytes, *, now: bool = False) -> FramePosition:
         names = peer.encode(), step.encode()
         head = _HEAD.pack(kind, len(names[0]), len(names[1]), len(frame), zlib.crc32(frame))
         start = self._end + len(head) + len(names[0]) + len(names[1])
@@ -158,7 +157,7 @@ class Journal:
                 "the record of the run. Make room there, then resume the job."
             ) from None
         self._end = start + len(frame)
-        return Kept(step, start, len(frame))
+        return FramePosition(step, start, len(frame))
 
 
 def destroy(folder: Path) -> None:
@@ -293,7 +292,7 @@ class JournalChannel:
         return number
 
 
-def _entries(content: BinaryIO) -> Iterator[tuple[int, str, Kept]]:
+def _entries(content: BinaryIO) -> Iterator[tuple[int, str, FramePosition]]:
     at = 0
     while len(head := content.read(_HEAD.size)) == _HEAD.size:
         kind, peer_size, step_size, size, check = _HEAD.unpack(head)
@@ -304,5 +303,5 @@ def _entries(content: BinaryIO) -> Iterator[tuple[int, str, Kept]]:
             checksum, left = zlib.crc32(piece, checksum), left - len(piece)
         if left or checksum != check:
             return
-        yield kind, names[:peer_size].decode(), Kept(names[peer_size:].decode(), start, size)
+        yield kind, names[:peer_size].decode(), FramePosition(names[peer_size:].decode(), start, size)
         at = start + size

@@ -157,7 +157,6 @@ class Group:
         return self.server in self.computing_parties
 
     def others(self, name: str) -> tuple[str, ...]:
-        """Every member but `name`."""
         return tuple(member for member in self.members if member != name)
 
 
@@ -166,27 +165,21 @@ class Accountant(Protocol):
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
         """Record the release, or refuse it, before anything leaves; `fresh` refuses an id charged before."""
-        ...
 
     def keep_receipt(self, receipt: Any, *, after: int | None = None) -> None:
         """Remember the head of a peer's ledger, which goes on after the entry that the peer proved."""
-        ...
 
     def opening(self) -> Any:
         """Which ledger this is, for peers to recognise."""
-        ...
 
     def recognise(self, opening: Any) -> Any:
         """The highest receipt of a peer's ledger; refuse one that is not the one whose receipts are kept here."""
-        ...
 
     def prove(self, claim: Any) -> bytes:
         """The proof that this ledger has the entry that a peer knows, or refuse."""
-        ...
 
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
         """Write down with whom ids are compared, through whom, or refuse it, before anything made of them leaves."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,15 +198,12 @@ class AskingAccountant:
         return self.ledger.opening()
 
     def recognise(self, opening: Any) -> Any:
-        """The highest receipt of a peer's ledger; refuse one that is not the one whose receipts are kept here."""
         return self.ledger.recognise(opening)
 
     def prove(self, claim: Any) -> bytes:
-        """The proof that this ledger has the entry that a peer knows, or refuse."""
         return self.ledger.prove(claim)
 
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str, through: str = "") -> None:
-        """Write down with whom ids are compared, and through whom."""
         self.ledger.note_comparison(dataset, partners, run=run, through=through)
 
 
@@ -274,7 +264,6 @@ class Party:
 
     @property
     def keeps_shares(self) -> bool:
-        """Whether this node keeps secret shares."""
         return self.name in self.group.computing_parties
 
     @property
@@ -282,7 +271,6 @@ class Party:
         return self.name == self.group.server
 
     def next_number(self, direction: str, peer: str) -> int:
-        """The position of the next frame to or from a peer."""
         number = self.numbers.get((direction, peer), 0)
         self.numbers[direction, peer] = number + 1
         return number

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -59,9 +59,9 @@ class Outcome:
         return Outcome({}, {member: traffic.shared for member, traffic in self.traffic.items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PartyInputs:
-    """What one party brings to a run in this process: its table, its ledger, its randomness.
+    """What one party brings to a run: table, ledger, randomness, whom it asks; `Party` says what each is.
 
     In one process there is no policy that could not accept the server.
     """
@@ -70,12 +70,19 @@ class PartyInputs:
     table: Any = None
     dataset: str = ""
     shown_ids: int | None = None
+    most_ids: int | None = None
     remembers: Callable[[Any, str], None] | None = None
     part: Any = None
     randomness: Randomness = field(default_factory=SystemRandomness)
     asks: Callable[[Any, bool], None] | None = None
+    approves: Callable[[Mapping[str, Any], Sequence[Any]], Awaitable[None]] | None = None
     trusts_server: bool = True
     public: bool = False
+
+    def party(self, name: str, group: Group, channel: Channel, **more: Any) -> Party:
+        """The party of a run that brings this; `more` is what the run itself sets."""
+        own = {each.name: getattr(self, each.name) for each in fields(PartyInputs) if each.name != "table"}
+        return Party(name=name, group=group, channel=channel, **(own | more))
 
 
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
@@ -84,7 +91,10 @@ async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
     Peers are told the reason only where it is not about this party's own data, files, budget or ledger. Products of
     blocks are short: a second thread of BLAS would mostly spin, on a core that another party could use.
     """
-    _keep_freed_memory()
+    # By default glibc gives freed arrays of the size of a block back to the kernel, which hands them out again page by
+    # page: about a third of the processor time of a product. Once an array near 32 MB was freed, glibc keeps up to
+    # twice that (mallopt(3), M_MMAP_THRESHOLD). The array is never written, so it takes no memory.
+    np.empty(_LARGEST_KEPT, dtype=np.uint8)
     try:
         with one_thread():
             result = await program(party, *arguments)
@@ -93,17 +103,6 @@ async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
         raise
     party.channel.stop(None)
     return result
-
-
-def _keep_freed_memory() -> None:
-    """Let the C library reuse the memory of one block for the next.
-
-    By default glibc gives freed arrays of this size back to the kernel, which hands them out again page by
-    page: about a third of the processor time of a product. Once an array near 32 MB was freed, glibc keeps
-    up to twice that (mallopt(3), M_MMAP_THRESHOLD). The array is never written, so it takes no memory; other
-    C libraries do not mind.
-    """
-    np.empty(_LARGEST_KEPT, dtype=np.uint8)
 
 
 def reason_for_peers(error: BaseException) -> str:
@@ -133,78 +132,52 @@ def run_here(
     missing = sorted(set(group.members) - set(inputs))
     if missing:
         raise ValueError(f"no inputs for {', '.join(missing)}: every member brings at least a ledger")
-    return _finish(
-        _run_all(program, group, inputs, agreed, timeout, record, logged, progress, journals or {})
-    )
 
+    async def run_all() -> Outcome:
+        network: dict[str, Channel] = dict(memory_network(group.members))
+        log: dict[str, list[str]] = {name: [] for name in group.members} if logged else {}
+        for name, lines in log.items():
+            network[name] = _logged(name, network[name], lines)
+        records = {name: JournalChannel(name, network[name], one) for name, one in (journals or {}).items()}
+        network.update(records)
+        reporting = (group.server, group.active or group.owners[0])
+        parties = {
+            name: inputs[name].party(
+                name,
+                group,
+                network[name],
+                timeout=timeout,
+                progress=progress if name in reporting else silent,
+                seen=[] if record else None,
+            )
+            for name in group.members
+        }
 
-async def _run_all(
-    program: Program,
-    group: Group,
-    inputs: Mapping[str, PartyInputs],
-    agreed: tuple[Any, ...],
-    timeout: float,
-    record: bool,
-    logged: bool,
-    progress: Callable[[str, int, int], None],
-    journals: Mapping[str, Journal],
-) -> Outcome:
-    network: dict[str, Channel] = dict(memory_network(group.members))
-    log: dict[str, list[str]] = {name: [] for name in group.members} if logged else {}
-    for name, lines in log.items():
-        network[name] = _logged(name, network[name], lines)
-    records = {name: JournalChannel(name, network[name], journal) for name, journal in journals.items()}
-    network.update(records)
-    parties = {
-        name: Party(
-            name=name,
-            group=group,
-            channel=network[name],
-            ledger=inputs[name].ledger,
-            randomness=inputs[name].randomness,
-            dataset=inputs[name].dataset,
-            shown_ids=inputs[name].shown_ids,
-            remembers=inputs[name].remembers,
-            part=inputs[name].part,
-            asks=inputs[name].asks,
-            trusts_server=inputs[name].trusts_server,
-            public=inputs[name].public,
-            timeout=timeout,
-            progress=progress if name in (group.server, group.active or group.owners[0]) else silent,
-            seen=[] if record else None,
+        async def goes_on(party: Party, *arguments: Any) -> Any:
+            # Members who go on have first said how far their records reach.
+            if party.name in records and records[party.name].resumed:
+                await records[party.name].compare(group.others(party.name), timeout=party.timeout)
+            return await program(party, *arguments)
+
+        tasks = {
+            name: asyncio.create_task(run_as(party, goes_on, inputs[name].table, *agreed), name=name)
+            for name, party in parties.items()
+        }
+        try:
+            await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        _raise_first(list(tasks.values()))
+        return Outcome(
+            results={name: task.result() for name, task in tasks.items()},
+            traffic={name: party.traffic for name, party in parties.items()},
+            seen={name: party.seen for name, party in parties.items()},
+            log=log,
         )
-        for name in group.members
-    }
-    tasks = {
-        name: asyncio.create_task(
-            run_as(party, _going_on(program, records.get(name)), inputs[name].table, *agreed), name=name
-        )
-        for name, party in parties.items()
-    }
-    try:
-        await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
-    finally:
-        for task in tasks.values():
-            task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
-    _raise_first(list(tasks.values()))
-    return Outcome(
-        results={name: task.result() for name, task in tasks.items()},
-        traffic={name: party.traffic for name, party in parties.items()},
-        seen={name: party.seen for name, party in parties.items()},
-        log=log,
-    )
 
-
-def _going_on(program: Program, channel: JournalChannel | None) -> Program:
-    """The program, after members who go on have said how far their records reach."""
-
-    async def goes_on(party: Party, *arguments: Any) -> Any:
-        if channel is not None and channel.resumed:
-            await channel.compare(party.group.others(party.name), timeout=party.timeout)
-        return await program(party, *arguments)
-
-    return goes_on
+    return _finish(run_all())
 
 
 def _logged(name: str, channel: Channel, lines: list[str]) -> Channel:

@@ -57,11 +57,9 @@ class Message:
         return RemoteProtocolError(f"{self.source}: {why}" if self.source else str(why))
 
     def text(self, name: str) -> str:
-        """The field `name`, which must be text."""
         return self._typed(name, str)
 
     def integer(self, name: str) -> int:
-        """The field `name`, which must be an integer."""
         return self._typed(name, int)
 
     def array(self, name: str, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -182,7 +180,7 @@ _MOST_PIECES = 1 << 12
 
 
 @dataclass
-class _Line:
+class _PeerFrames:
     due: int = 0
     whole: dict[int, tuple[str, bytes]] = field(default_factory=dict)
     pieces: dict[int, dict[int, bytes]] = field(default_factory=dict)
@@ -210,7 +208,7 @@ class Mailbox:
 
     def __init__(self, name: str, peers: tuple[str, ...]) -> None:
         self.name = name
-        self._lines = {peer: _Line() for peer in peers}
+        self._lines = {peer: _PeerFrames() for peer in peers}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bell = asyncio.Event()
@@ -276,7 +274,6 @@ class Mailbox:
         self._ring()
 
     def ended(self, peer: str) -> bool:
-        """Whether a peer has left, or is known to be gone."""
         return self._lines[peer].ended
 
     def fell(self, peer: str) -> str | None:

@@ -20,6 +20,7 @@ from colonnade.data.documents import shown
 from colonnade.errors import InputError, KitError, NotApproved
 from colonnade.federation.federation import ledger_state, release_before
 from colonnade.federation.files import make_folder, write_whole
+from colonnade.federation.job import Job, ScoreJob
 from colonnade.ledger import Decision, Ledger, Release
 from colonnade.ledger.entry_store import canonical
 from colonnade.ledger.ledger import PATIENCE
@@ -28,14 +29,13 @@ from colonnade.protocols.agreement import PartSpec, digest
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.identity import NotTrusted, Trust
 from colonnade.sites.kit import SUBMITS, Kit, Signature, check_vouched, role_in, vouch
-from colonnade.sites.policy import Policy
-from colonnade.sites.policy_terms import Approvers
+from colonnade.sites.policy import Approvers, Policy
 
 _FORMAT = 1
 HOURS = 24.0
 MOST_HOURS = 30 * 24.0
 _PURPOSES = {"proposal": "colonnade proposal", "confirmation": "colonnade confirmation"}
-_REMEDY = "Let one administrator propose it (`colonnade job propose`), and another confirm it."
+TWO_SUBMIT = "Let one administrator propose it (`colonnade job propose`), and another confirm it."
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,18 @@ class Proposal:
     @property
     def digest(self) -> str:
         """What both sign, in 64 hexadecimal digits: everything but who confirms, and the signatures."""
-        announced = ("number", "job", "proposed", "until", "proposer")
-        said = {"format": _FORMAT, **{name: getattr(self, name) for name in announced}}
-        return hashlib.sha256(canonical(said).encode()).hexdigest()
+        signed = ("number", "job", "proposed", "until", "proposer")
+        statement = {"format": _FORMAT, **{name: getattr(self, name) for name in signed}}
+        return hashlib.sha256(canonical(statement).encode()).hexdigest()
 
     @property
     def text(self) -> str:
-        facts: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        signatures = {name: dict(facts[name]) for name in _PURPOSES}
-        return json.dumps({"format": _FORMAT, **facts, **signatures}, indent=1, ensure_ascii=False) + "\n"
+        signatures = {"proposal": dict(self.proposal), "confirmation": dict(self.confirmation)}
+        facts = {"format": _FORMAT, **asdict(self), **signatures}
+        return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def parse(cls, text: str, *, name: str = "the proposal") -> Proposal:
-        """The proposal in a text; `name` is how messages call it."""
         try:
             data = json.loads(text)
             if data["format"] != _FORMAT:
@@ -192,39 +191,21 @@ def note_submission(
         proposal.check_two()
         if proposal.over():
             raise NotTrusted(f"it was to begin by {proposal.until[:16].replace('T', ' ')} UTC")
-        decided = [_decision(proposal, scheme, job=job, what=what, party=party) for scheme in _PURPOSES]
+        signed = {proposal.proposer: proposal.proposal, proposal.confirmer: proposal.confirmation}
+        decisions = [
+            Decision(job, proposal.digest, what, (), by, approved=True, party=party, signature=signature)
+            for by, signature in signed.items()
+        ]
         # The first note of a proposal wins, whichever process of this party writes it.
-        recorded = not earlier and all(ledger.note_decision(decision) for decision in decided)
+        written = not earlier and all(map(ledger.note_decision, decisions))
         first = next(one for one in ledger.decisions() if one.request == proposal.digest)
-        if not recorded or first.job != job:
+        if not written or first.job != job:
             raise NotTrusted(f"it was for the run {first.job}, and is for one run")
     except NotTrusted as error:
         raise NotApproved(
             f"{party}: what two administrators signed for this job does not hold: {error}. Nothing was charged, and no "
-            f"ids were compared. {_REMEDY}"
+            f"ids were compared. {TWO_SUBMIT}"
         ) from None
-
-
-def _decision(proposal: Proposal, scheme: str, *, job: str, what: str, party: str) -> Decision:
-    first = scheme == "proposal"
-    return Decision(
-        job=job,
-        request=proposal.digest,
-        what=what,
-        costs=(),
-        by=proposal.proposer if first else proposal.confirmer,
-        approved=True,
-        party=party,
-        signature=proposal.proposal if first else proposal.confirmation,
-    )
-
-
-def not_signed(party: str) -> NotApproved:
-    """What a party says of a job that one administrator submitted, where its policy asks for two."""
-    return NotApproved(
-        f"{party}: two administrators are to submit every job, and this one came without their signatures. Nothing was "
-        f"charged, and no ids were compared. {_REMEDY}"
-    )
 
 
 REQUESTS = "requests"
@@ -241,8 +222,7 @@ class Request:
     """A job that waits for people at one party, or waited: what it is, what it would cost, and who said what.
 
     `costs` are the job alone and what it would leave, by observer; `people` is how many must approve. `digest` binds a
-    decision to what was shown here. `text` is the job as it was written; requests of earlier versions
-    have none.
+    decision to what was shown here. `text` is the job as it was written.
     """
 
     job: str
@@ -265,16 +245,13 @@ class Request:
 
     def to_data(self) -> dict[str, Any]:
         """The request as JSON data, without decisions, which the ledger has."""
-        facts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "decisions"}
-        return {"format": _FORMAT, **facts, "costs": [asdict(cost) for cost in self.costs]}
+        facts = {"format": _FORMAT, **asdict(replace(self, decisions=()))}
+        return {name: facts[name] for name in facts if name != "decisions"}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Request:
-        """The request that `to_data` wrote."""
-        apart = ("decisions", "costs", "text")
-        facts = {name: data[name] for name in cls.__dataclass_fields__ if name not in apart}
-        costs = tuple(Prospect(**cost) for cost in data["costs"])
-        return cls(**facts, costs=costs, text=data.get("text", ""))
+        facts = {name: data[name] for name in cls.__dataclass_fields__ if name != "decisions"}
+        return cls(**{**facts, "costs": tuple(Prospect(**cost) for cost in data["costs"])})
 
 
 def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) -> tuple[Request, ...]:
@@ -285,10 +262,9 @@ def list_requests(kit: Kit, *, ended: bool = False, patience: float = PATIENCE) 
     read = [_read(path) for path in (kit.path / REQUESTS).glob("*.json")]
     if not read:
         return ()
-    requests = [
-        request for request in map(_Decided(kit, patience).of, read) if ended or request.state == "waiting"
-    ]
-    return tuple(sorted(requests, key=lambda request: request.requested))
+    requests = _with_decisions(kit, read, patience)
+    listed = [request for request in requests if ended or request.state == "waiting"]
+    return tuple(sorted(listed, key=lambda request: request.requested))
 
 
 def approve(
@@ -318,10 +294,10 @@ def _decide(
         raise InputError(
             f"no job {job} has asked {kit.path}. `colonnade party requests` lists those that wait."
         )
-    request = _Decided(kit, patience).of(_read(path))
+    (request,) = _with_decisions(kit, [_read(path)], patience)
     if request.state != "waiting":
         raise InputError(f"job {job} does not wait for anybody any more: it is {request.state}.")
-    if _key(by) in {_key(decision.by) for decision in request.decisions}:
+    if by.casefold() in {decision.by.casefold() for decision in request.decisions}:
         raise InputError(f"{by} has decided about job {job} already. Somebody else is to say yes.")
     policy = Policy.load(kit.site()["policy"])
     if policy.people is not None and policy.people.keys:
@@ -343,7 +319,7 @@ def _decide(
     )
     ledger = Ledger.open(request.ledger, patience=patience)
     ledger.note_decision(replace(decision, signature=_signature(decision, kit, key)))
-    return _Decided(kit, patience).of(request)
+    return _with_decisions(kit, [request], patience)[0]
 
 
 def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tuple[str, str], ...]:
@@ -374,27 +350,22 @@ def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
     return True
 
 
-class _Decided:
-    """What was decided at a kit's party: policy, trust and each ledger are read once, for any number of requests."""
-
-    def __init__(self, kit: Kit, patience: float) -> None:
-        self._patience = patience
-        self._people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
-        self._trust = kit.trust()
-        self._made: dict[str, tuple[Decision, ...]] = {}
-
-    def of(self, request: Request) -> Request:
-        """A request with the decisions in the ledger that count for it; one whose time is over has ended."""
-        if request.ledger not in self._made:
+def _with_decisions(kit: Kit, requests: Iterable[Request], patience: float) -> list[Request]:
+    """Requests with the decisions in their ledgers that count for them; one whose time is over has ended."""
+    people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
+    trust, made = kit.trust(), dict[str, tuple[Decision, ...]]()
+    decided = []
+    for request in requests:
+        if request.ledger not in made:
             path = Path(request.ledger)
-            made = Ledger.open(path, patience=self._patience).decisions() if path.exists() else ()
-            self._made[request.ledger] = made
+            made[request.ledger] = Ledger.open(path, patience=patience).decisions() if path.exists() else ()
         state = request.state
         if state == "waiting" and datetime.datetime.now(datetime.UTC).isoformat() > request.until:
             # Its process was killed: while it lives it says itself how it ended.
             state = "ended"
-        counted = _counted(self._made[request.ledger], request, self._trust, self._people)
-        return replace(request, state=state, decisions=counted)
+        counted = _counted(made[request.ledger], request, trust, people)
+        decided.append(replace(request, state=state, decisions=counted))
+    return decided
 
 
 def _counted(
@@ -418,10 +389,6 @@ def _read(path: Path) -> Request:
         raise InputError(f"{path} is no request of a job: it is damaged. Submit the job anew.") from None
 
 
-def _key(name: str) -> str:
-    return name.casefold()
-
-
 @dataclass(eq=False)
 class Asking:
     """A job's process that asks the people of its party: its `approves`, and asked about its release afterwards."""
@@ -430,19 +397,16 @@ class Asking:
     policy: Policy
     ledger: Ledger
     dataset: str
-    job: str
-    name: str
-    method: str
+    run: str
+    job: Job | ScoreJob
     party: str
-    timeout: float
     part: PartSpec | None = None
     resumed: bool = False
-    text: str = ""
     granted: Request | None = None
 
     async def __call__(self, agreed: Mapping[str, Any], plans: Sequence[Any]) -> None:
         """Return when enough people have approved; otherwise raise `NotApproved`, or what ended the job."""
-        path = self.kit.path / REQUESTS / f"{self.job}.json"
+        path = self.kit.path / REQUESTS / f"{self.run}.json"
         # A run that goes on was asked about before; one that comes again under an old name was not.
         earlier = _read(path) if self.resumed and path.exists() else None
         request = self._request(agreed, plans, earlier)
@@ -450,32 +414,33 @@ class Asking:
         state: State = "ended"
         try:
             _write(path, request)
-            await self._decided(request)
-            state, self.granted = "approved", request
-        except _Declined:
-            state = "declined"
+            approved = await self._decided(request)
+            state = "approved" if approved else "declined"
+        finally:
+            _write(path, replace(request, state=state))
+        if not approved:
             raise NotApproved(
                 f"{self.party}: somebody declined the job. Nothing was charged, and no ids were compared. "
                 "`colonnade party requests --ended` says there who did, and why."
-            ) from None
-        finally:
-            _write(path, replace(request, state=state))
+            )
+        self.granted = request
 
-    async def _decided(self, request: Request) -> None:
+    async def _decided(self, request: Request) -> bool:
+        """Whether enough people said yes, or one said no, once either did."""
         people = cast("Approvers", self.policy.people)
-        deadline = time.monotonic() + self.timeout
+        deadline = time.monotonic() + self.job.timeout
         while True:
             counted = _counted(self.ledger.decisions(request.job), request, self.kit.trust(), people)
             if not all(decision.approved for decision in counted):
-                raise _Declined
-            if len({_key(decision.by) for decision in counted}) >= people.number:
-                return
+                return False
+            if len({decision.by.casefold() for decision in counted}) >= people.number:
+                return True
             if time.monotonic() > deadline:
                 missing = "1 person is" if people.number == 1 else f"{people.number} people are"
                 raise NotApproved(
-                    f"{self.party}: nobody approved the job within {self.timeout:g} s, and {missing} to. Nothing was "
-                    "charged, and no ids were compared. Look at `colonnade party requests`, and give the job a longer "
-                    "timeout."
+                    f"{self.party}: nobody approved the job within {self.job.timeout:g} s, and {missing} to. Nothing "
+                    "was charged, and no ids were compared. Look at `colonnade party requests`, and give the job a "
+                    "longer timeout."
                 )
             await asyncio.sleep(_GLANCE_SECONDS)
 
@@ -492,11 +457,11 @@ class Asking:
         now = datetime.datetime.now(datetime.UTC)
         requested = now.isoformat(timespec="microseconds") if earlier is None else earlier.requested
         return Request(
-            job=self.job,
-            name=self.name,
+            job=self.run,
+            name=self.job.name,
             party=self.party,
             what=(
-                f"{releases[0].what} of {self.dataset!r} to {releases[0].receiver}, by {self.method} with "
+                f"{releases[0].what} of {self.dataset!r} to {releases[0].receiver}, by {self.job.method} with "
                 f"{', '.join(others)}"
             ),
             costs=tuple(costs.values()),
@@ -504,10 +469,10 @@ class Asking:
             # What a person is bound to: the job as all members compared it, its cost, and that it was asked then.
             digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs, "asked": requested}),
             requested=requested,
-            until=(now + datetime.timedelta(seconds=self.timeout)).isoformat(timespec="seconds"),
+            until=(now + datetime.timedelta(seconds=self.job.timeout)).isoformat(timespec="seconds"),
             state="waiting",
             ledger=str(self.ledger.path),
-            text=self.text,
+            text=self.job.text,
         )
 
     def check(self, release: Release) -> None:
@@ -521,10 +486,6 @@ class Asking:
                     f"{self.party}: {release.what} would cost {cost.observer} more than was approved. Nothing was "
                     "charged. Submit the job anew."
                 )
-
-
-class _Declined(Exception):
-    """Somebody said no."""
 
 
 def _write(path: Path, request: Request) -> None:

@@ -51,12 +51,10 @@ _GONE = (ReturnCode.COMM_ERROR, ReturnCode.TARGET_UNREACHABLE)
 
 
 def server_address(job: str) -> str:
-    """Where the server's process of a job is reached."""
     return str(FQCN.join([FQCN.ROOT_SERVER, job]))
 
 
 def site_address(site: str, job: str) -> str:
-    """Where a site's process of a job is reached."""
     return str(FQCN.join([site, job]))
 
 
@@ -127,14 +125,23 @@ class FlareChannel:
             return False
         return bool(await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) == ReturnCode.OK)
 
-    async def send(self, to: str, step: str, frame: bytes) -> None:
-        if to not in self._addresses:
+    def _check_peer(self, peer: str) -> None:
+        if peer not in self._addresses:
             raise LocalProtocolError(
-                f"{self.name} has no connection to {to!r}; its peers are {sorted(self._addresses)}"
+                f"{self.name} has no connection to {peer!r}; its peers are {sorted(self._addresses)}"
             )
+
+    async def send(self, to: str, step: str, frame: bytes) -> None:
+        self._check_peer(to)
         number = self._sent[to]
         self._sent[to] += 1
-        await self._room(to, number, step)
+        pause, most = _PAUSE_SECONDS
+        while number - self._used[to] >= AHEAD:
+            code = await self._ask(to, _ROOM, {}, None, _PING_PATIENCE)
+            await self._refuse_gone(to, step, code)
+            if number - self._used[to] >= AHEAD:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, most)
         self._underway[to][number] = _Underway(step, frame, time.monotonic())
         loop = asyncio.get_running_loop()
         for headers, piece in self._pieces(to, number, step, frame):
@@ -145,10 +152,7 @@ class FlareChannel:
             await self._refuse_gone(to, step, code)
 
     async def receive(self, peer: str, step: str, timeout: float) -> bytes:
-        if peer not in self._addresses:
-            raise LocalProtocolError(
-                f"{self.name} has no connection to {peer!r}; its peers are {sorted(self._addresses)}"
-            )
+        self._check_peer(peer)
         return await self._mailbox.take(peer, step, timeout)
 
     def stop(self, reason: str | None) -> None:
@@ -189,7 +193,9 @@ class FlareChannel:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 for peer in self._addresses:
-                    while self._underway[peer] and not self._left(peer):
+                    while self._underway[peer]:
+                        if self._mailbox.ended(peer) or self._mailbox.interrupted is not None:
+                            break
                         if await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) in _GONE:
                             break
                         await self._again(peer)
@@ -198,18 +204,6 @@ class FlareChannel:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _left(self, peer: str) -> bool:
-        return self._mailbox.ended(peer) or self._mailbox.interrupted is not None
-
-    async def _room(self, to: str, number: int, step: str) -> None:
-        pause, most = _PAUSE_SECONDS
-        while number - self._used[to] >= AHEAD:
-            code = await self._ask(to, _ROOM, {}, None, _PING_PATIENCE)
-            await self._refuse_gone(to, step, code)
-            if number - self._used[to] >= AHEAD:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, most)
 
     async def _refuse_gone(self, peer: str, step: str, code: str) -> None:
         if code in _GONE:

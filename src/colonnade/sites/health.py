@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.federation.files import sealed_text, write_whole
+from colonnade.federation.files import write_sealed
 from colonnade.federation.holdout import OUTCOME
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
@@ -31,12 +31,19 @@ from colonnade.sites.site import RESERVE
 HEARD_SECONDS = 45.0
 LEAST_DAYS = 30
 LEAST_DISK = 1 << 30
+_ENDED_SILENTLY = (
+    "its process ended without a word, as when a machine loses power or a disk is full. What the ledger says was "
+    "charged stays charged; `colonnade job resume` goes on with a job of many steps"
+)
 STATES = ("finished", "failed", "running", "waiting")
 
 
 @dataclass(frozen=True)
 class Health:
-    """A member at one moment. `problems` has a sentence with its remedy for each thing that is not well."""
+    """A member at one moment. `problems` has a sentence with its remedy for each thing that is not well.
+
+    `ledger_verified` is when the ledger's chain was gone through and found in order, which is now; None without one.
+    """
 
     member: str
     kind: str
@@ -79,9 +86,18 @@ def health(kit: Kit) -> Health:
     days = (kit.identity().certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
     if days < LEAST_DAYS:
         problems.append(f"the certificate ends in {days} days. Ask for a new one.")
-    verified, wrong = _verified(kit)
-    problems += wrong
-    free, fullest = min((shutil.disk_usage(place).free, place) for place in _written(kit))
+    # The kit, its runs and its ledger may lie on different disks.
+    verified, written = None, {kit.path, kit.runs}
+    try:
+        ledger = _ledger(kit)
+        if ledger is not None:
+            written.add(ledger.parent)
+        if ledger is not None and ledger.exists():
+            Ledger.open(ledger).verify()
+            verified = time.time()
+    except ColonnadeError as error:
+        problems.append(str(error))
+    free, fullest = min((shutil.disk_usage(place).free, place) for place in written if place.is_dir())
     if free < LEAST_DISK:
         problems.append(
             f"{free >> 20} MB of disk are free at {fullest}. Make room: {LEAST_DISK >> 20} MB at least."
@@ -105,31 +121,11 @@ def health(kit: Kit) -> Health:
     )
 
 
-def _written(kit: Kit) -> set[Path]:
-    """Where a member writes: its kit, its runs and its ledger may lie on different disks."""
-    places = {kit.path, kit.runs}
-    with suppress(ColonnadeError):
-        places |= {path.parent for path in [_ledger(kit)] if path is not None}
-    return {place for place in places if place.is_dir()}
-
-
 def _ledger(kit: Kit) -> Path | None:
     """Where the member's ledger lies; None if it named no party file yet."""
     if kit.kind == "server":
         return kit.path / "server.ledger"
     return PartyFile.load(kit.site()["party"]).ledger if "party" in kit.site() else None
-
-
-def _verified(kit: Kit) -> tuple[float | None, list[str]]:
-    """When the ledger's chain was gone through and found in order, which is now; None where there is none yet."""
-    try:
-        path = _ledger(kit)
-        if path is None or not path.exists():
-            return None, []
-        Ledger.open(path).verify()
-    except ColonnadeError as error:
-        return None, [str(error)]
-    return time.time(), []
 
 
 def job_states(kit: Kit) -> Counter[str]:
@@ -163,20 +159,10 @@ def reconcile(kit: Kit) -> tuple[str, ...]:
     """
     lost = []
     for job in jobs_without_outcome(kit):
-        facts = {
-            "member": kit.identity().name,
-            "job": "",
-            "id": job,
-            "state": "failed",
-            "step": "",
-            "kind": "RemoteProtocolError",
-            "reason": (
-                "its process ended without a word, as when a machine loses power or a disk is full. What the ledger "
-                "says was charged stays charged; `colonnade job resume` goes on with a job of many steps"
-            ),
-        }
+        facts = {"member": kit.identity().name, "job": "", "id": job, "state": "failed", "step": ""}
+        facts |= {"kind": "RemoteProtocolError", "reason": _ENDED_SILENTLY}
         with suppress(OSError):
             (kit.run_folder(job) / RESERVE).unlink(missing_ok=True)
-            write_whole(kit.run_folder(job) / OUTCOME, sealed_text(facts) + "\n", own=True)
+            write_sealed(kit.run_folder(job) / OUTCOME, facts)
             lost.append(job)
     return tuple(lost)

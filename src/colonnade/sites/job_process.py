@@ -8,7 +8,6 @@ that is closed. FLARE's own program for a job is run as it is, without waits tha
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -28,16 +27,31 @@ _GRACE_SECONDS = 0.1
 
 def run(kind: str) -> int:
     """Take one job from the standard input and run it; returns the process's exit code."""
-    received: list[dict[str, Any]] = []
-    listening = threading.Thread(target=_listen, args=(received,), name="colonnade listens")
+    jobs: list[dict[str, Any]] = []
+    listening = threading.Thread(target=_listen, args=(jobs,), name="colonnade listens")
     listening.start()
-    parse, main = _programs()[kind]
+    from nvflare.fuel.f3.mpm import MainProcessMonitor
+    from nvflare.private.fed.app.client import worker_process
+    from nvflare.private.fed.app.server import runner_process
+
+    from colonnade.sites import remote
+
+    del remote  # FLARE imports it by the name in the job, and then it is there
+    program = {"party": worker_process, "server": runner_process}[kind]
     _call_self(SPARE)
     listening.join()
-    os.environ.update(received[0]["credentials"])
-    sys.argv[1:] = received[0]["arguments"]
+    os.environ.update(jobs[0]["credentials"])
+    sys.argv[1:] = jobs[0]["arguments"]
     sys.modules[_NOT_NEEDED] = None  # type: ignore[assignment]
-    return _run(parse(), main)
+    arguments = program.parse_arguments()
+    _call_self(arguments.job_id)
+    code = MainProcessMonitor.run(
+        main_func=program.main,
+        run_dir=str(Path(arguments.workspace, arguments.job_id)),
+        shutdown_grace_time=_GRACE_SECONDS,
+        args=arguments,
+    )
+    return code if isinstance(code, int) else 0
 
 
 def _call_self(name: str) -> None:
@@ -46,37 +60,12 @@ def _call_self(name: str) -> None:
         Path("/proc/self/comm").write_text(name[:MAX_NAME], encoding="utf-8")
 
 
-def _listen(received: list[dict[str, Any]]) -> None:
+def _listen(jobs: list[dict[str, Any]]) -> None:
     """Take a job, or end this process at once if whoever would hand one over is gone, whatever it does meanwhile."""
     line = sys.stdin.readline()
     if not line.endswith("\n"):
         os._exit(0)
-    received.append(json.loads(line))
-
-
-def _programs() -> dict[str, tuple[Any, Any]]:
-    """FLARE's programs by the kind of kit, once everything that a job needs has been read."""
-    from nvflare.private.fed.app.client import worker_process
-    from nvflare.private.fed.app.server import runner_process
-
-    from colonnade.sites import remote
-
-    del remote  # FLARE imports it by the name in the job, and then it is there
-    return {
-        "party": (worker_process.parse_arguments, worker_process.main),
-        "server": (runner_process.parse_arguments, runner_process.main),
-    }
-
-
-def _run(arguments: argparse.Namespace, main: Any) -> int:
-    from nvflare.fuel.f3.mpm import MainProcessMonitor
-
-    _call_self(arguments.job_id)
-    folder = Path(arguments.workspace, arguments.job_id)
-    code = MainProcessMonitor.run(
-        main_func=main, run_dir=str(folder), shutdown_grace_time=_GRACE_SECONDS, args=arguments
-    )
-    return code if isinstance(code, int) else 0
+    jobs.append(json.loads(line))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import base64
 import datetime
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
 from colonnade.errors import InputError, KitError
+from colonnade.federation.files import write_whole
 from colonnade.runtime.identity import Identity, NotTrusted, Trust
 
 EXCLUDED = "excluded.json"
@@ -29,7 +29,7 @@ _PURPOSE = b"colonnade exclusions"
 _EVERY_KEY = ""
 
 
-def key_of(certificate: x509.Certificate) -> str:
+def key_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> str:
     """SHA-256 of a certificate's public key: it stays the same if the certificate is made out anew for that key."""
     key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(key).hexdigest()
@@ -56,20 +56,20 @@ class Exclusions:
             raise NotTrusted(f"{name!r} was excluded from this federation on {when[:10]}")
 
     def with_one_more(self, name: str, key: str = _EVERY_KEY) -> Exclusions:
-        """The next list, with one more name or key in it."""
         today = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return Exclusions(self.number + 1, (*self.entries, (name, key, today)))
 
     @property
     def statement(self) -> bytes:
-        return _PURPOSE + json.dumps(self._said(), sort_keys=True, separators=(",", ":")).encode()
+        return _PURPOSE + json.dumps(self._to_data(), sort_keys=True, separators=(",", ":")).encode()
 
-    def _said(self) -> dict[str, Any]:
+    def _to_data(self) -> dict[str, Any]:
         entries = [{"name": name, "key": key, "since": since} for name, key, since in self.entries]
         return {"format": _FORMAT, "number": self.number, "excluded": entries}
 
     def save(self, path: Path, root: Identity) -> None:
-        _replace(path, {**self._said(), "signature": root.sign(self.statement).hex()})
+        signed = {**self._to_data(), "signature": root.sign(self.statement).hex()}
+        write_whole(path, json.dumps(signed, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path, root: x509.Certificate) -> Exclusions:
@@ -78,7 +78,12 @@ class Exclusions:
             return cls()
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
-            exclusions = cls._of(data)
+            if data["format"] != _FORMAT or type(data["number"]) is not int:
+                raise ValueError("not a list of exclusions")
+            entries = tuple(
+                (str(one["name"]), str(one["key"]), str(one["since"])) for one in data["excluded"]
+            )
+            exclusions = cls(data["number"], entries)
             Trust(root).check_signature(root, exclusions.statement, bytes.fromhex(data["signature"]))
         except (ValueError, KeyError, TypeError, NotTrusted):
             raise KitError(
@@ -86,13 +91,6 @@ class Exclusions:
                 "for it; until then nobody is trusted here."
             ) from None
         return exclusions
-
-    @classmethod
-    def _of(cls, data: Mapping[str, Any]) -> Exclusions:
-        if data["format"] != _FORMAT or type(data["number"]) is not int:
-            raise ValueError("not a list of exclusions")
-        entries = tuple((str(one["name"]), str(one["key"]), str(one["since"])) for one in data["excluded"])
-        return cls(data["number"], entries)
 
 
 def install(kit: Path, given: Path, root: x509.Certificate) -> Exclusions:
@@ -105,14 +103,8 @@ def install(kit: Path, given: Path, root: x509.Certificate) -> Exclusions:
             f"{given} is list {newer.number}, and {kit} has list {known.number}: an older one would let somebody in "
             "again. Ask for the newest."
         )
-    _replace(kit / "local" / EXCLUDED, json.loads(given.read_text(encoding="utf-8")))
+    write_whole(kit / "local" / EXCLUDED, given.read_bytes())
     return newer
-
-
-def _replace(path: Path, data: Mapping[str, Any]) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    draft.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
 
 
 #: What is signed is said by a scheme, a key or certificate and a value, in order of their names.
@@ -165,16 +157,14 @@ COORDINATOR = "colonnade.sites.remote.Coordinator"
 MEMBER = "colonnade.sites.remote.Member"
 #: What FLARE loads with a member's process, by the kind of its kit; no job can name it.
 COMPONENTS = {
-    "server": "colonnade.sites.presence.Doorkeeper",
-    "party": "colonnade.sites.presence.Attendant",
+    "server": "colonnade.sites.presence.DuplicateKitGuard",
+    "party": "colonnade.sites.presence.KitHeartbeat",
 }
-_PRESENCE = "colonnade_presence"
 #: What starts the process of a job, in place of FLARE's.
 LAUNCHERS = {
     "server": "colonnade.sites.processes.ServerLauncher",
     "party": "colonnade.sites.processes.PartyLauncher",
 }
-_LAUNCHER = "process_launcher"
 
 Kind = Literal["server", "party", "admin"]
 _FILES: Mapping[str, Kind] = {
@@ -210,8 +200,6 @@ _ROLES = {
 MAY = {"submit": "lead", "stop": "org_admin", "view": "member"}
 #: Roles, as a certificate names them, whose holders may submit jobs.
 SUBMITS = frozenset(role for role, rights in _ROLES.items() if rights.get("submit_job") == "any")
-# Earlier versions wrote this into kits.
-_ROLES_BEFORE = {**dict.fromkeys(("project_admin", "org_admin", "lead"), _RIGHTS), "member": {"view": "any"}}
 
 
 @dataclass(frozen=True)
@@ -231,6 +219,7 @@ class Kit:
                 try:
                     kit = cls(path, kind, json.loads(file_of_kind.read_text(encoding="utf-8")))
                     _ = kit.address
+                    kit._refuse_earlier()
                     return kit
                 except (ValueError, KeyError, TypeError, IndexError, RecursionError):
                     raise KitError(
@@ -241,8 +230,26 @@ class Kit:
             "that `colonnade federation new` or `colonnade federation join` made."
         )
 
+    def _refuse_earlier(self) -> None:
+        """Refuse a kit that names classes of an earlier version: FLARE would not find them."""
+        path = self.path / "local" / "resources.json"
+        if self.kind == "admin" or not path.exists():
+            return
+        resources = json.loads(path.read_text(encoding="utf-8"))
+        named = [
+            *resources.get("class_allow_list", ()),
+            *(item.get("path", "") for item in resources.get("components", ())),
+        ]
+        known = (COORDINATOR, MEMBER, *COMPONENTS.values(), *LAUNCHERS.values())
+        earlier = [name for name in named if name.startswith("colonnade.") and name not in known]
+        if earlier:
+            verb = "new" if self.kind == "server" else "join"
+            raise KitError(
+                f"{self.path} is a kit of an earlier version of Colonnade: it names {earlier[0]}. Move it away, and "
+                f"make the kit again with `colonnade federation {verb}`."
+            )
+
     def identity(self) -> Identity:
-        """Who this kit proves its holder to be."""
         stem = "server" if self.kind == "server" else "client"
         return Identity.load(self.path / "startup" / f"{stem}.crt", self.path / "startup" / f"{stem}.key")
 
@@ -288,7 +295,6 @@ class Kit:
 
     @property
     def runs(self) -> Path:
-        """Where this member keeps what came of its jobs."""
         return self.path / RUNS
 
     def run_folder(self, job: str) -> Path:
@@ -310,40 +316,19 @@ class Kit:
         }
         # Logs of a party's process stay with the party.
         streamers = ("site_log_streamer", "log_receiver")
-        resources["components"] = [item for item in resources["components"] if item["id"] not in streamers]
-        self._add_own(resources["components"])
+        own = {"colonnade_presence": COMPONENTS[self.kind], "process_launcher": LAUNCHERS[self.kind]}
+        resources["components"] = [
+            *(item for item in resources["components"] if item["id"] not in (*streamers, *own)),
+            *({"id": name, "path": path, "args": {}} for name, path in own.items()),
+        ]
         if self.kind == "server":
-            _keep_inside(resources, self.path)
+            # Jobs and snapshots stay in the kit's own folder instead of a temporary one that everybody may read.
+            resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(
+                self.path / "snapshots"
+            )
+            for item in resources["components"]:
+                if item["id"] == "job_manager":
+                    item["args"]["uri_root"] = str(self.path / JOBS)
         authorization = {"format_version": "1.0", "permissions": _ROLES}
         for name, content in (("resources", resources), ("authorization", authorization)):
             (local / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-    def _add_own(self, components: list[dict[str, Any]]) -> None:
-        own = {_PRESENCE: COMPONENTS[self.kind], _LAUNCHER: LAUNCHERS[self.kind]}
-        components[:] = [item for item in components if item.get("id") not in own]
-        components += [{"id": name, "path": path, "args": {}} for name, path in own.items()]
-
-    def keep_up(self) -> None:
-        """Give a kit of an earlier version what kits have since; one that has it stays as it is."""
-        path = self.path / "local" / "resources.json"
-        if self.kind == "admin" or not path.exists():
-            return
-        resources = json.loads(path.read_text(encoding="utf-8"))
-        before = list(resources.setdefault("components", []))
-        self._add_own(resources["components"])
-        if resources["components"] != before:
-            path.write_text(json.dumps(resources, indent=1) + "\n", encoding="utf-8")
-        rights = path.with_name("authorization.json")
-        policy = json.loads(rights.read_text(encoding="utf-8")) if rights.exists() else {}
-        if policy.get("permissions") == _ROLES_BEFORE:
-            rights.write_text(
-                json.dumps({**policy, "permissions": _ROLES}, indent=1) + "\n", encoding="utf-8"
-            )
-
-
-def _keep_inside(resources: dict[str, Any], path: Path) -> None:
-    """Keep jobs and snapshots in the kit's own folder instead of a temporary one that everybody may read."""
-    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(path / "snapshots")
-    for item in resources["components"]:
-        if item["id"] == "job_manager":
-            item["args"]["uri_root"] = str(path / JOBS)

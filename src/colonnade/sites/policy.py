@@ -34,43 +34,259 @@ party file.
 
 from __future__ import annotations
 
+import datetime
 import json
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from colonnade.data.declaring import nearest_name
-from colonnade.data.documents import Document, Form
-from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
+from colonnade.data.documents import Document, Form, check, check_fields, shown
+from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice, UnknownKey, WrongType
 from colonnade.federation.job import SCORES, Job, ScoreJob
 from colonnade.ledger import Account, Comparison, Ledger, Release
 from colonnade.ledger.bounds import bound
 from colonnade.methods.table import METHODS
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
-from colonnade.privacy.observers import OthersPart, unit_text
+from colonnade.privacy.observers import OthersPart, named_observer, unit_text
 from colonnade.protocols.alignment import Alignment, check_alignment
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.plans import Plan
+from colonnade.protocols.plans import DEFAULT_GAMMA, Plan
 from colonnade.runtime.party import AskingAccountant, Group
-from colonnade.sites.policy_terms import (
-    ANY,
-    Accepted,
-    Alignments,
-    AlignmentsForm,
-    Approvers,
-    Approving,
-    Submitting,
-    alignments_of,
-    check_limits,
-    check_options,
-    check_verify,
-    options_of,
-    people_of,
-)
+
+ANY = "*"
+ANYTHING = "any"
+OBSERVERS = ("server", "reader", "party:*", "coalition:*")
+GRID = "gamma"
+_KEY = re.compile(r"[0-9A-Fa-f]{64}")
+
+
+class RangeForm(Form):
+    """Numbers from `least` to `most`; either may be left out."""
+
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The values of one option that a policy accepts beside its default."""
+
+    option: str
+    least: float | None = None
+    most: float | None = None
+    among: tuple[Any, ...] | None = None
+
+    def takes(self, value: Any) -> bool:
+        if self.among is not None:
+            return value in self.among
+        if self.least is None and self.most is None:
+            return True
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        # Written so that what is not a number is refused too.
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    def __str__(self) -> str:
+        if self.among is not None:
+            return f"{self.option}: {', '.join(map(str, self.among))}"
+        bounds = [
+            f"at {word} {bound:g}"
+            for word, bound in (("least", self.least), ("most", self.most))
+            if bound is not None
+        ]
+        return f"{self.option}: {', '.join(bounds) or 'anything'}"
+
+
+class Alignments(Form):
+    """How often ids of one data set may be compared, with whomever: `most` times in any `days` days, or ever."""
+
+    most: int
+    days: float | None = None
+
+    def __str__(self) -> str:
+        window = "" if self.days is None else f" in {self.days:g} days"
+        return f"at most {self.most} time{'' if self.most == 1 else 's'}{window}"
+
+    def check(self, earlier: Sequence[Comparison], dataset: str, *, place: str) -> None:
+        """Return if there may be one more comparison of a data set now, after these."""
+        since = ""
+        if self.days is not None:
+            began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=self.days)
+            since = began.isoformat(timespec="microseconds")
+        times = sum(one.dataset == dataset and one.time >= since for one in earlier)
+        if times >= self.most:
+            raise PolicyRefused(
+                f"{place}: ids of {dataset!r} were compared {times} time{'' if times == 1 else 's'}, and accepted is "
+                f"{self}. Wait, or raise it there if your people may be looked up more often."
+            )
+
+    def check_range(self, where: str) -> None:
+        if self.most < 0 or (self.days is not None and self.days <= 0):
+            raise OutOfRange(
+                f"{where}: found most = {self.most}, days = {self.days}; write a number of times and, if it is to be "
+                "in any so many days, a number of days greater than 0."
+            )
+
+
+@dataclass(frozen=True)
+class Approvers:
+    """How many people approve a job before it begins, and, where they have keys of their own, who may."""
+
+    number: int
+    keys: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        of = f" of {', '.join(name for name, _ in self.keys)}" if self.keys else ""
+        who = {1: "a person" if not of else "one", 2: "two people" if not of else "two"}[self.number]
+        verb = "approves" if self.number == 1 else "approve"
+        return f"{who}{of} {verb} every job{', each with a key' if of else ''}"
+
+
+Approving = Literal["ask", "two"]
+Submitting = Literal["one", "two"]
+
+
+def people_of(
+    approval: Approving | None, approvers: Mapping[str, str] | None, document: Document
+) -> Approvers | None:
+    """Who approves a job, checked; None if nobody is asked."""
+    if approval is None:
+        if approvers is not None:
+            raise OutOfRange(
+                f'{document.where(("approvers",))}: people are named and nobody is asked. Write approval = "ask" or '
+                '"two".'
+            )
+        return None
+    number = 1 if approval == "ask" else 2
+    for name, key in (approvers or {}).items():
+        if not _KEY.fullmatch(key):
+            raise WrongType(
+                f"{document.where(('approvers', name))}: a public key is 64 hexadecimal digits, as `colonnade party "
+                "approver FILE` prints it."
+            )
+    named = tuple((name, key.lower()) for name, key in (approvers or {}).items())
+    if len({key for _, key in named}) < len(named):
+        raise OutOfRange(
+            f"{document.where(('approvers',))}: two people have the same key, and one of them could sign for both. "
+            "Give each a key of their own."
+        )
+    if approvers is not None and len(named) < number:
+        raise OutOfRange(
+            f"{document.where(('approvers',))}: {number} of them must approve a job, each with a key of their own, and "
+            f"there {'is' if len(named) == 1 else 'are'} {len(named)}. Name more people."
+        )
+    return Approvers(number, named)
+
+
+def check_limits(epsilons: Mapping[str, float], document: Document) -> None:
+    """Return if a policy's limits are for observers that there are, and greater than 0."""
+    for observer, epsilon in epsilons.items():
+        where = document.where(("epsilon", observer))
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise OutOfRange(f"{where}: found {epsilon!r}; it must be greater than 0.")
+        if not observer.endswith(ANY):
+            try:
+                named_observer(observer)
+            except ValueError as error:
+                raise UnknownChoice(f"{where}: {error}.{nearest_name(observer, OBSERVERS)}") from None
+        elif observer not in (ANY, "party:*", "coalition:*"):
+            raise UnknownChoice(
+                f"{where}: found {observer!r}; patterns are '*', 'party:*' and 'coalition:*'."
+                f"{nearest_name(observer, OBSERVERS)}"
+            )
+
+
+def options_of(
+    given: Mapping[str, Mapping[str, Any]], document: Document
+) -> tuple[tuple[str, tuple[Accepted, ...]], ...]:
+    """What a policy accepts of each method's options, checked against what the methods have."""
+    options = []
+    for method, listed in given.items():
+        if method not in METHODS:
+            raise UnknownChoice(
+                f"{document.where(('options', method))}: no method is called {method!r}; there are "
+                f"{', '.join(METHODS)}.{nearest_name(method, METHODS)}"
+            )
+        known = (*METHODS[method].options.model_fields, GRID)
+        rules = []
+        for option, value in listed.items():
+            place = ("options", method, option)
+            if option not in known:
+                raise UnknownKey(
+                    f"{document.where(place)}: {method!r} has no option {option!r}; known are "
+                    f"{', '.join(dict.fromkeys(known))}.{nearest_name(option, known)}"
+                )
+            rules.append(_accepted(option, value, document, place))
+        options.append((method, tuple(rules)))
+    return tuple(options)
+
+
+def _accepted(option: str, value: Any, document: Document, place: tuple[str, ...]) -> Accepted:
+    if value == ANYTHING:
+        return Accepted(option)
+    if isinstance(value, list):
+        return Accepted(option, among=tuple(value))
+    if isinstance(value, Mapping) and value:
+        form = check(RangeForm, dict(value), document=document, prefix=place)
+        return Accepted(option, form.least, form.most)
+    raise WrongType(
+        f"{document.where(place)}: found {shown(value)}; write a list of accepted values, {{least = …, most = …}}, or "
+        f'"{ANYTHING}".'
+    )
+
+
+def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> None:
+    """Return if every option of a job has its default, or a value that the policy accepts."""
+    rules = {rule.option: rule for rule in accepted}
+    chosen: list[tuple[str, Any, Any]] = [
+        (name, getattr(job.options, name), field.get_default(call_default_factory=True))
+        for name, field in type(job.options).model_fields.items()
+    ]
+    chosen.append((GRID, job.gamma, DEFAULT_GAMMA))
+    for name, value, default in chosen:
+        if value == default or (name in rules and rules[name].takes(value)):
+            continue
+        said = f"accepted is {rules[name]}" if name in rules else f"accepted is the default, {shown(default)}"
+        raise PolicyRefused(
+            f"{policy}, options.{job.method}.{name}: the job asks for {shown(value)}, and {said}. To accept it, write "
+            f"{_remedy(name, value)} under [options.{job.method}]."
+        )
+
+
+def check_verify(least: Verify | None, found: Verify | None, *, policy: str, planned: bool) -> None:
+    """Return if a job, or the plan made of it, checks as much of what others deal as a policy asks.
+
+    Without a word in the policy a job may check what it does by default or more, and may not say "none".
+    """
+    order: tuple[Verify, ...] = ("none", "rows", "all")
+    if least is None:
+        short = found == "none" and not planned
+    else:
+        short = planned and order.index(found or "none") < order.index(least)
+    if short:
+        said = "accepted is the default, or more" if least is None else f"the least accepted is {least!r}"
+        raise PolicyRefused(
+            f"{policy}, verify: of what others deal the job checks {found or 'none'!r}, and {said}. To accept it, "
+            f'write verify = "{found or "none"}".'
+        )
+
+
+def _remedy(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"{name} = [{str(value).lower()}]"
+    if isinstance(value, int | float) and math.isfinite(value):
+        short = f"{value:g}"
+        return f"{name} = {{most = {short if float(short) == value else repr(value)}}}"
+    if isinstance(value, str):
+        return f'{name} = ["{value}"]'
+    return f'{name} = "{ANYTHING}"'
 
 
 class _PolicyForm(Form):
@@ -83,9 +299,9 @@ class _PolicyForm(Form):
     threshold: int | None = None
     disclosed_noise: int | None = None
     alignment: list[Alignment] | None = None
-    alignments: AlignmentsForm | None = None
+    alignments: Alignments | None = None
     most_ids: int | None = None
-    receivers: list[str] | None = None
+    receivers: list[str] = Field(default_factory=list)
     rows: int | None = None
     verify: Verify | None = None
     approval: Approving | None = None
@@ -123,7 +339,6 @@ class Policy:
 
     @classmethod
     def parse(cls, text: str, *, name: str = "policy") -> Policy:
-        """The policy in a TOML text; `name` is how messages call it."""
         return cls._of(Document.parse(text, name))
 
     @classmethod
@@ -133,18 +348,15 @@ class Policy:
         ):
             check_alignment(how, document.where(("alignment", number)))
         form = document.check(_PolicyForm)
-        if not 0 < form.delta < 1:
-            raise OutOfRange(
-                f"{document.where(('delta',))}: found {form.delta!r}; it must be between 0 and 1."
-            )
-        for key, value, least in (
-            ("threshold", form.threshold, 1),
-            ("rows", form.rows, 1),
-            ("most_ids", form.most_ids, 1),
-            ("disclosed_noise", form.disclosed_noise, 0),
-        ):
-            if value is not None and value < least:
-                raise OutOfRange(f"{document.where((key,))}: found {value!r}; it must be at least {least}.")
+        check_fields(
+            form,
+            document,
+            ("delta", 0 < form.delta < 1, "between 0 and 1"),
+            ("threshold", form.threshold is None or form.threshold >= 1, "at least 1"),
+            ("rows", form.rows is None or form.rows >= 1, "at least 1"),
+            ("most_ids", form.most_ids is None or form.most_ids >= 1, "at least 1"),
+            ("disclosed_noise", form.disclosed_noise is None or form.disclosed_noise >= 0, "at least 0"),
+        )
         check_limits(form.epsilon, document)
         known = (*METHODS, *SCORES)
         for number, method in enumerate(form.methods):
@@ -153,26 +365,16 @@ class Policy:
                     f"{document.where(('methods', number))}: no method is called {method!r}; there are "
                     f"{', '.join(known)}.{nearest_name(method, known)}"
                 )
-        return cls(
-            document.name,
-            tuple(form.methods),
-            tuple(form.parties),
-            form.delta,
-            tuple(form.epsilon.items()),
-            server=form.server,
-            computing_parties=None if form.computing_parties is None else tuple(form.computing_parties),
-            threshold=form.threshold,
-            disclosed_noise=form.disclosed_noise,
-            alignment=("auto",) if form.alignment is None else tuple(form.alignment),
-            alignments=alignments_of(form.alignments, document),
-            most_ids=form.most_ids,
-            receivers=tuple(form.receivers or ()),
-            rows=form.rows,
-            verify=form.verify,
-            people=people_of(form.approval, form.approvers, document),
-            four_eyes=form.submission == "two",
-            options=options_of(form.options, document),
-        )
+        if form.alignments is not None:
+            form.alignments.check_range(document.where(("alignments",)))
+        fields = form.fields()
+        if form.alignment is None:
+            fields["alignment"] = ("auto",)
+        for name in ("approval", "approvers", "submission"):
+            del fields[name]
+        people = people_of(form.approval, form.approvers, document)
+        fields |= {"epsilon": tuple(form.epsilon.items()), "options": options_of(form.options, document)}
+        return cls(document.name, people=people, four_eyes=form.submission == "two", **fields)
 
     def limit(self, observer: str) -> float | None:
         """The most that one job may tell this observer; None if it may tell it nothing."""
@@ -194,7 +396,11 @@ class Policy:
             )
         if party not in job.parties:
             raise PolicyRefused(f"{self.name}: {party} is not among the parties of this job.")
-        self._check_server(job.server)
+        if job.server != self.server:
+            raise PolicyRefused(
+                f"{self.name}, server: the job's is {job.server!r}, and accepted is {self.server!r}. To accept it, "
+                f'write server = "{job.server}".'
+            )
         if isinstance(job, Job):
             self._check_committee(job, party)
             check_verify(self.verify, job.verify, policy=self.name, planned=False)
@@ -218,13 +424,6 @@ class Policy:
             )
         if job.delta is not None:
             self._check_delta(job.delta)
-
-    def _check_server(self, server: str) -> None:
-        if server != self.server:
-            raise PolicyRefused(
-                f"{self.name}, server: the job's is {server!r}, and accepted is {self.server!r}. To accept it, write "
-                f'server = "{server}".'
-            )
 
     def _check_committee(self, job: Job, party: str) -> None:
         """Return if the job's threshold and computing parties are named, or are those that a job has by default."""
@@ -331,14 +530,8 @@ class Policy:
                 f"{self.name}, epsilon: {release.what} would tell everybody something, such as when training stopped, "
                 "and states no ε for readers, so that no limit could hold. Ask for a job without it (held_out = 0)."
             )
-        self._check_coalitions(release)
-
-    def _check_coalitions(self, release: Release) -> None:
-        """Coalitions receive nothing as such: a limit for them holds where one is named.
-
-        "coalition:*" limits what a release states of coalitions. A coalition by its name is limited also where
-        nothing bounds what it learns.
-        """
+        # Coalitions receive nothing as such: a limit for them holds where one is named. "coalition:*" limits what a
+        # release states of coalitions. A coalition by its name is limited also where nothing bounds what it learns.
         for observer, limit in self.epsilon:
             if observer == "coalition:*":
                 for stated in release.coalitions:
@@ -374,7 +567,6 @@ class PolicedLedger(AskingAccountant):
     policy: Policy
 
     def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:
-        """Charge the release if policy and budgets accept it."""
         self.policy.check_release(release)
         return self.ledger.charge(release, dataset, fresh=fresh)
 

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from nvflare.fuel.hci.server.constants import ConnProps
 from nvflare.fuel.hci.server.reg import CommandFilter
 from nvflare.private.defs import CellChannel, CellChannelTopic
 
+from colonnade.federation.files import write_whole
 from colonnade.runtime.identity import Identity, NotTrusted, Trust
 from colonnade.sites.kit import Kit
 
@@ -62,7 +63,7 @@ class Presence:
     since: str
     heard: str = ""
     refused: str = ""
-    others: tuple[str, ...] = field(default=())
+    others: tuple[str, ...] = ()
 
     def seconds_since_heard(self) -> float | None:
         """How long ago the server last said that it heard this party; None if it never did."""
@@ -71,24 +72,19 @@ class Presence:
         now = datetime.datetime.now(datetime.UTC)
         return max(0.0, (now - datetime.datetime.fromisoformat(self.heard)).total_seconds())
 
-    def announced(self, notice: Mapping[str, Any]) -> Presence:
-        """What is known after a notice of the server."""
+    def after(self, notice: Mapping[str, Any]) -> Presence:
         if notice.get("heard") == self.copy:
-            return Presence(self.copy, self.since, now(), "", self.others)
+            return replace(self, heard=now(), refused="")
         if notice.get("refused") == self.copy:
-            return Presence(self.copy, self.since, self.heard, str(notice.get("why", "")), self.others)
+            return replace(self, refused=str(notice.get("why", "")))
         if "refused" in notice:
-            others = tuple(dict.fromkeys((*self.others, str(notice.get("time", "")))))[-_MOST_OTHERS:]
-            return Presence(self.copy, self.since, self.heard, self.refused, others)
+            others = dict.fromkeys((*self.others, str(notice.get("time", ""))))
+            return replace(self, others=tuple(others)[-_MOST_OTHERS:])
         return self
 
     def save(self, kit: Path) -> None:
         """Write it into a kit, for its owner alone, in one step."""
-        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        draft = kit / f".{PRESENCE}.{os.getpid()}.draft"
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(json.dumps(facts) + "\n")
-        draft.replace(kit / PRESENCE)
+        write_whole(kit / PRESENCE, json.dumps(asdict(self)) + "\n", own=True)
 
     @classmethod
     def load(cls, kit: Path) -> Presence | None:
@@ -106,18 +102,16 @@ class PresenceRegistry:
 
     known: dict[str, tuple[str, float]] = field(default_factory=dict)
 
-    def arrive(self, party: str, copy: str, *, at: float) -> str | None:
-        """Take a party in; returns the copy of its kit that is there already, if another one is."""
-        other = self.other(party, copy, at=at)
-        if other is None:
-            self.known[party] = (copy, at)
-        return other
-
-    def other(self, party: str, copy: str, *, at: float) -> str | None:
-        """The other copy of a party's kit that is there, if one is."""
+    def occupied(self, party: str, copy: str, *, at: float) -> bool:
         known = self.known.get(party)
-        there = known is not None and known[0] != copy and at - known[1] < GONE_SECONDS
-        return known[0] if known is not None and there else None
+        return known is not None and known[0] != copy and at - known[1] < GONE_SECONDS
+
+    def arrive(self, party: str, copy: str, *, at: float) -> bool:
+        """Take a party in, unless another copy of its kit is there already; returns whether it was taken in."""
+        if self.occupied(party, copy, at=at):
+            return False
+        self.known[party] = (copy, at)
+        return True
 
     def hear(self, party: str, copy: str, *, at: float) -> bool:
         """Note a heartbeat; returns whether it is from the copy of the kit that is known."""
@@ -255,11 +249,17 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         elif event_type == EventType.SYSTEM_START:
             cell = fl_ctx.get_engine().get_cell().core_cell
             cell.register_request_cb(CHANNEL, TOPIC, self._requested, fl_ctx)
-            _guard_commands(fl_ctx)
-        elif event_type == EventType.CLIENT_REGISTER_RECEIVED:
-            self._arrive(fl_ctx)
-        elif event_type == EventType.CLIENT_HEARTBEAT_RECEIVED:
-            self._hear(fl_ctx)
+            server, root = fl_ctx.get_engine().server, fl_ctx.get_engine().args.workspace
+            set_admin_server = server.set_admin_server
+
+            def set_with_filter(admin_server: Any) -> None:
+                # FLARE makes what takes commands after it started components.
+                admin_server.cmd_reg.add_filter(ExcludedAdminFilter(root))
+                set_admin_server(admin_server)
+
+            server.set_admin_server = set_with_filter
+        elif event_type in (EventType.CLIENT_REGISTER_RECEIVED, EventType.CLIENT_HEARTBEAT_RECEIVED):
+            self._admit(fl_ctx, registers=event_type == EventType.CLIENT_REGISTER_RECEIVED)
         elif event_type == EventType.CLIENT_QUIT:
             name, copy = _who(fl_ctx)
             with self._lock:
@@ -275,41 +275,35 @@ class DuplicateKitGuard(FLComponent):  # type: ignore[misc]
         except NotTrusted as error:
             return make_reply(ReturnCode.UNAUTHENTICATED, error=str(error))
         with self._lock:
-            other = self._registry.other(name, copy, at=time.monotonic())
+            occupied = self._registry.occupied(name, copy, at=time.monotonic())
         reply = make_reply(ReturnCode.OK)
-        if other is not None:
+        if occupied:
             notice = self._refusal(name, copy)
             self._tell(fl_ctx, name, notice)
             _logger.warning("a second process with the kit of %s is about to start, and is refused", name)
             reply.add_headers({REFUSED: notice["why"]})
         return reply
 
-    def _arrive(self, fl_ctx: FLContext) -> None:
+    def _admit(self, fl_ctx: FLContext, *, registers: bool) -> None:
+        """Let in, or go on hearing, the first copy of a kit; tell every other one, and whoever is excluded, why not."""
         name, copy = _who(fl_ctx)
         if (why := _excluded(fl_ctx.get_engine().args.workspace, name)) is not None:
             self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
-            raise NotAuthenticated(why)
-        with self._lock:
-            other = self._registry.arrive(name, copy, at=time.monotonic())
-        if other is None:
-            return
-        self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
-        _logger.warning("a second process with the kit of %s was refused", name)
-        raise NotAuthenticated(f"{name} is connected already, with another copy of its kit")
-
-    def _hear(self, fl_ctx: FLContext) -> None:
-        name, copy = _who(fl_ctx)
-        if (why := _excluded(fl_ctx.get_engine().args.workspace, name)) is not None:
-            self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
+            if registers:
+                raise NotAuthenticated(why)
             # FLARE's own list: without its token the party is sent no job.
             fl_ctx.get_engine().server.client_manager.disable_client(name)
             return
         with self._lock:
-            known = self._registry.hear(name, copy, at=time.monotonic())
+            take = self._registry.arrive if registers else self._registry.hear
+            known = take(name, copy, at=time.monotonic())
         if not known:
             self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
-            return
-        self._tell(fl_ctx, name, {"heard": copy})
+            if registers:
+                _logger.warning("a second process with the kit of %s was refused", name)
+                raise NotAuthenticated(f"{name} is connected already, with another copy of its kit")
+        elif not registers:
+            self._tell(fl_ctx, name, {"heard": copy})
 
     def _refusal(self, name: str, copy: str) -> dict[str, Any]:
         why = (
@@ -368,7 +362,7 @@ class KitHeartbeat(FLComponent):  # type: ignore[misc]
             return make_reply(ReturnCode.INVALID_REQUEST)
         with self._lock:
             if self._presence is not None and self._kit is not None:
-                presence = self._presence.announced(message.payload)
+                presence = self._presence.after(message.payload)
                 if presence != self._presence:
                     presence.save(self._kit)
                 self._presence = presence
@@ -390,18 +384,6 @@ class ExcludedAdminFilter(CommandFilter):  # type: ignore[misc]
         _logger.warning("%s", why)
         conn.append_string(f"REJECT: {why}") if login else conn.append_error(why)
         return False
-
-
-def _guard_commands(fl_ctx: FLContext) -> None:
-    """Have the server look at who gives a command. FLARE makes what takes commands after it started components."""
-    server, root = fl_ctx.get_engine().server, fl_ctx.get_engine().args.workspace
-    take = server.set_admin_server
-
-    def used(admin_server: Any) -> None:
-        admin_server.cmd_reg.add_filter(ExcludedAdminFilter(root))
-        take(admin_server)
-
-    server.set_admin_server = used
 
 
 def _excluded(root: str, name: str) -> str | None:

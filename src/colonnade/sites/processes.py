@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from nvflare.apis.event_type import EventType
@@ -95,7 +94,6 @@ class Administration:
             raise KitError(f"{kit.path} is a {kit.kind}'s kit. Jobs are submitted with the administrator's.")
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-        self._kit = kit
         wait_for_server(kit, timeout=timeout)
         with _quietly(f"the federation's server refused {kit.path.name}"):
             self._session = new_secure_session(kit.identity().name, str(kit.path), timeout=timeout)
@@ -104,9 +102,7 @@ class Administration:
     def __enter__(self) -> Administration:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -122,7 +118,6 @@ class Administration:
             return str(self._session.submit_job(folder))
 
     def submit_folder(self, folder: Path) -> str:
-        """Submit a FLARE job folder as it is."""
         with _quietly("the job was not accepted"):
             return str(self._session.submit_job(str(folder)))
 
@@ -132,7 +127,6 @@ class Administration:
             return dict(self._session.get_job_meta(job))
 
     def jobs(self) -> list[dict[str, Any]]:
-        """All jobs that this administrator may see, the last one first."""
         with _quietly("the jobs cannot be listed"):
             return [dict(job) for job in self._session.list_jobs(detailed=True, reverse=True)]
 
@@ -141,7 +135,6 @@ class Administration:
             return [client.name for client in self._session.get_system_info().client_info]
 
     def stop(self, job: str) -> None:
-        """Stop a job at every member."""
         with _quietly(f"job {job} cannot be stopped"):
             self._session.abort_job(job)
 
@@ -168,7 +161,7 @@ CONSOLE = "console.txt"
 _BEFORE = "console.before.txt"
 _CONNECTED = "Successfully registered client"
 _MODULES = "nvflare.private.fed.app."
-#: The program of a job's process; no import, because it lies above this room.
+#: The program of a job's process; no import, because it imports this module.
 JOB_PROCESS = "colonnade.sites.job_process"
 #: What a job's process is called while it waits for one; then by the beginning of the job's id.
 SPARE = "colonnade spare"
@@ -207,7 +200,6 @@ def start(kit: Kit) -> subprocess.Popen[bytes]:
     What the kit's process said the last time is kept beside it.
     """
     check_startable(kit)
-    kit.keep_up()
     # What an earlier process was told says nothing about this one.
     (kit.path / PRESENCE).unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
@@ -314,7 +306,7 @@ def process_group() -> Iterator[Begin]:
 
     # Who was told to ignore a signal, such as by nohup, ignores it.
     heard = [how for how in _SIGNALS if signal.getsignal(how) != signal.SIG_IGN]
-    before = {how: signal.signal(how, _interrupt) for how in heard}
+    before = {how: signal.signal(how, signal.default_int_handler) for how in heard}
     try:
         yield begin
     finally:
@@ -326,14 +318,10 @@ def process_group() -> Iterator[Begin]:
             signal.signal(how, handler)
 
 
-def _interrupt(_number: int, _frame: Any) -> None:
-    raise KeyboardInterrupt
-
-
 class _Launcher(ProcessJobLauncher):  # type: ignore[misc]
     """What both kinds of member share; one spare process at most."""
 
-    kind = ""
+    kind: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -353,7 +341,6 @@ class _Launcher(ProcessJobLauncher):  # type: ignore[misc]
         super().handle_event(event_type, fl_ctx)
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> ProcessHandle:
-        """Hand a job to the spare process, or to a new one if there is none."""
         words = shlex.split(self.get_command(job_meta, fl_ctx))
         # python -m MODULE ARGUMENTS: which module it is, the job's process knows from its kind.
         arguments = words[words.index("-m") + 2 :]
@@ -368,7 +355,6 @@ class _Launcher(ProcessJobLauncher):  # type: ignore[misc]
         return _Handle(process, self)
 
     def refill(self) -> None:
-        """Start a spare process unless there is one."""
         with self._lock:
             if self._kit and (self._spare is None or self._spare.poll() is not None):
                 self._spare = _start(self.kind, self._kit)

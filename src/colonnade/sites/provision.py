@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -11,14 +10,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from nvflare import cli
 from nvflare.lighter import utils
 from nvflare.lighter.impl import cert
@@ -26,7 +26,7 @@ from nvflare.tool.cert import cert_commands
 
 from colonnade.errors import InputError, KitError
 from colonnade.runtime.identity import Identity, Trust, fingerprint
-from colonnade.sites.kit import EXCLUDED, Exclusions, Kit, install
+from colonnade.sites.kit import EXCLUDED, Exclusions, Kit, install, key_of
 from colonnade.sites.processes import kit_processes
 
 KEY_BITS = 3072
@@ -41,16 +41,10 @@ def _keys() -> tuple[rsa.RSAPrivateKey, rsa.RSAPublicKey]:
 def _certificate(*arguments: Any, **named: Any) -> Any:
     """FLARE's certificate, of which a server's is good for answering and every other one for calling."""
     if not named.get("ca"):
-        use = (
-            ExtendedKeyUsageOID.SERVER_AUTH
-            if named.get("server_default_host")
-            else ExtendedKeyUsageOID.CLIENT_AUTH
-        )
-        others = [
-            item
-            for item in named.get("extra_extensions") or []
-            if not isinstance(item[0], x509.ExtendedKeyUsage)
-        ]
+        server = named.get("server_default_host")
+        use = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        extensions = named.get("extra_extensions") or []
+        others = [item for item in extensions if not isinstance(item[0], x509.ExtendedKeyUsage)]
         named["extra_extensions"] = [*others, (x509.ExtendedKeyUsage([use]), False)]
     return _flares_certificate(*arguments, **named)
 
@@ -71,6 +65,7 @@ INVITATION = "invitation.json"
 SCHEME = "grpc"
 _SCHEMES = (SCHEME, "tcp")
 _VALID_DAYS = 3650
+_PROFILE = "profile.yml"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 # A certificate's common name has no more letters.
 MAX_HOST = 64
@@ -123,27 +118,31 @@ class Invitation:
     def load(cls, path: Path) -> Invitation:
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            # Federations of version 0.1 have servers that speak FLARE's "tcp", and do not say so.
-            scheme = fields.get("scheme", "tcp")
-            submission: Literal["one", "two"] = "two" if fields.get("submission") == "two" else "one"
-            return cls(
-                fields["federation"], fields["host"], fields["port"], fields["root"], scheme, submission
-            )
+            invitation = cls(**fields)
         except FileNotFoundError:
             raise KitError(f"{path} does not exist. Ask whoever made the federation for it.") from None
         except (ValueError, KeyError, TypeError):
             raise KitError(f"{path} is no invitation to a federation. Ask for it again.") from None
+        if "scheme" not in fields:
+            raise KitError(
+                f"{path} is of a federation of an earlier version of Colonnade. Whoever made it makes it again with "
+                "`colonnade federation new`."
+            )
+        return invitation
 
     def save(self, path: Path) -> None:
-        facts = {
-            "federation": self.federation,
-            "host": self.host,
-            "port": self.port,
-            "root": self.root,
-            "scheme": self.scheme,
-            "submission": self.submission,
-        }
-        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @property
+    def own_members(self) -> dict[str, dict[str, Any]]:
+        """The members whose kits lie in the federation's own folder, as FLARE describes them."""
+        ports = {"fed_learn_port": self.port, "admin_port": self.port}
+        server = {"name": self.host, "type": "server", "org": "organiser", **ports}
+        return {"server": server, "admin": _administrator(ADMIN, "lead")}
+
+
+def _administrator(name: str, role: str) -> dict[str, Any]:
+    return {"name": name, "type": "admin", "role": role, "org": "organiser"}
 
 
 def found_federation(
@@ -151,23 +150,30 @@ def found_federation(
 ) -> Invitation:
     """Make the root, the server's kit and the administrator's kit, and return what parties are invited with."""
     draft = Invitation(federation, host, port, "")
-    root = folder / "root"
-    _documents(folder, draft)
-    _flare(folder, "cert", "init", "--profile", _profile(folder), "-o", root, "--valid-days", _VALID_DAYS)
-    root_fingerprint = _fingerprint(root / "rootCA.pem")
-    invitation = Invitation(federation, host, port, root_fingerprint, submission=submission)
+    root, profile = folder / "root", folder / _PROFILE
+    folder.mkdir(parents=True, exist_ok=True)
+    server = {"host": host, "fed_learn_port": port, "admin_port": port}
+    described = {"name": federation, "scheme": draft.scheme, "connection_security": "mtls", "server": server}
+    profile.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+    _flare(folder, "cert", "init", "--profile", profile, "-o", root, "--valid-days", _VALID_DAYS)
+    invitation = replace(draft, root=fingerprint(Trust.load(root / "rootCA.pem").root), submission=submission)
     invitation.save(folder / INVITATION)
-    for name, described in (
-        ("server", {"name": host, "type": "server", "fed_learn_port": port, "admin_port": port}),
-        ("admin", {"name": ADMIN, "type": "admin", "role": "lead"}),
-    ):
-        request = ask_for_kit(folder / "requests", invitation, described | {"org": "organiser"})
-        approve(folder, request, folder / "requests" / f"{name}.signed.zip")
-        make_kit(
-            folder / "requests" / f"{name}.signed.zip", request.parent, folder / name, root=invitation.root
-        )
-    shutil.rmtree(folder / "requests")
+    for name, member in invitation.own_members.items():
+        with _issued(folder, invitation, member) as (signed, requested):
+            make_kit(signed, requested, folder / name, root=invitation.root)
     return invitation
+
+
+@contextmanager
+def _issued(
+    folder: Path, invitation: Invitation, described: Mapping[str, Any]
+) -> Iterator[tuple[Path, Path]]:
+    """The signed answer and the request of a member whose key is made here, by the holder of the root."""
+    with tempfile.TemporaryDirectory(dir=folder) as drafts:
+        request = ask_for_kit(Path(drafts), invitation, described)
+        signed = Path(drafts) / "answer.signed.zip"
+        approve(folder, request, signed)
+        yield signed, request.parent
 
 
 def administrator_name(name: str) -> str:
@@ -180,17 +186,8 @@ def add_administrator(folder: Path, name: str, *, role: str) -> Kit:
     root = Trust.load(folder / "root" / "rootCA.pem").root
     if Exclusions.load(folder / EXCLUDED, root).since(administrator_name(name)) is not None:
         raise KitError(f"{name} was excluded from this federation. Make the kit under another name.")
-    described = {
-        "name": administrator_name(name),
-        "type": "admin",
-        "role": role,
-        "org": "organiser",
-    }
-    with tempfile.TemporaryDirectory(dir=folder) as drafts:
-        request = ask_for_kit(Path(drafts), invitation, described)
-        signed = Path(drafts) / f"{name}.signed.zip"
-        approve(folder, request, signed)
-        return make_kit(signed, request.parent, folder / ADMINISTRATORS / name, root=invitation.root)
+    with _issued(folder, invitation, _administrator(administrator_name(name), role)) as (signed, requested):
+        return make_kit(signed, requested, folder / ADMINISTRATORS / name, root=invitation.root)
 
 
 def ask_for_kit(folder: Path, invitation: Invitation, described: Mapping[str, Any]) -> Path:
@@ -209,18 +206,8 @@ def approve(folder: Path, request: Path, signed: Path) -> None:
     """Issue a certificate for a request, as the holder of the federation's root in `folder`."""
     if not (folder / "root" / "rootCA.key").exists():
         raise KitError(f"{folder} has no root/rootCA.key: only whoever made the federation can approve.")
-    _flare(
-        folder,
-        "cert",
-        "approve",
-        request,
-        "-c",
-        folder / "root",
-        "--profile",
-        _profile(folder),
-        "--out",
-        signed,
-    )
+    named = ("-c", folder / "root", "--profile", folder / _PROFILE, "--out", signed)
+    _flare(folder, "cert", "approve", request, *named)
 
 
 @dataclass(frozen=True)
@@ -234,10 +221,6 @@ class CertificateRequest:
     @classmethod
     def load(cls, request: Path) -> CertificateRequest:
         """What the request in a file asks for, as the part of it says that would be signed."""
-        from cryptography import x509
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-        from cryptography.x509.oid import NameOID
-
         try:
             with zipfile.ZipFile(request) as parts:
                 (file,) = [name for name in parts.namelist() if name.endswith(".csr")]
@@ -250,8 +233,7 @@ class CertificateRequest:
             raise KitError(
                 f"{request} is no request for a certificate. Ask the party for it again."
             ) from None
-        key = request_file.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return cls(str(name.value), str(kind.value), hashlib.sha256(key).hexdigest())
+        return cls(str(name.value), str(kind.value), key_of(request_file))
 
 
 def approve_party(
@@ -305,17 +287,8 @@ def approve_party(
 def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
     """Put together the kit of a member whose key is in `requested`, if its certificate is of this root."""
     with tempfile.TemporaryDirectory() as drafts:
-        _flare(
-            requested,
-            "package",
-            signed,
-            "--request-dir",
-            requested,
-            "-w",
-            Path(drafts),
-            "--fingerprint",
-            root,
-        )
+        named = ("--request-dir", requested, "-w", Path(drafts), "--fingerprint", root)
+        _flare(requested, "package", signed, *named)
         (made,) = [path.parent for path in Path(drafts).glob("*/*/*/startup")]
         shutil.copytree(made, kit)
     finished = Kit.load(kit)
@@ -328,11 +301,9 @@ def all_kits(
 ) -> tuple[Invitation, dict[str, Kit]]:
     """Every kit of a federation on one machine: server, admin and parties. All keys are made here."""
     invitation = Invitation(federation, host, port, "")
-    members: list[dict[str, Any]] = [
-        {"name": host, "type": "server", "org": "organiser", "fed_learn_port": port, "admin_port": port},
-        *({"name": party, "type": "client", "org": party} for party in parties),
-        {"name": ADMIN, "type": "admin", "org": "organiser", "role": "lead"},
-    ]
+    own = invitation.own_members
+    clients = ({"name": party, "type": "client", "org": party} for party in parties)
+    members = [own["server"], *clients, own["admin"]]
     project = {"api_version": 3, "name": federation, "participants": members, "builders": list(_BUILDERS)}
     with tempfile.TemporaryDirectory() as drafts:
         written = Path(drafts) / "project.yml"
@@ -347,37 +318,9 @@ def all_kits(
     kits = {name: Kit.load(folder / name) for name in ("server", "admin", *parties)}
     for kit in kits.values():
         kit.harden()
-    invitation = Invitation(federation, host, port, _fingerprint(folder / "root" / "rootCA.pem"))
+    invitation = replace(invitation, root=fingerprint(Trust.load(folder / "root" / "rootCA.pem").root))
     invitation.save(folder / INVITATION)
     return invitation, kits
-
-
-def _documents(folder: Path, invitation: Invitation) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    server = {
-        "host": invitation.host,
-        "fed_learn_port": invitation.port,
-        "admin_port": invitation.port,
-    }
-    profile = {
-        "name": invitation.federation,
-        "scheme": invitation.scheme,
-        "connection_security": "mtls",
-        "server": server,
-    }
-    _profile(folder).write_text(json.dumps(profile, indent=1) + "\n", encoding="utf-8")
-
-
-def _profile(folder: Path) -> Path:
-    return folder / "profile.yml"
-
-
-def _fingerprint(root: Path) -> str:
-    from cryptography import x509
-
-    from colonnade.runtime.identity import fingerprint
-
-    return fingerprint(x509.load_pem_x509_certificate(root.read_bytes()))
 
 
 def _flare(folder: Path, *arguments: object) -> None:
@@ -452,24 +395,9 @@ def renew_own(folder: Path) -> tuple[Kit, ...]:
     """Renew the server's and the administrator's kit in a federation's folder, as the holder of its root."""
     invitation = Invitation.load(folder / INVITATION)
     renewed = []
-    for place, described in (
-        (
-            "server",
-            {
-                "name": invitation.host,
-                "type": "server",
-                "fed_learn_port": invitation.port,
-                "admin_port": invitation.port,
-            },
-        ),
-        ("admin", {"name": ADMIN, "type": "admin", "role": "lead"}),
-    ):
-        kit = Kit.load(folder / place)
-        with tempfile.TemporaryDirectory(dir=folder) as drafts:
-            request = ask_for_kit(Path(drafts), invitation, described | {"org": "organiser"})
-            signed = Path(drafts) / f"{place}.signed.zip"
-            approve(folder, request, signed)
-            renewed.append(renew(kit, signed, request.parent))
+    for place, member in invitation.own_members.items():
+        with _issued(folder, invitation, member) as (signed, requested):
+            renewed.append(renew(Kit.load(folder / place), signed, requested))
     return tuple(renewed)
 
 

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import Table
-from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, PlanError
+from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, NotApproved, PlanError
 from colonnade.evaluation.evaluate import refuse_uninformative
 from colonnade.evaluation.held_out import check_readers, refuse_before_training
 from colonnade.evaluation.predict import SPLIT, Stored, read_scores, scores_csv
@@ -34,8 +31,9 @@ from colonnade.models.files.membership import IdRules, Lists, TrainingMembership
 from colonnade.protocols.agreement import PartSpec
 from colonnade.protocols.joint_scores import Scored, ScoresSpec, Terms, Weights, scores_session
 from colonnade.runtime.journal import ResumedLedger
-from colonnade.runtime.party import Accountant, Party
-from colonnade.sites.approval import Asking, not_signed, note_submission
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import PartyInputs
+from colonnade.sites.approval import TWO_SUBMIT, Asking, note_submission
 from colonnade.sites.kit import Kit
 from colonnade.sites.policy import PolicedLedger, Policy
 
@@ -44,41 +42,23 @@ PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
 
 
 @dataclass(frozen=True, eq=False)
-class SiteInputs:
-    """What this member brings: its accountant, and, if it owns columns, its table and what it asks of a plan first.
+class SiteInputs(PartyInputs):
+    """What this member brings, if it owns columns also `own`, the ledger that its accountant asks.
 
-    `evaluates` says the same of an evaluation of what was trained, once that is done.
+    `evaluates` says which people an evaluation of what was trained is about, once that is done, and whom to ask first.
     """
 
-    accountant: Accountant
-    table: Table | None = None
-    dataset: str = ""
-    shown_ids: int | None = None
-    most_ids: int | None = None
-    trusts_server: bool = False
-    public: bool = False
-    asks: Callable[[Any, bool], None] | None = None
-    ledger: Ledger | None = None
-    part: PartSpec | None = None
-    approves: Asking | None = None
+    own: Ledger | None = None
     evaluates: Callable[[], tuple[PartSpec, Callable[[Any, bool], None] | None]] | None = None
 
     def lists(self) -> tuple[TrainingMembership, ...]:
         """Whom this party's data has been trained on, under the names by which people are to be scored."""
-        if self.ledger is None or self.table is None:
+        if self.own is None or self.table is None:
             return ()
-        return remembered(self.ledger.path, self.dataset, IdRules.of(self.table.schema))
-
-    def remembers(self, job: Job | ScoreJob) -> Callable[[Any, str], None] | None:
-        """What notes whom a job trains on, before it is paid for."""
-        if self.ledger is None or isinstance(job, ScoreJob):
-            return None
-        return remembering(self.ledger, self.dataset)
+        return remembered(self.own.path, self.dataset, IdRules.of(self.table.schema))
 
     def site(self, member: str) -> Site:
-        if self.ledger is None:
-            return Site({}, {})
-        return Site({member: self.ledger}, {member: self.dataset})
+        return Site({}, {}) if self.own is None else Site({member: self.own}, {member: self.dataset})
 
 
 def inputs_of(
@@ -99,9 +79,10 @@ def inputs_of(
         share = job.held_out if isinstance(job, Job) else None
         accountant = ResumedLedger(own) if may_be_charged else own
         if share is None:
-            return SiteInputs(accountant)
+            return SiteInputs(accountant, trusts_server=False)
         held_out = PartSpec(share, "held-out")
-        return SiteInputs(accountant, part=PartSpec(share, "training"), evaluates=lambda: (held_out, None))
+        training = PartSpec(share, "training")
+        return SiteInputs(accountant, trusts_server=False, part=training, evaluates=lambda: (held_out, None))
     site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
@@ -129,7 +110,10 @@ def inputs_of(
             resumed=resumed,
         )
     elif policy.four_eyes:
-        raise not_signed(member)
+        raise NotApproved(
+            f"{member}: two administrators are to submit every job, and this one came without their signatures. "
+            f"Nothing was charged, and no ids were compared. {TWO_SUBMIT}"
+        )
 
     table, part = file.table(), None
     if isinstance(job, Job) and job.held_out is not None:
@@ -140,21 +124,7 @@ def inputs_of(
     policed = PolicedLedger(ledger, policy)
     approves = None
     if policy.people is not None:
-        first = resumes or job_id
-        approves = Asking(
-            kit,
-            policy,
-            ledger,
-            file.dataset,
-            first,
-            job.name,
-            job.method,
-            member,
-            job.timeout,
-            part,
-            resumed,
-            job.text,
-        )
+        approves = Asking(kit, policy, ledger, file.dataset, resumes or job_id, job, member, part, resumed)
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)
 
@@ -186,17 +156,17 @@ def inputs_of(
         file.dataset,
         file.shown_ids,
         policy.most_ids,
-        "server" in policy.alignment,
-        file.public,
-        asks(part, value),
-        ledger,
+        remembering(ledger, file.dataset) if isinstance(job, Job) else None,
         part,
-        approves,
-        evaluates if part is not None else None,
+        asks=asks(part, value),
+        approves=approves,
+        trusts_server="server" in policy.alignment,
+        public=file.public,
+        own=ledger,
+        evaluates=evaluates if part is not None else None,
     )
 
 
-Array = NDArray[np.float64]
 FACTS, SCORES = "facts.json", "scores.csv"
 
 
@@ -229,7 +199,13 @@ class Scoring:
 
     def _check(self, name: str, table: Table) -> None:
         if not self.job.epsilon:
-            self._check_people(name, table)
+            if not any(self.request.model in people.runs for people in self.people):
+                raise PlanError(
+                    f"{name}: which people the model was trained on is not known here, and exact scores of them would "
+                    "show more than was promised. Give an ε (epsilon) in the job for noisy scores that are charged."
+                )
+            for people in self.people:
+                people.check_rules(name, table.schema)
         declared = set(table.schema.columns)
         missing = (
             [column.name for column in self.encoder.columns if column not in declared] if self.encoder else []
@@ -239,15 +215,6 @@ class Scoring:
                 f"{name}: the model reads {', '.join(missing)}, which the people to score do not have, or which are "
                 "declared otherwise than in training. Declare them alike."
             )
-
-    def _check_people(self, name: str, table: Table) -> None:
-        if not any(self.request.model in people.runs for people in self.people):
-            raise PlanError(
-                f"{name}: which people the model was trained on is not known here, and exact scores of them would "
-                "show more than was promised. Give an ε (epsilon) in the job for noisy scores that are charged."
-            )
-        for people in self.people:
-            people.check_rules(name, table.schema)
 
     def keep(self, folder: Path, member: str, result: Scored) -> dict[str, Any]:
         """The receiver's scores in a file of its own; what everybody may note of them."""
@@ -279,7 +246,11 @@ def scoring_of(
     if isinstance(stored.whole, ModelFile):
         whole = stored.whole
         encoder = dict(whole.frame.encoders).get(member)
-        _refuse_absent(job, [party for party, _ in whole.frame.encoders])
+        absent = [party for party, _ in whole.frame.encoders if party not in job.parties]
+        if absent:
+            raise JobError(
+                f"{job.path}, parties: the model reads columns of {', '.join(absent)}, which takes no part in this job."
+            )
         request = _request(
             job, len(whole.weights), linear_bound(whole.frame, whole.weights), "released", whole.run
         )
@@ -329,11 +300,3 @@ def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design,
     if not model_facts:
         raise ModelError(f"{folder} holds no model: nothing was learnt in that run.")
     raise PlanError(SPLIT.format(method=facts.get("asked", {}).get("method", "")))
-
-
-def _refuse_absent(job: ScoreJob, owners: list[str]) -> None:
-    absent = [owner for owner in owners if owner not in job.parties]
-    if absent:
-        raise JobError(
-            f"{job.path}, parties: the model reads columns of {', '.join(absent)}, which takes no part in this job."
-        )
