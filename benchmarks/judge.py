@@ -9,9 +9,9 @@ difference to the exact figure on the same people (``auc_error_adult``, ``auc_er
 and more); ``logloss_over_best_recalibration``, the log-loss on the held-out people of probabilities recalibrated by the
 judgement, over that of the best recalibration of these people, on give me some credit, where 6.7 % are of one class;
 and ``extra_epsilon``, the largest increase of any total by judging, over all parties, observers and units but columns.
-Of three classes, the marital status of Adult from its other columns: ``auc_error_marital``, ``accuracy_error_marital``
-and more. Of numbers, its weekly hours: ``rmse_error_hours`` and ``mae_error_hours``, as shares of the exact figures,
-and ``r2_error_hours``.
+Of three classes, the marital status of Adult from its other columns: ``auc_error_marital`` and
+``rest_accuracy_error_marital``, of each class against the rest. Of numbers, its weekly hours: ``rmse_error_hours`` and
+``mae_error_hours``, as shares of the exact figures, and ``r2_error_hours``.
 """
 
 from __future__ import annotations
@@ -122,18 +122,16 @@ def off_numbers(evaluated: Evaluation, model: Any, rows: Rows, labels: Rows) -> 
 
 
 def off_several(judgement: ClassEstimate, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
-    """How far figures of several classes are off, and how far accuracy is said to be."""
+    """How far figures of each of several classes against the rest are off, and how far accuracy is said to be."""
     names = tuple(str(name) for name in model.classes_)
     codes = np.array([names.index(str(label)) for label in labels])
     exact = estimate_classes(model.decision_function(rows), codes, names=names, chances=True).figures
     off = {name: abs(figure.value - exact[name].value) for name, figure in judgement.figures.items()}
     return {
         "auc_error": off["AUC"],
-        "accuracy_error": off["accuracy"],
-        "brier_error": off["Brier score"],
         "rest_accuracy_error": off["accuracy against the rest"],
         "accuracy": exact["accuracy"].value,
-        "stated": judgement.figures["accuracy"].noise,
+        "stated": judgement.figures["accuracy against the rest"].noise,
     }
 
 

@@ -154,11 +154,15 @@ class PublicSet:
         not move a mean over ten splits. The first party holds the label; columns are dealt out in declaration order,
         as evenly as they go.
         """
-        shuffled = np.array_split(public_permutation(len(self.labels), number // 5), 5)
-        test = shuffled.pop(number % 5)
-        train = np.concatenate(shuffled)
+        train, test = self.parts(number)
         tables = self.tables(parties, train)
         return Split(tables, self._take(train), self.labels[train], self._take(test), self.labels[test])
+
+    def parts(self, number: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The people of a split: to train on, and to test on."""
+        shuffled = np.array_split(public_permutation(len(self.labels), number // 5), 5)
+        test = shuffled.pop(number % 5)
+        return np.concatenate(shuffled), test
 
     def tables(self, parties: int, people: np.ndarray[Any, Any]) -> list[Table]:
         """These people in tables of as many parties, the label with the first."""
@@ -219,6 +223,29 @@ def acs_income(folder: Path, state: str) -> PublicSet:
     income = table["PINCP_gt_50000"].cast(pa.int8())
     table = table.set_column(table.column_names.index("PINCP_gt_50000"), "PINCP_gt_50000", income)
     return _numbered(table, ACS_INCOME, ClassLabel("PINCP_gt_50000", ("0", "1")))
+
+
+DUTCH: tuple[Column, ...] = (
+    BinaryColumn("sex", ("1", "2")),
+    NumericColumn("age", 4, 15),
+    CategoricalColumn("household_position", ("1110", "1121", "1122", "1131", "1132", "1140", "1210", "1220")),
+    CategoricalColumn("household_size", ("111", "112", "113", "114", "125", "126")),
+    BinaryColumn("prev_residence_place", ("1", "2")),
+    CategoricalColumn("citizenship", ("1", "2", "3")),
+    CategoricalColumn("country_birth", ("1", "2", "3")),
+    NumericColumn("edu_level", 0, 5),
+    CategoricalColumn("economic_status", ("111", "112", "120")),
+    CategoricalColumn("cur_eco_activity", ("111", "122", "124", *(str(code) for code in range(131, 140)))),
+    CategoricalColumn("marital_status", ("1", "2", "3", "4")),
+)
+
+
+def dutch(folder: Path) -> PublicSet:
+    """The Dutch census of 2001: 60,420 people, whether their occupation is of a higher level."""
+    table = pq.read_table(folder / "dutch_census_2001.parquet")
+    rows = {column.name: table[column.name].to_numpy() for column in DUTCH}
+    labels = np.array(table["occupation"].to_pylist())
+    return PublicSet(DUTCH, ClassLabel("occupation", ("5_4_9", "2_1")), rows, labels)
 
 
 def thinned(data: PublicSet, share: float) -> PublicSet:

@@ -21,7 +21,7 @@ from colonnade.methods.table import METHODS, checked_options, protocol_named, tr
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
-from colonnade.planning.pilot_run import PilotRuns
+from colonnade.planning.pilot import PilotRuns
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.judged_quality import TITLE, judged_section

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from colonnade.planning.expected import HALF_A_POINT, Law
+from colonnade.planning.forecast import HALF_A_POINT, Law
 from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.sections import FIGURES, Picture, Section, Table, timed
 

@@ -12,6 +12,7 @@ from cryptography.x509 import ExtendedKeyUsage
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from colonnade.cli.app import run
+from colonnade.errors import InputError
 from colonnade.runtime.identity import NotTrusted, fingerprint
 from colonnade.sites.kit import Kit
 from colonnade.sites.policy import Policy
@@ -195,9 +196,7 @@ def test_an_invitation_of_version_0_1_is_refused_by_name(tmp_path: Path) -> None
     path = tmp_path / "invitation.json"
     facts = {"federation": "ours", "host": "server.example", "port": 8002, "root": "0" * 64}
     path.write_text(json.dumps(facts))
-    with pytest.raises(
-        InputError, match="of an earlier version of Colonnade. Whoever made it makes it again"
-    ):
+    with pytest.raises(InputError, match="of an earlier version of Colonnade"):
         Invitation.load(path)
     Invitation("ours", "server.example", 8002, "0" * 64).save(path)
     assert Invitation.load(path).scheme == "grpc"

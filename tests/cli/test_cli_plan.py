@@ -17,8 +17,8 @@ from colonnade.federation.job import Job
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.table import METHODS, methods_for
-from colonnade.planning.pilot_run import PilotRuns
-from colonnade.planning.plan_job import Answer, ask_budgets
+from colonnade.planning.pilot import PilotRuns
+from colonnade.planning.recommend import Answer, ask_budgets
 
 USAGE, INPUT, PLAN = 2, 3, 4
 REHEARSE = PilotRuns.rehearse

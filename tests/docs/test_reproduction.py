@@ -240,7 +240,7 @@ def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None
 def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
     from dataclasses import astuple
 
-    from colonnade.planning.expected import LAWS
+    from colonnade.planning.forecast import LAWS
     from reproduction.expected_law import fitted
     from reproduction.sections import load
 

@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, log_loss
 from typed import there
 
 from colonnade.data.schema import Schema
-from colonnade.evaluation.distributions import PlaneDistribution, estimate_opened_classes
+from colonnade.evaluation.distributions import estimate_opened_classes
 from colonnade.evaluation.estimates import contrasts, estimate_classes
 from colonnade.evaluation.evaluate import people_for
 from colonnade.protocols.evaluation import EvaluationPlan, EvaluationSpec, Opened, own_phases
@@ -73,41 +73,12 @@ def test_rows_of_several_classes_have_the_figures_of_scikit_learn() -> None:
     assert "log-loss" not in estimate_classes(scores, codes, names=NAMES, chances=False).figures
 
 
-def test_three_classes_on_private_people_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("colonnade.evaluation.distributions.DRAWS", 8)
-    scores, codes = people()
-    requested = plan()
-    truth = estimate_classes(scores, codes, names=NAMES[:3], chances=True)
-    clean = PlaneDistribution.of(opened(requested, scores, codes, None).coefficients, requested, CENTRES[:3])
-    # Of each class the people taken for what they are, and for each of the others.
-    assert clean.confusion == pytest.approx(there(truth.confusion), abs=0.01 * PEOPLE)
-    evaluated = estimate_opened_classes(opened(requested, scores, codes, 1), CENTRES[:3], chances=True)
-    assert set(evaluated.together) == {"accuracy", "Brier score"}
-    for name, figure in evaluated.figures.items():
-        off = abs(figure.value - truth.figures[name].value)
-        assert off < 3.5 * figure.noise < 0.2, (name, off)
-    assert there(evaluated.confusion) == pytest.approx(there(truth.confusion), abs=0.04 * PEOPLE)
-    assert there(evaluated.confusion).sum() == pytest.approx(PEOPLE)
-
-
-def test_laws_are_read_back_from_what_they_would_open() -> None:
-    scores, codes = people()
-    requested = plan()
-    made = PlaneDistribution(scores, np.ones(PEOPLE), codes, np.eye(3)[scores.argmax(axis=1)])
-    clean = made.opened_of(requested, CENTRES[:3])
-    assert clean == pytest.approx(
-        opened(requested, scores, codes, None).coefficients, abs=2 * PEOPLE * requested.gamma
-    )
-    read = PlaneDistribution.of(clean, requested, CENTRES[:3])
-    again = PlaneDistribution.of(read.opened_of(requested, CENTRES[:3]), requested, CENTRES[:3])
-    assert again.means()["accuracy"][0] == pytest.approx(made.means()["accuracy"][0], abs=0.015)
-
-
-def test_more_classes_have_each_against_the_rest_and_nothing_that_was_not_opened() -> None:
-    scores, codes = people(4)
-    requested = plan(4)
-    rows = estimate_classes(scores, codes, names=NAMES, chances=True)
-    evaluated = estimate_opened_classes(opened(requested, scores, codes, 3), CENTRES, chances=True)
+@pytest.mark.parametrize("classes", [3, 4])
+def test_several_classes_have_each_against_the_rest_and_nothing_that_was_not_opened(classes: int) -> None:
+    scores, codes = people(classes)
+    requested = plan(classes)
+    rows = estimate_classes(scores, codes, names=NAMES[:classes], chances=True)
+    evaluated = estimate_opened_classes(opened(requested, scores, codes, 3), CENTRES[:classes])
     assert not evaluated.together and evaluated.confusion is None and "confusion" not in evaluated.to_data()
     pairs = [(evaluated.figures, rows.figures)]
     pairs += [(one.figures, exact.figures) for one, exact in zip(evaluated.each, rows.each, strict=True)]

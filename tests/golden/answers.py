@@ -44,10 +44,9 @@ from colonnade.federation.train import check_people, model_for, protocol_of, res
 from colonnade.ledger import Cut, Ledger, LedgerLine, Receipt, Release
 from colonnade.ledger.release import CoalitionBound
 from colonnade.models.files.onnx import onnx_model
-from colonnade.planning.default import trained_on
-from colonnade.planning.forecast import forecast
-from colonnade.planning.pilot_run import PilotRuns
-from colonnade.planning.plan_job import features_of, plan_job
+from colonnade.planning.forecast import forecast, trained_on
+from colonnade.planning.pilot import PilotRuns
+from colonnade.planning.recommend import features_of, plan_job
 from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
 

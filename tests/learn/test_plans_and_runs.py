@@ -21,7 +21,7 @@ from colonnade.federation.train import result_for
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
-from colonnade.planning.plan_job import plan_job
+from colonnade.planning.recommend import plan_job
 from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.evaluation import EvaluationSpec
 from colonnade.protocols.joint_scores import ScoresSpec

@@ -18,7 +18,7 @@ from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Tab
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.planning.plan_job import coding_advice, coding_warnings, map_warnings
+from colonnade.planning.recommend import coding_advice, coding_warnings, map_warnings
 from colonnade.protocols import plans as limits
 from colonnade.runtime.party import Group
 

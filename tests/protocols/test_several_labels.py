@@ -29,7 +29,7 @@ from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import moments_session
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
-from colonnade.planning.expected import expected_loss
+from colonnade.planning.forecast import expected_loss
 from colonnade.privacy.events import Gaussian
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.sensitivity.matrix import RowShape, matrix_change_replace, matrix_change_zero_out

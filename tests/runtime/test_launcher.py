@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from certificates import Root
+from kits import make_kit
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,42 +21,45 @@ from colonnade.cli.screen import (
     width,
 )
 from colonnade.crypto.modular import usable_cores
-from colonnade.data.schema import PublicSchema
+from colonnade.data.declaring import nearest_name
+from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import InputError, JobError
 from colonnade.evaluation.held_out import holdout_text
 from colonnade.federation.job import Job
-from colonnade.federation.party_file import PartyFile
+from colonnade.federation.party_file import PartyFile, party_files
 from colonnade.federation.train import prefix_job_errors
 from colonnade.methods.functional.method import notes_on
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.table import default_method
-from colonnade.planning.alignment_cost import Matching
-from colonnade.planning.default import left_open, settle, trained_on
-from colonnade.planning.expected import expected_loss
-from colonnade.planning.forecast import ERRORS
-from colonnade.planning.machine import Machine, NetworkLink
-from colonnade.planning.pilot_run import PilotRuns
-from colonnade.planning.plan_job import (
+from colonnade.methods.table import default_method, method_named, methods_for
+from colonnade.planning.forecast import (
+    ERRORS,
+    HALF_A_POINT,
+    PAST_THE_LAW,
+    Advance,
+    Work,
+    expected_loss,
+    left_open,
+    settle,
+    trained_on,
+)
+from colonnade.planning.machine import Machine, Matching, NetworkLink
+from colonnade.planning.pilot import PilotRuns
+from colonnade.planning.recommend import (
+    Candidate,
+    candidates,
+    choose,
     coding_advice,
     features_of,
     group_of,
+    looked_at,
     plan_job,
     refusals_for,
     warnings_for,
 )
-from colonnade.planning.recommend import (
-    Candidate,
-    Choice,
-    candidates,
-    choose,
-    error_without_privacy,
-    looked_at,
-)
-from colonnade.planning.work import Advance, Work
 from colonnade.privacy.observers import observer_text
-from colonnade.protocols.plans import Plan
+from colonnade.protocols.plans import Plan, TrainingSpec
 from colonnade.report.facts import guarantee_facts
 from colonnade.report.plain import duration_text, lines_text, size_text, spent_text, table_lines, wrapped
 from colonnade.report.text import guarantee_lines
@@ -84,77 +88,83 @@ def plan_facts(
     `there` is another machine than this one, whose speed is then measured, as it is with `measured`. No row is read,
     and no ledger is written.
     """
-    trained = trained_on(rows, job.held_out)
-    chosen = left_open(job)
+    trained, chosen = trained_on(rows, job.held_out), left_open(job)
     # Trials that choose the method are a part, each method is one, and so is the exact model they are read against.
     work = Work(advance, chosen + looked_at(job, named) + simulated)
     with prefix_job_errors(job):
-        job = settle(job, group_of(job, schemas), schemas, rows=trained, notify=work.notify)
+        job = settle(job, group_of(job, schemas), schemas, rows=trained, remaining=work.remaining)
     if chosen:
         work.done()
-    planned = plan_job(job, schemas, rows=trained)
-    choice, here, matching = _chosen(
-        job,
-        planned,
-        schemas,
-        files=files,
-        common=rows,
-        held=held,
-        named=None if named is None else named | {job.method},
-        simulated=simulated,
-        effort=effort,
-        work=work,
-        measured=measured or there is not None,
-    )
-    work.end()
-    matched = _matching_facts(planned, matching, line)
-    return _facts(
-        job,
-        schemas,
-        planned,
-        choice,
-        files=files,
-        common=rows,
-        people=held,
-        matching=matched,
-        line=line,
-        here=here,
-        there=there,
-    )
-
-
-def _chosen(
-    job: Job,
-    planned: Plan,
-    schemas: Mapping[str, PublicSchema],
-    *,
-    files: Mapping[str, PartyFile],
-    common: int,
-    held: Mapping[str, int],
-    named: frozenset[str] | None,
-    simulated: bool,
-    effort: float,
-    work: Work,
-    measured: bool,
-) -> tuple[Choice, Machine | None, Matching]:
-    """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
-    here = Machine.measured() if measured else None
+    plan = plan_job(job, schemas, rows=trained)
+    here = Machine.measured() if measured or there is not None else None
     pilot_runs = PilotRuns(schemas, effort=effort)
-    matching = Matching(planned.group, schemas, job.alignment, common, held)
+    matching = Matching(plan.group, schemas, job.alignment, rows, held)
     entries = candidates(
         job,
-        planned,
+        plan,
         schemas,
         files=files,
         pilot_runs=pilot_runs,
         matching=matching,
         simulated=simulated,
-        named=named,
+        named=None if named is None else named | {job.method},
         work=work,
     )
-    exact = error_without_privacy(job, planned, pilot_runs) if simulated else None
-    usual, _ = default_method(job.task, planned.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
-    return choose(entries, usual=usual, without_privacy=exact), here, matching
+    spec = TrainingSpec(job.task, job.epsilon)
+    exact = pilot_runs.error_without_privacy(spec, plan, job.components) if simulated else None
+    usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
+    choice = choose(entries, usual=usual, without_privacy=exact)
+    work.end()
+    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
+    bandwidth = line.bandwidth if math.isfinite(line.bandwidth) else None
+    return {
+        **_promise_facts(job, schemas, plan, entries[0], files=files),
+        "common": rows,
+        "people": dict(held),
+        "matching": _matching_facts(plan, matching, line),
+        "methods": [_method_facts(item, line=line, here=here, there=there) for item in entries],
+        "error": ERRORS[job.task],
+        "without_privacy": choice.without_privacy,
+        "recommended": choice.recommended,
+        "why": choice.why,
+        "line": {"bandwidth": bandwidth, "latency": line.latency},
+        "machine": there.to_data() if there is not None else rehearsed_on,
+        "rehearsed_on": rehearsed_on,
+    }
+
+
+def _promise_facts(
+    job: Job,
+    schemas: Mapping[str, PublicSchema],
+    plan: Plan,
+    own: Candidate,
+    *,
+    files: Mapping[str, PartyFile],
+) -> dict[str, Any]:
+    """What the plan itself says, whatever it costs."""
+    features = features_of(job.task, schemas)
+    return {
+        "name": job.name,
+        "task": job.task,
+        "method": job.method,
+        "because": job.because,
+        "rows": plan.rows,
+        "held_out": job.held_out,
+        "judging": holdout_text(job),
+        "alignment": job.alignment,
+        "features": features,
+        "epsilon": job.epsilon,
+        "delta": plan.delta,
+        "plan": {"hash": plan.hash, **plan.to_data()},
+        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
+        **_noise_facts(plan, own),
+        **({"block_lines": list(notes_on(plan))} if isinstance(plan, FunctionalPlan) else {}),
+        "expected": expected_loss(plan),
+        "coding": coding_advice(plan),
+        "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
+        "budgets": [asdict(answer) for answer in own.answers],
+        "warnings": [*refusals_for(job, plan, files), *warnings_for(plan, job.epsilon, features)],
+    }
 
 
 def _matching_facts(plan: Plan, matching: Matching, line: NetworkLink) -> dict[str, Any] | None:
@@ -163,68 +173,6 @@ def _matching_facts(plan: Plan, matching: Matching, line: NetworkLink) -> dict[s
     if way is None or cost is None:
         return None
     return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
-
-
-def _facts(
-    job: Job,
-    schemas: Mapping[str, PublicSchema],
-    plan: Plan,
-    choice: Choice,
-    *,
-    files: Mapping[str, PartyFile],
-    common: int,
-    people: Mapping[str, int],
-    matching: dict[str, Any] | None,
-    line: NetworkLink,
-    here: Machine | None,
-    there: Machine | None,
-) -> dict[str, Any]:
-    features = features_of(job.task, schemas)
-    own = choice.candidates[0]
-    made = own.forecast
-    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
-    return {
-        "name": job.name,
-        "task": job.task,
-        "method": job.method,
-        "because": job.because,
-        "rows": plan.rows,
-        "common": common,
-        "held_out": job.held_out,
-        "judging": holdout_text(job),
-        "alignment": job.alignment,
-        "people": dict(people),
-        "matching": matching,
-        "features": features,
-        "epsilon": job.epsilon,
-        "delta": plan.delta,
-        "plan": {"hash": plan.hash, **plan.to_data()},
-        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
-        **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
-        **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
-        "expected": expected_loss(plan),
-        "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
-        "coding": coding_advice(plan),
-        "error": ERRORS[job.task],
-        "without_privacy": choice.without_privacy,
-        "recommended": choice.recommended,
-        "why": choice.why,
-        "line": {
-            "bandwidth": line.bandwidth if math.isfinite(line.bandwidth) else None,
-            "latency": line.latency,
-        },
-        "machine": there.to_data() if there is not None else rehearsed_on,
-        "rehearsed_on": rehearsed_on,
-        "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
-        "budgets": [
-            {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
-            for answer in own.answers
-        ],
-        "warnings": [
-            *refusals_for(job, plan, files),
-            *warnings_for(plan, epsilon=job.epsilon, features=features),
-        ],
-    }
 
 
 def _method_facts(
@@ -263,15 +211,8 @@ def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
     return {"noise": facts}
 
 
-def _block_lines(plan: Any) -> list[str]:
-    return list(notes_on(plan))
-
-
 HEAD = ("method", "error", "ε ≤", "sent", "rounds", "time", "memory", "budgets")
-_WAYS = {
-    "curve": "on a curve",
-    "server": "through the server",
-}
+_WAYS = {"curve": "on a curve", "server": "through the server"}
 _UNLESS = (
     ' By methods in which it keeps no share, and where a policy does not name "server" under alignment, they are '
     "matched on a curve, which takes far longer."
@@ -355,8 +296,8 @@ def plan_line(facts: dict[str, Any]) -> str:
     if refusing:
         said.append(f"refused by the budget of {' and '.join(refusing)}")
     else:
-        requested = all(item["admits"] for item in facts["budgets"])
-        said.append("every budget admits it" if requested else "not every budget is known here")
+        known = all(item["admits"] for item in facts["budgets"])
+        said.append("every budget admits it" if known else "not every budget is known here")
     made = facts["methods"][0]["forecast"]
     if made is not None and made["expected"] is not None:
         exact = facts["without_privacy"]
@@ -384,8 +325,6 @@ def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
 
 
 def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
-    from colonnade.planning.expected import HALF_A_POINT, PAST_THE_LAW
-
     expected = facts["expected"]
     if expected is None:
         return []
@@ -405,84 +344,62 @@ def method_rows(methods: list[dict[str, Any]], recommended: str | None) -> list[
     """What each method would cost and bring, under a head; the one that is recommended has a star."""
     rows: list[tuple[str, ...]] = [HEAD]
     for item in methods:
-        made = item["forecast"]
-        if made is not None:
-            rows.append(
-                (
-                    f"{item['method']} *" if item["method"] == recommended else item["method"],
-                    _error(made),
-                    max(
-                        (spent_text(each["epsilon"]) for each in item["guarantees"]), key=_number, default="∞"
-                    ),
-                    size_text(made["bytes"]),
-                    str(made["rounds"]),
-                    duration_text(made["seconds"]),
-                    size_text(made["memory"]),
-                    _SAID[item["admitted"]],
-                )
+        made, name = item["forecast"], item["method"]
+        if made is None:
+            continue
+        expected = made["expected"]
+        error = "not known" if expected is None else f"{expected['error']:.3f}"
+        if expected is not None and expected["spread"] is not None:
+            error += f" ± {expected['spread']:.3f}"
+        spent = [math.inf if each["epsilon"] is None else each["epsilon"] for each in item["guarantees"]]
+        rows.append(
+            (
+                f"{name} *" if name == recommended else name,
+                error,
+                spent_text(max(spent, default=math.inf)),
+                size_text(made["bytes"]),
+                str(made["rounds"]),
+                duration_text(made["seconds"]),
+                size_text(made["memory"]),
+                _SAID[item["admitted"]],
             )
+        )
     return rows
-
-
-def _error(made: dict[str, Any]) -> str:
-    expected = made["expected"]
-    if expected is None:
-        return "not known"
-    spread = "" if expected["spread"] is None else f" ± {expected['spread']:.3f}"
-    return f"{expected['error']:.3f}{spread}"
-
-
-def _number(text: str) -> float:
-    return float("inf") if text == "∞" else float(text)
 
 
 def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     """How to read the table, and what is missing from it; `verbose` has noise and ε of every method too."""
     methods, line = facts["methods"], facts["line"]
     made = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}
+    known = {name: each["expected"] for name, each in made.items() if each["expected"] is not None}
     notes = []
-    if any(each["expected"] is not None for each in made.values()):
+    if known:
         exact = facts["without_privacy"]
         against = "" if exact is None else f" A model without privacy has {exact:.3f}."
         notes.append(
             f"Error: {facts['error']}, simulated on invented people with the declared columns; the real one depends on "
             f"the real people, the order of methods less so.{against}"
         )
-    areas = [
-        f"{name} {each['expected']['auc']:.3f}"
-        for name, each in made.items()
-        if each["expected"] is not None and each["expected"]["auc"] is not None
-    ]
+    areas = [f"{name} {each['auc']:.3f}" for name, each in known.items() if each["auc"] is not None]
     if areas:
         notes.append(
             f"AUC on the same people: {', '.join(areas)}. Invented classes are equally common; where one is rare, "
             "whoever names nobody has a small error too: go by AUC."
         )
-    fewer = [
-        f"{name} ({each['expected']['rows']})"
-        for name, each in made.items()
-        if each["expected"] is not None and each["expected"]["rows"] < facts["rows"]
-    ]
+    fewer = {each["rows"] for each in known.values() if each["rows"] < facts["rows"]}
     if fewer:
-        notes.append(f"Simulated on fewer people, so that the error is an upper figure: {', '.join(fewer)}.")
+        notes.append(f"Simulated on {max(fewer):,} people, so that the error is an upper figure.")
     notes += [
-        f"No prediction of the error of {name}: {each['unknown']}."
-        for name, each in made.items()
-        if each["expected"] is None
+        f"No prediction of the error of {name}: {made[name]['unknown']}."
+        for name in made
+        if name not in known
     ]
     notes += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
     passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
     if passed:
         notes.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
-    noises = [
-        f"{name}: {each['noise']['standard_deviation']:.3g} on {each['noise']['on']}"
-        for name, each in made.items()
-        if each["noise"] is not None
-    ]
-    if noises and verbose:
-        notes.append(f"Noise, standard deviation. {'; '.join(noises)}.")
     if verbose:
-        notes += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
+        notes += _noise_notes(methods)
     elif len(made) > 1:
         notes.append("The noise of each method, and its ε by observer, are shown with --verbose.")
     if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
@@ -506,11 +423,10 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
             + (_UNLESS if matching["by"] == "server" and facts["alignment"] == "auto" else "")
         )
     where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
-    lines = (
-        "all parties in one process"
-        if line["bandwidth"] is None and not line["latency"]
-        else f"{_wide(line['bandwidth'])}{1e3 * line['latency']:g} ms from party to party"
-    )
+    wide = "" if line["bandwidth"] is None else f"{line['bandwidth'] / 1e6:g} Mbit a second, "
+    lines = "all parties in one process"
+    if wide or line["latency"]:
+        lines = f"{wide}{1e3 * line['latency']:g} ms from party to party"
     parts = [name for name, each in made.items() if each["rehearsed"] != "whole"]
     inferred = f" Rehearsed in part: {', '.join(parts)}." if parts else ""
     notes.append(
@@ -520,24 +436,30 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     return notes
 
 
-def _wide(bandwidth: float | None) -> str:
-    return "" if bandwidth is None else f"{bandwidth / 1e6:g} Mbit a second, "
-
-
-def _observers(item: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{each['observer']} {spent_text(each['epsilon'])} ({each['unit']})" for each in item["guarantees"]
-    )
+def _noise_notes(methods: list[dict[str, Any]]) -> list[str]:
+    """Noise of every method, and its ε by observer."""
+    noises = [
+        f"{item['method']}: {item['forecast']['noise']['standard_deviation']:.3g} on {item['forecast']['noise']['on']}"
+        for item in methods
+        if item["forecast"] is not None and item["forecast"]["noise"] is not None
+    ]
+    said = [f"Noise, standard deviation. {'; '.join(noises)}."] if noises else []
+    for item in methods:
+        seen = [
+            f"{each['observer']} {spent_text(each['epsilon'])} ({each['unit']})"
+            for each in item["guarantees"]
+        ]
+        said += [f"ε of {item['method']}: {', '.join(seen)}."] if seen else []
+    return said
 
 
 EXAMPLE = """
 It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
 takes the least number of rows of any party instead, and reads these numbers, and nothing else, from the data.
 
-Every method that can do the task is rehearsed on invented people with the declared columns: bytes, rounds, seconds,
-memory, and the error of the model on other invented people. What is too long to rehearse is rehearsed in part. Schemas
-are those that the parties' own files name; of a party whose file is not here, NAME.schema.toml beside the job. Ledgers
-are asked and not written.
+Every method that can do the task is rehearsed on invented people with the declared columns: bytes, rounds, seconds and
+memory by short runs, and the error of the model by trials on some thousand people. Schemas are those that the parties'
+own files name; of a party whose file is not here, NAME.schema.toml beside the job. Ledgers are asked and not written.
 
 Examples (`colonnade demo` writes such files):
 
@@ -571,7 +493,7 @@ def plan(
         True, "--simulation/--no-simulation", help="Whether to foretell the error of each model."
     ),
     effort: float = typer.Option(
-        2.0, "--effort", metavar="SECONDS", help="How long a rehearsal of a whole run may take."
+        2.0, "--effort", metavar="SECONDS", help="How long a trial of a method may take."
     ),
     bandwidth: float | None = typer.Option(
         None, "--bandwidth", metavar="MBIT", help="What each party's connection carries, in Mbit a second."
@@ -586,8 +508,6 @@ def plan(
     as_json: bool = AS_JSON,
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
-    from colonnade.federation.job import Job
-
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
     if rows is not None and rows < 1:
@@ -611,7 +531,7 @@ def plan(
             simulated=simulation,
             effort=effort,
             line=line,
-            there=None if machine is None else _loaded(machine),
+            there=None if machine is None else Machine.load(machine),
             measured=as_json,
             advance=advance,
         )
@@ -625,8 +545,6 @@ plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
 
 
 def _line(bandwidth: float | None, latency: float) -> NetworkLink:
-    from colonnade.planning.machine import NetworkLink
-
     if bandwidth is not None and not (math.isfinite(bandwidth) and bandwidth > 0):
         raise InputError(f"--bandwidth: found {bandwidth:g}; it must be a number of Mbit a second above 0.")
     if not (math.isfinite(latency) and latency >= 0):
@@ -634,16 +552,8 @@ def _line(bandwidth: float | None, latency: float) -> NetworkLink:
     return NetworkLink(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
 
 
-def _loaded(path: Path) -> Machine:
-    from colonnade.planning.machine import Machine
-
-    return Machine.load(path)
-
-
 def _declared(job: Job, given: list[Path]) -> tuple[dict[str, PartyFile], dict[str, PublicSchema]]:
     """The parties' own files, as far as they are here, and every party's schema."""
-    from colonnade.data.schema import Schema
-    from colonnade.federation.party_file import party_files
 
     def alone(party: str) -> Path:
         return job.path.parent / f"{party}.schema.toml"
@@ -669,8 +579,6 @@ def _counted(job: Job, files: Mapping[str, PartyFile]) -> dict[str, int]:
 
 def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
     """How many people each party holds: those in common, unless --held says more."""
-    from colonnade.data.declaring import nearest_name
-
     held = dict.fromkeys(job.parties, common)
     for text in given:
         party, _, number = text.partition("=")
@@ -689,8 +597,6 @@ def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
 
 def _named(job: Job, listed: str | None) -> frozenset[str] | None:
     """The methods that were asked for beside the job's own; None for those that may be recommended."""
-    from colonnade.methods.table import method_named, methods_for
-
     if listed is None:
         return None
     if listed.strip() == "all":

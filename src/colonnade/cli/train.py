@@ -84,10 +84,9 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, result_for
     from colonnade.models.uncertainty import Watch
-    from colonnade.planning.before_run import forecast_before_run
-    from colonnade.planning.clock import Clock
-    from colonnade.planning.default import left_open, people_of, schemas_of, settle
-    from colonnade.planning.work import Work
+    from colonnade.planning.cost import Clock
+    from colonnade.planning.forecast import Work, left_open, people_of, schemas_of, settle
+    from colonnade.planning.recommend import forecast_before_run
     from colonnade.report.run_folder import write_run
 
     job = Job.load(job_path)
@@ -99,11 +98,11 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         with progress(not quiet and (chosen or public)) as advance:
             work = Work(advance, chosen + public)
             schemas, people = schemas_of(federation), people_of(federation)
-            job = settle(job, federation.group, schemas, rows=people, notify=work.notify)
+            job = settle(job, federation.group, schemas, rows=people, remaining=work.remaining)
             folder.reserve(_room(federation.features(job.task)))
             if chosen:
                 work.done()
-            made = forecast_before_run(job, federation, work.notify)
+            made = forecast_before_run(job, federation, work.remaining)
             work.end()
         try:
             with progress(not quiet) as advance, Clock() as clock:

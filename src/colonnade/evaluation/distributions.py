@@ -25,8 +25,6 @@ from colonnade.evaluation.estimates import (
     NumberEstimate,
     ScoreDistribution,
     TwoClassEstimate,
-    class_losses,
-    commonest,
     keyed,
     losses,
     spread,
@@ -40,9 +38,6 @@ CLEAR = 5.0
 """A class that stands out of the noise by less than so many deviations is not evaluated."""
 CLEAR_VARIANCE = 3.0
 """A label whose variance is not so many deviations of its noise away from 0 leaves no R²."""
-PLANE_CLASSES = 3
-SHAPE = 0.004
-"""How far figures of real scores are off without any noise, because of what eight frequencies leave open of them."""
 RESIDUAL, LABEL, SCORE = range(3)
 GROUPS = 10
 """In so many groups of people, by what is predicted of them, predictions are set against labels."""
@@ -51,10 +46,6 @@ _WIDER = 1.5
 # What smoothing moves on average, and is moved back; accuracy it hardly moves, and the rest not at all.
 _SMOOTHED = ("average precision",)
 _SMOOTHED_REST = ("average precision", "accuracy", "Brier score")
-# Cells of the plane of three scores, on a side and within a cell, and how many deviations hold everybody.
-_SIDE, _WITHIN, _WIDTH = 51, 5, 4.5
-# Three scores above their mean, by the two coordinates of the plane that they lie in.
-_PLANE = np.array([[2.0, 0.0], [-1.0, math.sqrt(3.0)], [-1.0, -math.sqrt(3.0)]]) / math.sqrt(6.0)
 _COARSE, _FINE = 201, 401
 # How far a straight line may bend at one deviation of the score, in deviations.
 _BENDS = 0.3
@@ -72,7 +63,7 @@ def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances
         return estimate_opened_numbers(opened, centre=float(centres[0]))
     if len(centres) == 1:
         return estimate_opened_score(opened, centre=float(centres[0]), threshold=threshold, chances=chances)
-    return estimate_opened_classes(opened, centres, chances=chances)
+    return estimate_opened_classes(opened, centres)
 
 
 def redrawn(opened: Opened, clean: Array, what: str) -> Iterator[Array]:
@@ -270,139 +261,16 @@ def estimate_opened_score(
     return replace(estimate, redrawn=tuple(one for one, _ in again))
 
 
-# Several classes: each against the rest, and three of them at once.
+def estimate_opened_classes(opened: Opened, centres: Array) -> ClassEstimate:
+    """The estimate of several classes, each against the rest.
 
-
-def estimate_opened_classes(opened: Opened, centres: Array, *, chances: bool) -> ClassEstimate:
-    plan = opened.plan
+    Which score is the largest depends on all of them together, and what is opened is the distribution of each alone.
+    """
     each = tuple(
         estimate_opened_score(opened, centre=float(centre), threshold=0.0, chances=True, place=place)
         for place, centre in enumerate(centres)
     )
-    names = tuple(plan.label.classes)
-    if len(names) != PLANE_CLASSES:
-        # The directions that are opened leave the covariance of more classes open.
-        return ClassEstimate(plan.rows, names, each)
-    found = PlaneDistribution.of(opened.coefficients, plan, centres)
-    clean = found.opened_of(plan, centres)
-    again = [
-        PlaneDistribution.of(coefficients, plan, centres).means()
-        for coefficients in redrawn(opened, clean, f"judgement of all classes {opened.run}")
-    ]
-    baseline = commonest(found.by_class.sum(axis=1))
-    together = {}
-    for name, (value, deviation) in found.means().items():
-        drawn = np.array([one[name][0] for one in again])
-        noise = math.hypot(float(drawn.std(ddof=1)), float(drawn.mean()) - value, SHAPE)
-        if chances or name == "accuracy":
-            together[name] = Figure(value, noise, deviation / math.sqrt(plan.rows), baseline[name])
-    return ClassEstimate(plan.rows, names, each, together, found.confusion)
-
-
-@dataclass(frozen=True, eq=False)
-class PlaneDistribution:
-    """Of three classes, points of three scores: how many people are at each, of which class, and what is said of them.
-
-    How far each of three scores is above their mean is a point of a plane, and an evaluation opens, for the people of
-    every class, the characteristic function along three directions of it. `said` are shares of the people at a point by
-    the score that is largest: a point stands for a cell of the plane.
-    """
-
-    points: Array
-    people: Array
-    classes: NDArray[np.int64]
-    said: Array
-
-    @classmethod
-    def of(cls, coefficients: NDArray[Any], plan: EvaluationPlan, centres: Array) -> PlaneDistribution:
-        """What was opened by head and class; `centres` are added to every person's scores."""
-        heads = [plan.read_head(place, coefficients) for place in range(PLANE_CLASSES)]
-        # Every head counts the people of every class anew, and how many people there are is known.
-        counts = np.mean([count for count, _ in heads], axis=0)
-        counts = np.maximum(counts + (plan.rows - counts.sum()) / PLANE_CLASSES, 1.0)
-        shares = np.stack([sums for _, sums in heads], axis=1) / counts[:, None, None]
-        sizes = np.stack([plan.sizes(place) for place in range(PLANE_CLASSES)])
-        found = []
-        for code, (share, count) in enumerate(zip(shares, counts, strict=True)):
-            points, base, said = _cells(plan, share, centres)
-            variances = (plan.deviation / sizes / count) ** 2
-            people = count * fitted(share, variances, count, _plane_waves(plan, points - centres), base)
-            found.append((points, people, np.full(len(points), code), said))
-        return cls(*(np.concatenate(part) for part in zip(*found, strict=True)))
-
-    @property
-    def by_class(self) -> Array:
-        """People of each class at every point."""
-        return np.where(self.classes == np.arange(PLANE_CLASSES)[:, None], self.people, 0.0)
-
-    @property
-    def confusion(self) -> Array:
-        return np.asarray(self.by_class @ self.said)
-
-    def means(self) -> dict[str, tuple[float, float]]:
-        """Mean of accuracy and Brier score over people, and deviation from person to person.
-
-        Not of log-loss: most of it can be of a few people so far out that nothing that was opened has them.
-        """
-        shares = self.people / self.people.sum()
-        right = float(np.trace(self.confusion) / self.people.sum())
-        loss = class_losses(self.points, self.classes)["Brier score"]
-        mean, square = float(shares @ loss), float(shares @ loss**2)
-        return {
-            "accuracy": (right, math.sqrt(max(right * (1.0 - right), 0.0))),
-            "Brier score": (mean, math.sqrt(max(square - mean**2, 0.0))),
-        }
-
-    def opened_of(self, plan: EvaluationPlan, centres: Array) -> Array:
-        """What would be opened, without noise, of people with these scores: `of` reads it back."""
-        opened, people = np.zeros(plan.coefficients), self.by_class
-        for place, head in enumerate(plan.heads):
-            waves = head.waves((self.points - centres)[:, place])
-            plan.write_head(place, opened, people.sum(axis=1), people @ waves)
-        return opened
-
-
-def _plane_waves(plan: EvaluationPlan, terms: Array) -> Array:
-    """Cosines, then sines, of every head and frequency, for scores from the middle of their ranges."""
-    waves = [head.waves(terms[:, place]) for place, head in enumerate(plan.heads)]
-    m = plan.harmonics
-    return np.concatenate([*(one[:, :m] for one in waves), *(one[:, m:] for one in waves)], axis=1)
-
-
-def _cells(plan: EvaluationPlan, share: Waves, centres: Array) -> tuple[Array, Array, Array]:
-    """Cells around the people of a class: their middles, the logarithm of a normal distribution, the largest score.
-
-    The normal distribution is the one of the first values.
-    """
-    omegas = np.array([head.omega for head in plan.heads])
-    middle = _PLANE.T @ (np.angle(share[:, 0]) / omegas + centres)
-    lengths = np.clip(np.abs(share[:, 0]), 1e-6, 0.9995)
-    # Variances along three directions of a plane are those of one covariance.
-    x, y = _PLANE.T
-    first, mixed, second = np.linalg.solve(
-        np.stack([x * x, 2.0 * x * y, y * y], axis=1), -2.0 * np.log(lengths) / omegas**2
-    )
-    sizes, axes = np.linalg.eigh(np.array([[first, mixed], [mixed, second]]))
-    widths = _WIDER * np.sqrt(np.maximum(sizes, 1e-2 * sizes.max()))
-
-    def scores(places: Array) -> Array:
-        return np.asarray((middle + (places * widths) @ axes.T) @ _PLANE.T)
-
-    grid = _square(_WIDTH, _SIDE)
-    points = scores(grid)
-    bounds = np.array([head.bound for head in plan.heads])
-    within = (np.abs(points - centres) <= bounds).all(axis=1)
-    grid, points = (grid[within], points[within]) if within.any() else (grid, points)
-    step = 2.0 * _WIDTH / (_SIDE - 1)
-    inner = _square(step * (1.0 - 1.0 / _WITHIN) / 2.0, _WITHIN)
-    largest = scores(grid[:, None, :] + inner).argmax(axis=-1)
-    said = np.stack([(largest == code).mean(axis=1) for code in range(PLANE_CLASSES)], axis=1)
-    return points, -0.5 * (grid**2).sum(axis=1), said
-
-
-def _square(half: float, side: int) -> Array:
-    line = np.linspace(-half, half, side)
-    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    return ClassEstimate(opened.plan.rows, tuple(opened.plan.label.classes), each)
 
 
 # Numbers.

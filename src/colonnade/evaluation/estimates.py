@@ -377,8 +377,7 @@ class ClassEstimate:
     """How good a model of several classes is: `each` of them against the rest, by how far its score is above the mean.
 
     Accuracy and Brier score of one against the rest are those of the probability that this score is recalibrated to.
-    `together` are figures of all classes at once, and `confusion` who is taken for what: of three classes, and of more
-    where rows may be looked at.
+    `together` are figures of all classes at once, and `confusion` who is taken for what, where rows may be looked at.
     """
 
     people: int

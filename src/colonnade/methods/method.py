@@ -25,7 +25,7 @@ from colonnade.runtime.run import Program
 if TYPE_CHECKING:
     from colonnade.data.table import Table
     from colonnade.federation.federation import Federation, Run
-    from colonnade.planning.pilots import Pilot
+    from colonnade.planning.cost import Pilot
 
 Array = NDArray[np.float64]
 LOG_LINK = ("poisson", "gamma")

@@ -28,7 +28,7 @@ from colonnade.models.fitting import (
 )
 from colonnade.models.inputs import Rows
 from colonnade.models.release import MomentRelease
-from colonnade.planning.default import default_of
+from colonnade.planning.forecast import default_of
 
 Array = NDArray[np.float64]
 

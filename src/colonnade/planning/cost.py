@@ -1,23 +1,56 @@
-"""What a run cost, as something that can be added up and stretched."""
+"""What a run costs, and the short runs of which a long one is the weighted sum.
+
+A protocol does the same thing for every block of rows, every batch, every step. A pilot is a run by the plan itself,
+with its noise, its field and its keys, but with fewer of them. Cost is a straight line in each of these numbers, so
+that the cost of the whole is Σ weight · cost of a pilot; the weights are those of interpolation and sum to 1. Each
+method says which pilots stand for a plan of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import itertools
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from colonnade.protocols.plans import Plan
 from colonnade.runtime.run import Outcome
 
 K = TypeVar("K")
+P = TypeVar("P", bound=Any)
+# Numbers of all parties' features that a pilot may hold.
+MOST_CELLS = 1 << 20
+
+
+class Clock:
+    """How long something took, or would have taken on a machine with nothing else to do.
+
+    The least of wall time and processor time: on a busy machine work of one thread takes longer by the wall than by
+    the processor, and on a quiet one work of several threads takes less.
+    """
+
+    wall = processor = 0.0
+
+    def __enter__(self) -> Clock:
+        self._wall, self._processor = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.wall = time.perf_counter() - self._wall
+        self.processor = time.process_time() - self._processor
+
+    @property
+    def seconds(self) -> float:
+        return min(self.wall, self.processor)
 
 
 @dataclass(frozen=True)
 class Cost:
     """Bytes by sender, receiver and kind of step; rounds by member and kind of step; seconds; the most memory.
 
-    Everything but memory is a straight line in how often a protocol does each thing, so that a long run is a weighted
-    sum of short ones. Members keep their own counts, because the rounds of a run are those of the member that waits
-    most often.
+    Members keep their own counts, because the rounds of a run are those of the member that waits most often.
     """
 
     sent: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
@@ -46,26 +79,13 @@ class Cost:
 
     @property
     def rounds(self) -> int:
-        by_member: dict[str, float] = {}
-        for (member, _), count in self.waited.items():
-            by_member[member] = by_member.get(member, 0.0) + count
+        by_member = _added((count, {member: 1.0}) for (member, _), count in self.waited.items())
         return round(max(by_member.values(), default=0.0))
-
-    def without(self, steps: Collection[str]) -> Cost:
-        """The same without the bytes and rounds of some kinds of steps."""
-        return replace(
-            self,
-            sent={key: size for key, size in self.sent.items() if key[-1] not in steps},
-            waited={key: count for key, count in self.waited.items() if key[-1] not in steps},
-        )
 
     @property
     def through(self) -> dict[str, int]:
         """Bytes through the connection of each member, both ways."""
-        sizes: dict[str, float] = {}
-        for (sender, to, _), size in self.sent.items():
-            for member in (sender, to):
-                sizes[member] = sizes.get(member, 0.0) + size
+        sizes = _added((size, {member: 1.0}) for key, size in self.sent.items() for member in key[:2])
         return {member: round(size) for member, size in sizes.items()}
 
     @property
@@ -76,22 +96,38 @@ class Cost:
     @property
     def by_step(self) -> dict[str, int]:
         """Bytes by kind of step, the same names as in a finished run."""
-        steps: dict[str, float] = {}
-        for (_, _, step), size in self.sent.items():
-            steps[step] = steps.get(step, 0.0) + size
+        steps = _added((size, {step: 1.0}) for (_, _, step), size in self.sent.items())
         return {step: round(size) for step, size in steps.items()}
+
+    def without(self, steps: Collection[str]) -> Cost:
+        """The same without the bytes and rounds of some kinds of steps."""
+        sent = {key: size for key, size in self.sent.items() if key[-1] not in steps}
+        waited = {key: count for key, count in self.waited.items() if key[-1] not in steps}
+        return replace(self, sent=sent, waited=waited)
+
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "bytes": self.bytes_sent,
+            "rounds": self.rounds,
+            "steps": self.by_step,
+            "busiest": self.busiest,
+            "through": self.through,
+            "seconds": self.seconds,
+            "memory": round(self.memory),
+        }
 
 
 def weighted(terms: Iterable[tuple[float, Cost]]) -> Cost:
     """Σ weight · cost, but for memory, which is a peak: the most that was seen."""
     listed = list(terms)
-    sent = _added((weight, cost.sent) for weight, cost in listed)
-    waited = _added((weight, cost.waited) for weight, cost in listed)
-    seconds = sum(weight * cost.seconds for weight, cost in listed)
-    seen = max((cost.memory for _, cost in listed), default=0.0)
     # Noise in the timing of short runs must not make a long one quicker than they are.
     least = max((cost.seconds for weight, cost in listed if weight), default=0.0)
-    return Cost(sent, waited, max(seconds, least), seen)
+    return Cost(
+        _added((weight, cost.sent) for weight, cost in listed),
+        _added((weight, cost.waited) for weight, cost in listed),
+        max(least, sum(weight * cost.seconds for weight, cost in listed)),
+        max((cost.memory for _, cost in listed), default=0.0),
+    )
 
 
 def _added(terms: Iterable[tuple[float, Mapping[K, float]]]) -> dict[K, float]:
@@ -102,13 +138,79 @@ def _added(terms: Iterable[tuple[float, Mapping[K, float]]]) -> dict[K, float]:
     return total
 
 
-def cost_data(cost: Cost) -> dict[str, Any]:
-    return {
-        "bytes": cost.bytes_sent,
-        "rounds": cost.rounds,
-        "steps": cost.by_step,
-        "busiest": cost.busiest,
-        "through": cost.through,
-        "seconds": cost.seconds,
-        "memory": round(cost.memory),
-    }
+@dataclass(frozen=True)
+class Pilot:
+    """A shortened plan, its weight in the whole, and its share of the work, roughly: the whole has 1."""
+
+    plan: Any
+    weight: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Something that a run does `full` times; cost is a straight line in it from `low` on.
+
+    `place` turns a number of times into what cost is really a straight line in, where that is something else.
+    """
+
+    full: int
+    low: int
+    high: int
+    place: Callable[[int], float] = float
+
+    def weights(self) -> dict[int, float]:
+        """How often the low and the high number count: w_low + w_high = 1."""
+        if self.full <= self.high:
+            return {self.full: 1.0}
+        low, high, full = self.place(self.low), self.place(self.high), self.place(self.full)
+        return {self.low: (high - full) / (high - low), self.high: (full - low) / (high - low)}
+
+
+def product(axes: Sequence[Axis], at: Callable[..., P]) -> tuple[Pilot, ...]:
+    """Every combination of low and high: exact for what is a straight line in each axis if the others stand still."""
+    pilots = []
+    for chosen in itertools.product(*(axis.weights().items() for axis in axes)):
+        numbers = [number for number, _ in chosen]
+        share = math.prod(
+            max(1, number) / max(1, axis.full) for number, axis in zip(numbers, axes, strict=True)
+        )
+        pilots.append(Pilot(at(*numbers), math.prod(weight for _, weight in chosen), share))
+    return tuple(pilots)
+
+
+def in_blocks(plan: Plan, block: int, at: Callable[[int], P]) -> tuple[Pilot, ...]:
+    """Pilots of a run that takes its rows block by block; `at` is the plan with fewer rows."""
+    blocks, rest = divmod(plan.rows, block)
+    return product([Axis(blocks, 2, 6)], lambda count: at(count * block + rest))
+
+
+def in_rows(rows: int, cells: int) -> Axis:
+    """Rows that need not come in blocks: as many as a pilot may hold, and a quarter of it."""
+    most = max(4, MOST_CELLS // max(1, cells))
+    return Axis(rows, most // 4, most)
+
+
+def kept(plan: P, shorter: P, *names: str) -> P:
+    """The shorter plan with what the whole plan has computed for itself under these names.
+
+    What a run charges and the field it computes in are those of the whole: otherwise another protocol would be
+    rehearsed. They are cached properties, so that giving them a value is to have computed them.
+    """
+    for name in ("views", "guarantees", *names):
+        shorter.__dict__[name] = getattr(plan, name)
+    return shorter
+
+
+def summed(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> Cost:
+    """What the whole costs by the costs of its pilots, in no more seconds than it can take by any of them."""
+    cost = weighted([(pilot.weight, part) for pilot, part in zip(pilots, costs, strict=True)])
+    return replace(cost, seconds=min(cost.seconds, most(pilots, costs)))
+
+
+def most(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> float:
+    """How many seconds the whole takes at most: nothing takes less than no time, so in proportion to a pilot's share.
+
+    If one pilot was disturbed, the others say how far it can be right.
+    """
+    return min(part.seconds / min(1.0, pilot.share) for pilot, part in zip(pilots, costs, strict=True))

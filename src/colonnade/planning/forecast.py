@@ -1,36 +1,62 @@
-"""What a plan promises to cost and to bring, before it is run."""
+"""What a plan promises to cost and to bring, and which of two methods has the smaller error.
+
+A method that nobody named is chosen here too: margin descent, unless it cannot be planned, or trials on invented people
+say that moments do better. People and coins of trials come from public seeds, so that one question has one answer.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from colonnade.errors import ColonnadeError
-from colonnade.methods.method import Kernel, Method, NoiseSummary, TrainingResult
-from colonnade.planning.alignment_cost import Matching
-from colonnade.planning.cost import Cost, cost_data, weighted
-from colonnade.planning.pilot_run import PilotOutcome, PilotRuns, TrialError
-from colonnade.protocols.plans import Plan, Task, TrainingSpec
-from colonnade.randomness import SeededRandomness
+from scipy.special import stdtrit
 
-FEWEST = 500
-NOTHING_LEARNT = "in the simulation noise left nothing to learn"
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import ColonnadeError
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
+from colonnade.methods.margin.plan import MarginPlan
+from colonnade.methods.method import Kernel, Method, NoiseSummary
+from colonnade.methods.moments.method import noise_of
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.table import METHODS, default_method, protocol_named
+from colonnade.planning.cost import Clock, Cost, weighted
+from colonnade.planning.machine import Matching
+from colonnade.planning.pilot import PilotRuns, Remaining, Trial, TrialError, nobody
+from colonnade.protocols.plans import Plan, Task, TrainingSpec
+from colonnade.runtime.party import Group
+
+Advance = Callable[[str, int, int], None]
 ERRORS: Mapping[Task, str] = {
     "classification": "share of people classed wrongly",
     "regression": "mean squared error, the label scaled to [−1, 1]",
     "pca": "share of the best directions' variance that is missed",
 }
+RATE = 0.95
+# Of fewer trials chance is not known well enough to say anything.
+FEWEST_PAIRS = 3
+MOST_TRIALS = 6
+TRIALS = 4
+# So many invented people at most, and so many numbers of them; with more columns nothing is tried in passing.
+MOST_PEOPLE, MOST_NUMBERS, FEWEST = 4000, 400_000, 500
+HALF_A_POINT = 0.005
+"""Below this the study could not tell what was lost from chance."""
+A_POINT = 0.01
+PAST_THE_LAW = 0.15
+"""The study stops here: whoever would lose more has a model that says next to nothing."""
 
 
 @dataclass(frozen=True)
 class Expected:
     """The errors of models of invented people, on others of them: one for each trial, None where noise left nothing.
 
-    Trials of two methods with one number have the same people and draws. `rows` is how many were learnt from; fewer
-    than the plan's make it an upper figure. `twin` says that the protocol's ideal twin was run in its place, with the
-    same noise.
+    Trials of two methods with one number have the same people and draws. `rows` is how many were learnt from; with
+    fewer than the plan's the error is an upper figure. `twin` says that the protocol's ideal twin was run in its place,
+    with the same noise.
     """
 
     errors: tuple[float | None, ...]
@@ -56,13 +82,22 @@ class Expected:
         """Their standard deviation, if there are several."""
         return statistics.stdev(self.known) if len(self.known) > 1 else None
 
+    def to_data(self) -> dict[str, Any]:
+        return {
+            "error": self.error,
+            "auc": self.auc,
+            "spread": self.spread,
+            "draws": len(self.known),
+            "rows": self.rows,
+            "twin": self.twin,
+        }
+
 
 @dataclass(frozen=True)
 class Forecast:
     """What one plan costs and brings. `expected` is None where nothing foretells the error, and `unknown` says why.
 
-    `split` says that the model stays in parts with the parties. `trial` has the error of one more trial by its number,
-    where that can be had in about as long as the first ones took.
+    `split` says that the model stays in parts with the parties. `trial` has the error of one more trial by its number.
     """
 
     cost: Cost
@@ -77,19 +112,10 @@ class Forecast:
     def to_data(self) -> dict[str, Any]:
         noise, expected = self.noise, self.expected
         return {
-            **cost_data(self.cost),
+            **self.cost.to_data(),
             "rehearsed": "whole" if self.whole else "abridged",
             "noise": None if noise is None else {"standard_deviation": noise.deviation, "on": noise.on},
-            "expected": None
-            if expected is None
-            else {
-                "error": expected.error,
-                "auc": expected.auc,
-                "spread": expected.spread,
-                "draws": len(expected.known),
-                "rows": expected.rows,
-                "twin": expected.twin,
-            },
+            "expected": None if expected is None else expected.to_data(),
             "unknown": self.unknown,
             "split": self.split,
         }
@@ -109,86 +135,308 @@ def forecast(
     rehearsed = pilot_runs.rehearse(method, spec, plan)
     added = None if matching is None else matching.cost(plan)
     cost = rehearsed.cost if added is None else weighted([(1.0, rehearsed.cost), (1.0, added)])
-    expected, unknown, trial = None, "no simulation was asked for", None
-    if simulated:
-        try:
-            expected, unknown, trial = _expected(pilot_runs, method, spec, plan, rehearsed, components)
-        except ColonnadeError as error:
-            unknown = str(error)
-    return Forecast(
-        cost, rehearsed.whole, method.noise(plan), method.kernel, expected, unknown, rehearsed.split, trial
+    made = Forecast(
+        cost,
+        rehearsed.whole,
+        method.noise(plan),
+        method.kernel,
+        None,
+        "no simulation was asked for",
+        rehearsed.split,
     )
-
-
-def _expected(
-    pilot_runs: PilotRuns,
-    method: Method,
-    spec: TrainingSpec,
-    plan: Plan,
-    rehearsed: PilotOutcome,
-    components: int | None,
-) -> tuple[Expected | None, str, Callable[[int], float | None] | None]:
-    """The errors of some trials, or why there are none, and how to have more."""
-    rows, draws = plan.rows, len(rehearsed.trained)
-    learn: Callable[[int], TrainingResult]
-    if rehearsed.whole:
-        trained = dict(enumerate(rehearsed.trained))
-
-        def learn(trial: int) -> TrainingResult:
-            return trained.pop(trial, None) or pilot_runs.perform(method, spec, plan, trial=trial)[1]
-
-    elif method.twin is not None:
-        ideal = by_twin(pilot_runs, method, spec, plan, components=components)
-        errors = tuple(ideal(trial) for trial in range(pilot_runs.draws))
-        expected = Expected(errors, min(plan.rows, pilot_runs.most), twin=True)
-        return (expected, "", ideal) if expected.known else (None, NOTHING_LEARNT, None)
-
-    else:
-        # From fewer people at the same ε, once: it takes as long as a whole run may take.
-        seconds = rehearsed.cost.seconds
-        rows, draws = min(plan.rows, pilot_runs.most, int(plan.rows * pilot_runs.effort / seconds)), 1
-        if rows < min(FEWEST, plan.rows):
-            return (
-                None,
-                f"a simulation takes about {seconds:.0f} s, and --effort allows {pilot_runs.effort:g} s",
-                None,
-            )
-        smaller = _planned_for(pilot_runs, spec, plan, rows)
-
-        def learn(trial: int) -> TrainingResult:
-            return pilot_runs.perform(method, spec, smaller, trial=trial)[1]
-
-    def error(trial: int) -> float | None:
-        return pilot_runs.score(spec, learn(trial), components=components, trial=trial)
-
-    expected = Expected(tuple(error(trial) for trial in range(draws)), rows)
+    if not simulated:
+        return made
+    seconds = rehearsed.cost.seconds * pilot_runs.people(plan.rows) / plan.rows
+    if method.twin is None and seconds > pilot_runs.effort:
+        said = f"a simulation takes about {seconds:.0f} s, and --effort allows {pilot_runs.effort:g} s"
+        return replace(made, unknown=said)
+    try:
+        trial = pilot_runs.trials(method, spec, plan, components=components)
+        expected = expect(pilot_runs, method, plan, trial, pilot_runs.draws)
+    except ColonnadeError as error:
+        return replace(made, unknown=str(error))
     if not expected.known:
-        return None, NOTHING_LEARNT, None
-    return expected, "", error if rehearsed.whole else None
+        return replace(made, unknown="in the simulation noise left nothing to learn")
+    return replace(made, expected=expected, unknown="", trial=trial)
 
 
-def by_twin(
-    pilot_runs: PilotRuns, method: Method, spec: TrainingSpec, plan: Plan, *, components: int | None
-) -> Callable[[int], float | None]:
-    """How far the protocol's ideal twin is from perfect in each trial: the same noise, and far quicker."""
-    if method.twin is None:
-        raise ValueError(f"{method.name} has no twin")
-    ideal, rows = method.twin, min(plan.rows, pilot_runs.most)
-    smaller = _planned_for(pilot_runs, spec, plan, rows)
-
-    def error(trial: int) -> float | None:
-        randomness = SeededRandomness(f"trial {trial}")
-        result = ideal(smaller, pilot_runs.people(rows, trial).tables(rows), randomness)
-        return pilot_runs.score(spec, result, components=components, trial=trial)
-
-    return error
+def expect(
+    pilot_runs: PilotRuns, method: Method, plan: Plan, trial: Trial, draws: int, *, more: int = 0
+) -> Expected:
+    """The errors of the first trials; `more` come after them that take as long."""
+    errors: list[TrialError | None] = []
+    began = time.perf_counter()
+    for number in range(draws):
+        errors.append(trial(number))
+        each = (time.perf_counter() - began) / len(errors)
+        pilot_runs.remaining((draws + more - len(errors)) * each)
+    return Expected(tuple(errors), pilot_runs.people(plan.rows), twin=method.twin is not None)
 
 
-def _planned_for(pilot_runs: PilotRuns, spec: TrainingSpec, plan: Plan, rows: int) -> Plan:
-    """The plan for other people, with the same ε and δ."""
-    if rows == plan.rows:
-        return plan
-    request = replace(spec, delta=plan.delta or spec.delta, alignment="equal")
-    schemas = tuple(pilot_runs.schemas[owner] for owner in plan.group.owners)
-    made: Plan = request.plan(plan.group, schemas, rows)
-    return made
+@dataclass(frozen=True)
+class Difference:
+    """How much larger the error of one method is than another's, and the error of that figure.
+
+    Guarantee: where differences of trials are normal, the true one lies within `margin` of `mean` with chance 95 %. A
+    single pair has no error of its own, and may be off by anything.
+    """
+
+    mean: float
+    margin: float
+    pairs: int
+
+    @property
+    def worse(self) -> bool:
+        return self.pairs >= FEWEST_PAIRS and self.mean > self.margin
+
+
+def difference(one: Expected, other: Expected) -> Difference:
+    """The error of one method less another's, over the trials that both have."""
+    pairs = [
+        mine - theirs
+        for mine, theirs in zip(one.errors, other.errors, strict=False)
+        if mine is not None and theirs is not None
+    ]
+    if len(pairs) < 2:
+        return Difference(one.error - other.error, math.inf, len(pairs))
+    quantile = float(stdtrit(len(pairs) - 1, 0.5 + RATE / 2))
+    margin = quantile * statistics.stdev(pairs) / math.sqrt(len(pairs))
+    return Difference(statistics.fmean(pairs), margin, len(pairs))
+
+
+def best_of(expected: Sequence[Expected]) -> int:
+    """The place of the least mean; but whoever is told apart from it in pairs, and better, takes its place.
+
+    Means of methods with different numbers of trials are of different people.
+    """
+    places = range(len(expected))
+    best = min(places, key=lambda place: expected[place].error)
+    for _ in expected:
+        better = [place for place in places if difference(expected[best], expected[place]).worse]
+        if not better:
+            break
+        best = min(better, key=lambda place: expected[place].error)
+    return best
+
+
+def race(
+    entered: Sequence[Forecast], *, seconds: float, remaining: Remaining = nobody
+) -> tuple[Forecast, ...]:
+    """The same forecasts, with more trials of those that cannot be told apart from the best, as far as time allows.
+
+    Whoever is told apart from the best by then runs no further; the rest run the next trial, so that all pairs have the
+    same numbers. It ends where one is left, after `MOST_TRIALS`, or when the seconds are used up.
+    """
+    forecasts, spent = list(entered), 0.0
+    while True:
+        known = {place: made.expected for place, made in enumerate(forecasts) if made.expected is not None}
+        best = list(known.values())[best_of(list(known.values()))] if known else None
+        running = {
+            place: each
+            for place, each in known.items()
+            if forecasts[place].trial is not None and best is not None and not difference(each, best).worse
+        }
+        fewest = min((len(each.errors) for each in running.values()), default=MOST_TRIALS)
+        if len(running) < 2 or fewest >= MOST_TRIALS or spent >= seconds:
+            return tuple(forecasts)
+        with Clock() as clock:
+            for place, each in running.items():
+                trial = forecasts[place].trial
+                if len(each.errors) == fewest and trial is not None:
+                    longer = replace(each, errors=(*each.errors, trial(fewest)))
+                    forecasts[place] = replace(forecasts[place], expected=longer)
+        spent += clock.seconds
+        remaining(max(0.0, min(seconds - spent, (MOST_TRIALS - fewest - 1) * clock.seconds)))
+
+
+class Work:
+    """Tells in per cent how much of so many parts is over; it never goes back. A method is a part, and so are trials.
+
+    The rest of the part at hand is what its rehearsals say; parts to come take what those before took on average, and
+    the first is taken for as long as it says that it will be.
+    """
+
+    def __init__(self, advance: Advance, parts: int) -> None:
+        self._advance, self._parts, self._over = advance, parts, 0
+        self._began, self._finished, self._shown = time.perf_counter(), 0.0, 0
+        self.remaining(0.0)
+
+    def remaining(self, left: float) -> None:
+        """So many seconds may be left of the part at hand."""
+        spent = time.perf_counter() - self._began
+        # What a part takes at least before any has ended.
+        each = self._finished / self._over if self._over else max(0.5, spent + left)
+        total = spent + left + max(0, self._parts - self._over - (1 if left else 0)) * each
+        # The last per cent is for the comparison, so that a bar that is full is over.
+        self._shown = max(self._shown, min(99, int(100 * spent / total) if total > 0 else 0))
+        self._advance("rehearsing", self._shown, 100)
+
+    def done(self) -> None:
+        self._over += 1
+        self._finished = time.perf_counter() - self._began
+        self.remaining(0.0)
+
+    def end(self) -> None:
+        self._advance("rehearsing", 100, 100)
+
+
+@dataclass(frozen=True)
+class Law:
+    """The share of people whose class a model no longer finds: constant · σ^noise_power · d^column_power.
+
+    σ is the noise by person and d the number of columns once encoded. `factor` is how far four settings in five of the
+    study were from it at most, half a point added to both.
+    """
+
+    constant: float
+    noise_power: float
+    column_power: float
+    factor: float
+
+    def lost(self, noise: float, columns: int) -> float:
+        """What is lost at this noise by person."""
+        return float(self.constant * noise**self.noise_power * columns**self.column_power)
+
+    def people_for(self, lost: float, noise: float, columns: int) -> float:
+        """How many people it takes to lose no more than this, at this noise in all: at the far end of the factor."""
+        near = (lost + HALF_A_POINT) / self.factor - HALF_A_POINT
+        by_person = (near / (self.constant * columns**self.column_power)) ** (1.0 / self.noise_power)
+        return float(noise / by_person)
+
+
+# As `python -m reproduction --only what_to_expect` found them; a test holds them to its results.
+LAWS = {
+    "moments": Law(0.00951, 0.539, 1.03, 1.75),
+    "margin": Law(0.023, 0.749, 0.834, 1.7),
+}
+
+
+def expected_loss(plan: Plan) -> dict[str, Any] | None:
+    """What noise will cost this plan in accuracy, from `low` to `high`, and with how many people it would be a point.
+
+    None where the study says nothing: other methods, other tasks, more than two classes, matrices by class, and several
+    labels, whose sums carry more noise than those of the study.
+    """
+    if isinstance(plan, MarginPlan):
+        law, noise = LAWS["margin"], plan.deviation
+    elif isinstance(plan, MomentsPlan) and not (
+        plan.spec.task != "classification" or plan.conditional or plan.several
+    ):
+        law, noise = LAWS["moments"], noise_of(plan)
+    else:
+        return None
+    if plan.label.width != 2:
+        return None
+    columns = sum(encoder.width for encoder in plan.encoders.values())
+    lost = law.lost(noise / plan.rows, columns)
+    return {
+        "lost": lost,
+        "low": max(0.0, (lost + HALF_A_POINT) / law.factor - HALF_A_POINT),
+        "high": (lost + HALF_A_POINT) * law.factor - HALF_A_POINT,
+        "people_for_a_point": round(law.people_for(A_POINT, noise, columns)),
+    }
+
+
+def left_open(job: Job) -> bool:
+    """Whether trials say which method the job takes: it names none, and no option of the usual one."""
+    return bool(job.because) and job.method != "moments" and job.options == METHODS[job.method].options()
+
+
+def settle(
+    job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int, remaining: Remaining = nobody
+) -> Job:
+    """A job that names no method, with the one to take for these columns and about so many people, and why.
+
+    One that names a method or options of the usual one, or that takes moments whatever the columns are, stays as it is.
+    `remaining` hears after each trial how many seconds the others may take.
+    """
+    if not left_open(job):
+        return job
+    name, because = default_for(job.spec, group, schemas, rows=rows, remaining=remaining)
+    if name == job.method:
+        return replace(job, because=because)
+    # No site knows the others' columns before they meet.
+    because += f'. Between machines the job alone decides, so write method = "{name}" into it'
+    return replace(job, method=name, options=METHODS[name].options(), because=because)
+
+
+def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
+    """The method for a federation where none is named, and why."""
+    spec, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.progress, 1)
+    rows = people_of(federation)
+    chosen = default_for(spec, federation.group, schemas_of(federation), rows=rows, remaining=work.remaining)
+    work.end()
+    return chosen
+
+
+def schemas_of(federation: Federation) -> dict[str, PublicSchema]:
+    """What every owner declared, in the order of the group."""
+    return {owner: federation.tables[owner].public() for owner in federation.group.owners}
+
+
+def people_of(federation: Federation) -> int:
+    """How many people there are at most, by the numbers that parties show each other."""
+    held = min(
+        max(table.rows, federation.shown_ids.get(party, 0)) for party, table in federation.tables.items()
+    )
+    return trained_on(held, federation.held_out)
+
+
+def trained_on(rows: int, held_out: float | None) -> int:
+    """How many of the people in common a job trains on, if it holds a share of them out."""
+    return rows if held_out is None else max(1, round(rows * (1 - held_out)))
+
+
+def default_for(
+    spec: TrainingSpec,
+    group: Group,
+    schemas: Mapping[str, PublicSchema],
+    *,
+    rows: int,
+    remaining: Remaining = nobody,
+) -> tuple[str, str]:
+    """The method for these columns and people where none is named, and why.
+
+    `spec` says what for; its options are nobody's.
+    """
+    name, because = default_method(spec.task, group, epsilon=spec.epsilon, delta=spec.delta, gamma=spec.gamma)
+    if name == "moments":
+        return name, because
+    usual, simple = protocol_named(name), protocol_named("moments")
+    owners = tuple(schemas[owner] for owner in group.owners)
+    specs = {each.name: replace(spec, options=each.options(), alignment="equal") for each in (usual, simple)}
+    try:
+        plans = {simple.name: specs[simple.name].plan(group, owners, rows)}
+    except ColonnadeError:
+        return name, because  # whoever runs it is told why not
+    try:
+        plans[name] = specs[name].plan(group, owners, rows)
+    except ColonnadeError as error:
+        return simple.name, f"margin descent cannot be planned: {str(error).rstrip('.')}"
+    width = sum(schema.encoder("circle").width for schema in schemas.values())
+    if width * FEWEST > MOST_NUMBERS:
+        return name, f"{because}; {width} features are too many to try both in passing"
+    pilot_runs = PilotRuns(schemas, remaining=remaining, most=min(MOST_PEOPLE, MOST_NUMBERS // max(1, width)))
+    guessing = 1 - 1 / max(
+        len(label.classes) for schema in owners for label in schema.labels if label.classes
+    )
+    errors = {}
+    try:
+        for each in (usual, simple):
+            trial = pilot_runs.trials(each, specs[each.name], plans[each.name])
+            more = TRIALS if each is usual else 0
+            found = expect(pilot_runs, each, plans[each.name], trial, TRIALS, more=more)
+            # Where noise left nothing to learn, the error is that of guessing.
+            errors[each.name] = replace(
+                found, errors=tuple(guessing if error is None else error for error in found.errors)
+            )
+    except ColonnadeError:
+        return name, because
+    gap = difference(errors[name], errors[simple.name])
+    tried_out = (
+        f"in {TRIALS} trials margin descent classed {errors[name].error:.3f} of invented people wrongly and moments "
+        f"{errors[simple.name].error:.3f}"
+    )
+    if gap.worse:
+        return simple.name, f"{tried_out}, which is {gap.mean:.3f} ± {gap.margin:.3f} less"
+    return name, f"{because}; {tried_out}, which is not less beyond chance"

@@ -1,4 +1,4 @@
-"""How quick a machine is, by the few kernels that the seconds of a run go into, and how wide the lines between them.
+"""How quick a machine is, how wide the lines between parties are, and what finding their common people takes.
 
 A rehearsal happens on the machine at hand. For another one its seconds are stretched by how much slower the other is at
 the kernel that the protocol spends most of its time in.
@@ -8,26 +8,36 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from colonnade.crypto.modular import MontgomeryModulus, usable_cores
+from colonnade.data.schema import PublicSchema
 from colonnade.errors import FormError, InputError
 from colonnade.methods.method import Kernel
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.threads import one_thread
-from colonnade.planning.clock import Clock
-from colonnade.planning.cost import Cost
+from colonnade.planning.cost import Clock, Cost, weighted
+from colonnade.planning.pilot import PilotFederation, SyntheticPeople
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.intersection import by_default, list_bytes
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.randomness import SystemRandomness
+from colonnade.runtime.party import Group
 
 SECONDS = 0.05
+Way = Literal["server", "curve"]
+# People at the party that holds most: the cost of matching is a straight line in their number.
+SIZES: dict[Way, tuple[int, int]] = {"curve": (256, 1024), "server": (8192, 32768)}
+_FEW = 8
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,16 @@ class Machine:
         return float(getattr(self, kernel) / getattr(to, kernel))
 
 
+def _rate(work: Callable[[], object], amount: float) -> float:
+    work()
+    best, spent = math.inf, 0.0
+    while spent < SECONDS:
+        with Clock() as clock:
+            work()
+        best, spent = min(best, clock.wall), spent + clock.wall
+    return amount / best
+
+
 @dataclass(frozen=True)
 class NetworkLink:
     """The connection of each party: bits a second, both ways together, and seconds from one party to another."""
@@ -105,11 +125,90 @@ class NetworkLink:
         return cost.rounds * self.latency + 8 * cost.busiest / self.bandwidth
 
 
-def _rate(work: Callable[[], object], amount: float) -> float:
-    work()
-    best, spent = math.inf, 0.0
-    while spent < SECONDS:
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """How parties that hold so many people each find the common ones, and what that adds to a run.
+
+    "auto" matches people only where the parties hold different ones, or in another order: with as many at every party
+    as they have in common it is taken to find them equal.
+    """
+
+    group: Group
+    schemas: Mapping[str, PublicSchema]
+    alignment: Alignment
+    rows: int
+    held: Mapping[str, int]
+    _costs: dict[str, Cost] = field(default_factory=dict, repr=False)
+
+    def by(self, plan: Plan) -> Way | None:
+        """In which way, if every party accepts the default; None where their ids are simply equal."""
+        alike = all(count == self.rows for count in self.held.values())
+        if self.alignment == "equal" or (self.alignment == "auto" and alike):
+            return None
+        return "server" if self.alignment == "server" or self._offered(plan) else "curve"
+
+    def cost(self, plan: Plan) -> Cost | None:
+        """What it adds to a run by this plan, which was rehearsed with equal ids."""
+        way = self.by(plan)
+        if way is None and not self._offered(plan):
+            return None
+        key = way or "offered"
+        if key not in self._costs:
+            few = dict.fromkeys(self.held, _FEW)
+            added = (
+                self._matched(way) if way else self._aligned("auto", _FEW, few, in_shares=True, moved=False)
+            )
+            # Comparing digests is part of every other run; here it is replaced.
+            replaced = weighted([(1.0, added), (-1.0, self._aligned("equal", _FEW, few))])
+            self._costs[key] = replace(replaced, seconds=added.seconds if way else 0.0)
+        return self._costs[key]
+
+    def _offered(self, plan: Plan) -> bool:
+        return self.alignment == "auto" and by_default(self.group, in_shares=isinstance(plan, SharedPlan))
+
+    def _matched(self, way: Way) -> Cost:
+        (few, more), largest, shared = SIZES[way], max(self.held.values()), way == "server"
+        if largest <= more:
+            return self._aligned(self.alignment, self.rows, self.held, in_shares=shared)
+        shorter, longer = (
+            self._aligned(
+                self.alignment,
+                max(1, self.rows * size // largest),
+                {party: max(1, count * size // largest) for party, count in self.held.items()},
+                in_shares=shared,
+            )
+            for size in (few, more)
+        )
+        weight = (largest - few) / (more - few)
+        line = weighted([(1.0 - weight, shorter), (weight, longer)])
+        if not shared:
+            return line
+        # Bytes are known: all but the lists are of one length, and what lists take is computed.
+        held = dict.fromkeys(self.held, _FEW + 1)
+        short = self._aligned(self.alignment, _FEW, held, in_shares=True)
+        sent = dict(short.sent)
+        lists, short_lists = list_bytes(self.group, self.held), list_bytes(self.group, held)
+        for key, size in lists.items():
+            sent[key] += size - short_lists[key]
+        return replace(short, sent=sent, seconds=line.seconds)
+
+    def _aligned(
+        self,
+        alignment: Alignment,
+        rows: int,
+        held: Mapping[str, int],
+        *,
+        in_shares: bool = False,
+        moved: bool = True,
+    ) -> Cost:
+        """The cost of aligning alone, for parties with `rows` people in common, in different orders if `moved`."""
+        tables = {}
+        for number, (party, count) in enumerate(held.items()):
+            ids = [f"person {place}" for place in range(rows)]
+            ids += [f"{party} {place}" for place in range(count - rows)]
+            if alignment != "equal" and moved:
+                ids = ids[number % len(ids) :] + ids[: number % len(ids)]
+            tables[party] = SyntheticPeople({party: self.schemas[party]}, len(ids)).table(party, ids)
         with Clock() as clock:
-            work()
-        best, spent = min(best, clock.wall), spent + clock.wall
-    return amount / best
+            outcome = PilotFederation(self.group, tables, alignment=alignment).align(in_shares=in_shares)
+        return Cost.of(outcome, seconds=clock.seconds)

@@ -1,27 +1,240 @@
-"""Every method that could do a job, side by side, and which of them to take."""
+"""What a job would promise, whether budgets admit it, every method that could do it side by side, and which to take.
+
+From declarations alone: no row is read and no ledger is written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
-from colonnade.data.schema import PublicSchema
-from colonnade.errors import ColonnadeError, PlanError
+from colonnade.data.coding import Mode
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
+from colonnade.federation.federation import Federation, check_budgets, ledger_state, release_before
+from colonnade.federation.holdout import requested_part
 from colonnade.federation.job import Job
-from colonnade.federation.party_file import PartyFile
-from colonnade.methods.baselines.method import without_privacy
+from colonnade.federation.party_file import PartyFile, check_ledger
+from colonnade.federation.train import prefix_job_errors, protocol_of, refuse_unlearnable, spec_of
+from colonnade.ledger import Ledger, Release
+from colonnade.ledger.admission import admit
+from colonnade.ledger.state import LedgerState
 from colonnade.methods.method import Method
+from colonnade.methods.moments.method import noise_of
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import check_evaluated, methods_for
-from colonnade.planning.alignment_cost import Matching
+from colonnade.models.inputs import units
+from colonnade.models.tables.margins import is_levelled
 from colonnade.planning.cost import Cost
-from colonnade.planning.forecast import Expected, Forecast, by_twin, forecast
-from colonnade.planning.pairs import FEWEST_PAIRS, best_of, difference, race
-from colonnade.planning.pilot_run import PilotFederation, PilotRuns
-from colonnade.planning.plan_job import Answer, ask_budgets
-from colonnade.planning.work import Work
-from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, TrainingSpec
+from colonnade.planning.forecast import (
+    FEWEST_PAIRS,
+    Expected,
+    Forecast,
+    Work,
+    best_of,
+    difference,
+    expect,
+    forecast,
+    race,
+    schemas_of,
+)
+from colonnade.planning.machine import Matching
+from colonnade.planning.pilot import PilotRuns, Remaining, nobody
+from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, Task, TrainingSpec, default_delta
+from colonnade.runtime.party import Group
+
+FEW_ROWS = 1000
+SMALL_EPSILON = 0.5
+RANDOM_MAPS_PAY = 1000
+BINS_PAY = 2000
+EFFORT_BEFORE_RUN = 0.5
+
+
+def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Plan:
+    """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
+    with prefix_job_errors(job):
+        group = group_of(job, schemas)
+        plan: Plan = spec_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
+    features = features_of(job.task, schemas)
+    if job.components is not None and job.components > features:
+        raise JobError(
+            f"{job.path}, components: found {job.components}, but the parties declare {features} features together. "
+            "Ask for at most as many components."
+        )
+    return plan
+
+
+def group_of(job: Job, schemas: Mapping[str, PublicSchema]) -> Group:
+    """Who takes part in a job, with whoever declares the label as its holder where the job names nobody."""
+    holder = next((party for party in job.parties if schemas[party].label is not None), None)
+    # A job that names another holder than the schemas do is refused by the plan, in its own words.
+    return Group.of(
+        job.parties,
+        active=holder if job.task == "pca" or job.active is None else job.active,
+        server=job.server,
+        threshold=job.threshold,
+        computing_parties=job.computing_parties,
+        disclosed_noise=job.disclosed_noise,
+    )
+
+
+def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
+    """How many features the declared columns of all parties make for a task."""
+    mode: Mode = "circle" if task == "classification" else "linear"
+    return sum(schema.encoder(mode).width for schema in schemas.values())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether one party's budget admits a plan; `admits` is None where its own file is not here to be asked."""
+
+    party: str
+    admits: bool | None
+    reason: str
+
+
+def ask_budgets(
+    plan: Plan, files: Mapping[str, PartyFile], *, held_out: float | None = None
+) -> tuple[Answer, ...]:
+    """Whether each party's budget admits the plan, with what its ledger holds so far. Binds nobody, writes nothing.
+
+    With a share `held_out` the plan is for those who are not.
+    """
+    answers, books = [], {}
+    for party, file in files.items():
+        with suppress(LedgerError):
+            books[party] = Ledger.open(file.ledger, patience=file.patience)
+    for owner in plan.group.owners:
+        if owner not in files:
+            answers.append(Answer(owner, None, f"{owner}'s own file is not here; only {owner} can say."))
+            continue
+        try:
+            # One that is there and cannot be opened is told below.
+            if owner in books or not files[owner].ledger.exists():
+                check_ledger(files[owner], books)
+            admit(_state_of(files[owner]), _release(plan, files[owner], held_out), files[owner].dataset)
+            answers.append(Answer(owner, True, "its budget admits this release."))
+        except ColonnadeError as error:
+            if isinstance(error, LedgerError) and type(error) not in (LedgerError, LedgerReplaced):
+                raise
+            # A ledger that this user may not write to, or that is on a disk that fails: the plan itself stands.
+            answers.append(Answer(owner, None if type(error) is LedgerError else False, str(error)))
+    return tuple(answers)
+
+
+def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
+    """What the party would charge: about the people who are trained on, if others are held out."""
+    if held_out is None:
+        return release_before(plan, file.party)
+    schema = Schema.load(file.schema)
+    part = requested_part(held_out, "training", ledger=_ledger(file), dataset=file.dataset, schema=schema)
+    part.check(file.party)
+    return release_before(plan, file.party, part)
+
+
+def _ledger(file: PartyFile) -> Ledger:
+    exists = file.ledger.exists()
+    return Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
+
+
+def _state_of(file: PartyFile) -> LedgerState:
+    state = ledger_state(_ledger(file))
+    # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
+    kept = {account: budget for account, budget in state.budgets.items() if account.dataset != file.dataset}
+    state.budgets = kept | {budget.account: budget for budget in file.budgets}
+    return state
+
+
+def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[str, ...]:
+    """Why a run of this plan would be refused before it is charged, whatever the budgets say."""
+    if files and all(file.public for file in files.values()):
+        return ()
+    try:
+        refuse_unlearnable(job)(plan, True)
+    except TooFewPeople as error:
+        return (f"A run would be refused ({error.number}): {error}",)
+    return ()
+
+
+def warnings_for(plan: Plan, epsilon: float, features: int) -> tuple[str, ...]:
+    """What a person should know before a run is paid for."""
+    warnings, rows = [], plan.rows
+    few = [f"{rows} rows are fewer than {FEW_ROWS}"] if rows < FEW_ROWS else []
+    few += [f"{features} features are more than {rows} rows"] if features > rows else []
+    if few and epsilon < SMALL_EPSILON:
+        warnings.append(
+            f"Nothing usable can be learnt at ε = {epsilon:g}: {' and '.join(few)}, and below ε = "
+            f"{SMALL_EPSILON:g} the noise is larger than what it hides. Do not pay for this run."
+        )
+    elif few:
+        warnings.append(
+            f"Expect little: {' and '.join(few)}, so the model will be visibly worse than without noise."
+        )
+    if plan.delta >= 1 / (10 * rows):
+        warnings.append(
+            f"δ = {plan.delta:g} is not below 1/(10n) = {1 / (10 * rows):.2g}: that much may go wrong for some "
+            f"person. Use {default_delta(rows):g}."
+        )
+    if isinstance(plan, MomentsPlan):
+        warnings += [*map_warnings(plan), *coding_warnings(plan)]
+    return tuple(warnings)
+
+
+def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
+    """Whether random features cost more than they bring: the rule of docs/feature-maps.md, n/s against 1,000."""
+    encoders = plan.encoders.items()
+    mapped = [party for party, encoder in encoders if encoder.map is not None and encoder.map.rule.random]
+    seen = plan.rows / noise_of(plan)
+    if not mapped or seen >= RANDOM_MAPS_PAY:
+        return ()
+    return (
+        f"Random features of {' and '.join(mapped)} will cost accuracy: {plan.rows} rows are {seen:.0f} times the "
+        f"noise, and they pay from about {RANDOM_MAPS_PAY} times. Leave the map out, or use more rows or a larger ε.",
+    )
+
+
+def coding_warnings(plan: MomentsPlan) -> tuple[str, ...]:
+    """Whether matrices by class were asked for of columns that no table can be made of."""
+    numbers = _coded_as_numbers(plan)
+    if not plan.conditional or not numbers:
+        return ()
+    return (
+        f"conditional = true is for tables and trees, and neither can be had of this release: {numbers} coded as "
+        'numbers. Declare kind = "bins" with ordered = true, or leave conditional out.',
+    )
+
+
+def coding_advice(plan: Plan) -> str:
+    """When to declare numbers in ordered bins, for a release of this noise: the rule of docs/tables.md."""
+    if not isinstance(plan, MomentsPlan) or plan.spec.task != "classification":
+        return ""
+    numbers = _coded_as_numbers(plan)
+    if not numbers:
+        return "Every column is in bins or categories: tables of invented people can be made of this release."
+    seen = plan.rows / noise_of(plan)
+    said = f"{numbers} coded as numbers, of which no table can be made."
+    if plan.several:
+        # The rule was found for sums of a label that is alone.
+        return said
+    if seen < BINS_PAY:
+        return (
+            f"{said} Numbers carry less noise than bins here: {plan.rows} people are {seen:.0f} times the noise, and "
+            f"ordered bins are expected to pay from about {BINS_PAY} times."
+        )
+    return (
+        f"{said} Ordered bins are expected to pay here, for tables and for a closer logistic fit: {plan.rows} people "
+        f"are {seen:.0f} times the noise, and {BINS_PAY} times do. With dozens of weak columns numbers may stay better."
+    )
+
+
+def _coded_as_numbers(plan: MomentsPlan) -> str:
+    """The columns of which a release has averages, and not how many people are where."""
+    columns = [unit.name for unit in units(tuple(plan.encoders.items())) if not is_levelled(unit)]
+    if not columns:
+        return ""
+    more = f" and {len(columns) - 3} more" if len(columns) > 3 else ""
+    return f"{', '.join(columns[:3])}{more} {'is' if len(columns) == 1 else 'are'}"
 
 
 @dataclass(frozen=True)
@@ -44,18 +257,102 @@ class Candidate:
         said = [answer.admits for answer in self.answers]
         return False if False in said else None if None in said else True
 
+    @property
+    def expected(self) -> Expected | None:
+        return None if self.forecast is None else self.forecast.expected
 
-@dataclass(frozen=True)
-class Choice:
-    """The candidates with the job's own first, which of them to take, and why.
 
-    `without_privacy` is the error of an exact model of the same invented people, against which others are read.
-    """
+Known = tuple[Candidate, Expected]
 
-    candidates: tuple[Candidate, ...]
-    recommended: str | None
-    why: str
-    without_privacy: float | None
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Where methods for a job are looked at: each with its own plan, for the same people, parties, ε and δ as `own`."""
+
+    job: Job
+    own: Plan
+    schemas: Mapping[str, PublicSchema]
+    files: Mapping[str, PartyFile]
+    pilot_runs: PilotRuns
+    matching: Matching | None = None
+    simulated: bool = True
+
+    def promised(self, method: Method) -> Candidate:
+        """The plan of a method and what budgets say to it, or why there is none; nothing is rehearsed."""
+        plan, job = self.own, self.job
+        try:
+            if job.held_out is not None:
+                check_evaluated(method, job.task)
+            if method.name != job.method:
+                owners = tuple(self.schemas[owner] for owner in plan.group.owners)
+                plan = self.spec_of(method).plan(plan.group, owners, plan.rows)
+            return Candidate(method, plan, ask_budgets(plan, self.files, held_out=job.held_out))
+        except ColonnadeError as failure:
+            return Candidate(method, reason=str(failure))
+
+    def spec_of(self, method: Method) -> TrainingSpec:
+        """What the job asks for, of its own method with its options; of another with that one's defaults."""
+        if method.name == self.job.method:
+            return self.job.spec
+        return replace(
+            self.job.spec, gamma=DEFAULT_GAMMA, options=method.options(), alignment=self.job.alignment
+        )
+
+    def rehearsed(self, item: Candidate, *, simulated: bool) -> Candidate:
+        """The same with its forecast, where it has a plan."""
+        if item.plan is None:
+            return item
+        method, job = item.method, self.job
+        try:
+            method.needs()
+            made = forecast(
+                self.pilot_runs,
+                method,
+                self.spec_of(method),
+                item.plan,
+                matching=self.matching,
+                simulated=simulated,
+                components=job.components,
+            )
+        except ColonnadeError as failure:
+            return replace(item, reason=str(failure))
+        return replace(item, forecast=made)
+
+    def tried(self, item: Candidate) -> Candidate:
+        """The same with the errors of its twin, which are quick to have, and without a cost."""
+        if item.plan is None:
+            return item
+        method, runs = item.method, self.pilot_runs
+        try:
+            method.needs()
+            trial = runs.trials(method, self.spec_of(method), item.plan, components=self.job.components)
+            expected = expect(runs, method, item.plan, trial, runs.draws)
+        except ColonnadeError as failure:
+            return replace(item, reason=str(failure))
+        if not expected.known:
+            said = "in trials of its twin, which has its noise, nothing was left to learn"
+            return replace(item, passed=said)
+        return replace(item, forecast=Forecast(Cost(), False, None, method.kernel, expected, trial=trial))
+
+    def settled(self, item: Candidate, best: Known | None) -> Candidate:
+        """The same with its cost, unless its twin is worse than the best of the others."""
+        if item.forecast is None or item.expected is None:
+            return item
+        method, expected = item.method, item.expected
+        if best is not None:
+            gap, name = difference(expected, best[1]), best[0].method.name
+            said = f"its twin, which has its noise and is quicker, has an error of {expected.error:.3f}"
+            if gap.worse:
+                said += f", larger than that of {name} by {gap.mean:.3f} ± {gap.margin:.3f}"
+                return replace(item, forecast=None, passed=said)
+            if method.kernel == "powers" and not difference(best[1], expected).worse:
+                said += f", no smaller than that of {name} beyond chance, and encryption takes far longer"
+                return replace(item, forecast=None, passed=said)
+        made = self.rehearsed(replace(item, forecast=None), simulated=False)
+        if made.forecast is None:
+            return made
+        trial = item.forecast.trial
+        return replace(made, forecast=replace(made.forecast, expected=expected, unknown="", trial=trial))
 
 
 def candidates(
@@ -77,57 +374,69 @@ def candidates(
     whose quicker twin is worse than the best of the others, or under encryption no better, so that they would not be
     recommended. Of `work`, each method that is looked at is a part.
     """
+    runs = replace(pilot_runs, remaining=work.remaining)
+    look = Candidates(job, own, schemas, files, runs, matching, simulated)
     able = _able(job, named)
-    kind = able[0].trains
-    look = partial(
-        _candidate,
-        job,
-        own,
-        schemas,
-        files=files,
-        pilot_runs=replace(pilot_runs, notify=work.notify),
-        matching=matching,
-        simulated=simulated,
-        all_of_them=named is not None,
-    )
     entries: dict[str, Candidate] = {}
     later = []
-    for number, method in enumerate(able):
-        if named is not None or not number:
-            entries[method.name] = look(method)
-        elif method.trains != kind:
-            entries[method.name] = Candidate(
-                method, passed=f"it trains a {method.trains}, not a {kind} model"
-            )
+    for method in able:
+        chosen = named is not None or method is able[0]
+        if not chosen and method.trains != able[0].trains:
+            passed = f"it trains a {method.trains}, not a {able[0].trains} model"
+            entries[method.name] = Candidate(method, passed=passed)
             continue
-        elif method.twin is not None and simulated:
-            later.append(method)
-            continue
+        item = look.promised(method)
+        if not chosen and item.admitted is False:
+            item = replace(item, passed="a budget refuses it")
+        elif not chosen and method.twin is not None and simulated:
+            item = look.tried(item)
+            later.append(method.name)
         else:
-            entries[method.name] = look(method)
+            item = look.rehearsed(item, simulated=simulated)
+        entries[method.name] = item
         work.done()
-    entries = _raced(entries, seconds=pilot_runs.effort, notify=work.notify)
-    for method in later:
-        entries[method.name] = look(method, against=_best(entries))
-        work.done()
-    return tuple(entries[method.name] for method in able)
+    entries = _raced(entries, seconds=pilot_runs.effort, remaining=work.remaining)
+    known = _eligible(tuple(item for name, item in entries.items() if name not in later))
+    best = known[best_of([expected for _, expected in known])] if known else None
+    return tuple(look.settled(item, best) if name in later else item for name, item in entries.items())
 
 
 def looked_at(job: Job, named: Collection[str] | None) -> int:
     """How many methods are looked at and not passed over at once: the job's own, and these, or all of its kind."""
-    if named is not None:
-        return len(_able(job, {*named, job.method}))
-    able = _able(job, None)
-    return sum(method.trains == able[0].trains for method in able)
+    able = _able(job, None if named is None else {*named, job.method})
+    return sum(named is not None or method.trains == able[0].trains for method in able)
 
 
 def _able(job: Job, named: Collection[str] | None) -> list[Method]:
-    able = [
-        method
-        for method in methods_for(job.task)
-        if isinstance(method, Method) and (named is None or method.name in named)
-    ]
+    methods = [method for method in methods_for(job.task) if isinstance(method, Method)]
+    able = [method for method in methods if named is None or method.name in named]
     return sorted(able, key=lambda method: method.name != job.method)
+
+
+def _raced(entries: Mapping[str, Candidate], *, seconds: float, remaining: Remaining) -> dict[str, Candidate]:
+    """More trials of those that no budget refuses, until they are told apart or time is up."""
+    entered = {
+        name: item.forecast
+        for name, item in entries.items()
+        if item.forecast is not None and item.admitted is not False
+    }
+    ended = dict(
+        zip(entered, race(tuple(entered.values()), seconds=seconds, remaining=remaining), strict=True)
+    )
+    return {name: replace(item, forecast=ended.get(name, item.forecast)) for name, item in entries.items()}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidates with the job's own first, which of them to take, and why.
+
+    `without_privacy` is the error of an exact model of the same invented people, against which others are read.
+    """
+
+    candidates: tuple[Candidate, ...]
+    recommended: str | None
+    why: str
+    without_privacy: float | None
 
 
 def choose(
@@ -141,212 +450,103 @@ def choose(
     nor the usual method can be, it is the best of those that were tried often enough, or none.
     """
     known = _eligible(entries)
-    if not known:
-        return Choice(entries, None, _why_none(entries), without_privacy)
-    named = {item.method.name: item for item in known}
-    kept = named.get(entries[0].method.name) or named.get(usual)
-    tried = [item for item in known if len(_expected(item).known) >= FEWEST_PAIRS]
-    better = [item for item in tried if kept is None or difference(_expected(kept), _expected(item)).worse]
-    best = better[best_of([_expected(item) for item in better])] if better else kept
+    named = {item.method.name: (item, expected) for item, expected in known}
+    kept = named.get(entries[0].method.name if entries else "") or named.get(usual)
+    better = [
+        pair
+        for pair in known
+        if len(pair[1].known) >= FEWEST_PAIRS and (kept is None or difference(kept[1], pair[1]).worse)
+    ]
+    best = better[best_of([expected for _, expected in better])] if better else kept
     if best is None:
-        said = f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
-        return Choice(entries, None, said, without_privacy)
+        return Choice(entries, None, _why_none(entries, known), without_privacy)
     why = " ".join([_reason(best, kept, entries), *_left_out(best, entries, known)])
-    return Choice(entries, best.method.name, why, without_privacy)
+    return Choice(entries, best[0].method.name, why, without_privacy)
 
 
-def _eligible(entries: Collection[Candidate]) -> list[Candidate]:
+def _eligible(entries: tuple[Candidate, ...]) -> list[Known]:
     """Those that may be recommended: no budget refuses them, their error is known, their model is of the job's kind."""
-    in_parts = any(item.forecast is not None and item.forecast.split for item in list(entries)[:1])
+    in_parts = bool(entries) and entries[0].forecast is not None and entries[0].forecast.split
     return [
-        item
+        (item, item.expected)
         for item in entries
         if item.admitted is not False
         and item.forecast is not None
-        and item.forecast.expected is not None
+        and item.expected is not None
         and (in_parts or not item.forecast.split)
     ]
 
 
-def _why_none(entries: tuple[Candidate, ...]) -> str:
-    made = [item for item in entries if item.forecast is not None]
-    if entries and not any(item.admitted is not False for item in made):
+def _why_none(entries: tuple[Candidate, ...], known: list[Known]) -> str:
+    if known:
+        return f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
+    if entries and all(item.admitted is False for item in entries if item.forecast is not None):
         return "No budget admits any of them."
     return "Nothing foretells the error of any that could be, so that none is recommended over another."
 
 
-def _reason(best: Candidate, kept: Candidate | None, entries: tuple[Candidate, ...]) -> str:
-    error = _expected(best).error
+def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...]) -> str:
+    (item, expected), error = best, best[1].error
     if kept is None:
         return f"It has the least expected error, {error:.3f}, of those that were tried often enough."
-    if best is not kept:
-        gap = difference(_expected(kept), _expected(best))
+    if item is not kept[0]:
+        gap = difference(kept[1], expected)
         return (
             f"In {gap.pairs} trials on the same people its error, {error:.3f}, is smaller than that of "
-            f"{kept.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}."
+            f"{kept[0].method.name} by {gap.mean:.3f} ± {gap.margin:.3f}."
         )
-    which = "the job's own" if best is entries[0] else "the usual one for this task"
+    which = "the job's own" if item is entries[0] else "the usual one for this task"
     return (
         f"It is {which}, with an expected error of {error:.3f}, and no other is shown to be better: with a smaller "
         f"error in at least {FEWEST_PAIRS} trials on the same people, by more than chance makes of them."
     )
 
 
-def _left_out(best: Candidate, entries: tuple[Candidate, ...], known: list[Candidate]) -> list[str]:
-    open_to = [item for item in entries if item.forecast is not None and item.admitted is not False]
-    unknown = [item for item in open_to if item.forecast is not None and item.forecast.expected is None]
-    in_parts = [item for item in open_to if item not in known and item not in unknown]
-    rare = [item for item in known if item is not best and _pairs(best, item) < FEWEST_PAIRS]
-    said = []
-    if best.forecast is not None and best.forecast.split:
-        said.append("Its model stays in parts with the parties, who score people together.")
-    if in_parts:
-        said.append(
-            f"{_names(in_parts)} would leave the model in parts with the parties, which the job does not ask for."
-        )
-    if rare:
-        said.append(f"Too few trials to compare it with: {_names(rare)}.")
-    if unknown:
-        said.append(f"Nothing foretells the error of {_names(unknown)}.")
-    refused = [item for item in entries if item.admitted is False]
-    if refused:
-        said.append(f"A budget refuses {_names(refused)}.")
-    return said
-
-
-def _pairs(one: Candidate, other: Candidate) -> int:
-    return difference(_expected(one), _expected(other)).pairs
-
-
-def _names(items: list[Candidate]) -> str:
-    return ", ".join(item.method.name for item in items)
-
-
-def _raced(
-    entries: Mapping[str, Candidate], *, seconds: float, notify: Callable[[float], None]
-) -> dict[str, Candidate]:
-    """More trials of those that no budget refuses, until they are told apart or time is up."""
-    entered = {
-        name: item.forecast
-        for name, item in entries.items()
-        if item.forecast is not None and item.admitted is not False
+def _left_out(best: Known, entries: tuple[Candidate, ...], known: list[Known]) -> list[str]:
+    made = [item for item in entries if item.forecast is not None and item.admitted is not False]
+    left = {
+        "{} would leave the model in parts with the parties, which the job does not ask for.": [
+            item for item in made if item.expected is not None and item not in [one for one, _ in known]
+        ],
+        "Too few trials to compare it with: {}.": [
+            item
+            for item, expected in known
+            if item is not best[0] and difference(best[1], expected).pairs < FEWEST_PAIRS
+        ],
+        "Nothing foretells the error of {}.": [item for item in made if item.expected is None],
+        "A budget refuses {}.": [item for item in entries if item.admitted is False],
     }
-    ended = race(tuple(entered.values()), seconds=seconds, notify=notify)
-    raced = dict(zip(entered, ended, strict=True))
-    return {
-        name: replace(item, forecast=raced[name]) if name in raced else item for name, item in entries.items()
-    }
+    in_parts = best[0].forecast is not None and best[0].forecast.split
+    said = ["Its model stays in parts with the parties, who score people together."] if in_parts else []
+    return said + [
+        text.format(", ".join(item.method.name for item in items)) for text, items in left.items() if items
+    ]
 
 
-def _best(entries: Mapping[str, Candidate]) -> Candidate | None:
-    known = _eligible(entries.values())
-    return known[best_of([_expected(item) for item in known])] if known else None
+def forecast_before_run(job: Job, federation: Federation, remaining: Remaining = nobody) -> Forecast | None:
+    """What the run of a job will take, made right before it, from declarations and numbers of rows alone.
 
-
-def error_without_privacy(job: Job, plan: Plan, pilot_runs: PilotRuns, *, most: int = 10_000) -> float | None:
-    """The error of an exact model of the same invented people; None where none can be trained."""
-    rows = min(plan.rows, most, pilot_runs.most)
-    stage = PilotFederation(plan, pilot_runs.people(rows).tables(rows))
-    stage.public = True
-    spec = TrainingSpec(job.task, job.epsilon)
+    None unless everybody declared the data public: a forecast goes by how many people each party has, and whoever may
+    read a report is not to be told. None also where there is nothing to foretell: the method has no protocol, or the
+    run will be refused, which it then says itself. `remaining` hears how many seconds the rest may take.
+    """
+    if not federation.public:
+        return None
     try:
-        result = without_privacy(stage, spec)
+        method = protocol_of(job)
+        method.needs()
+        schemas = schemas_of(federation)
+        rows = {owner: federation.tables[owner].rows for owner in federation.group.owners}
+        shown = {owner: max(count, federation.shown_ids.get(owner, 0)) for owner, count in rows.items()}
+        if job.alignment == "equal" and len(set(rows.values())) != 1:
+            return None
+        most = min((rows if job.alignment == "equal" else shown).values())
+        plan: Plan = job.spec.plan(federation.group, tuple(schemas.values()), most)
+        check_budgets(plan, federation.ledgers, federation.datasets)
+        matching = Matching(federation.group, schemas, job.alignment, plan.rows, shown)
+        runs = PilotRuns(
+            schemas, effort=EFFORT_BEFORE_RUN, draws=1, tries=1, weighed=False, remaining=remaining
+        )
+        return forecast(runs, method, job.spec, plan, matching=matching, components=job.components)
     except ColonnadeError:
         return None
-    return pilot_runs.score(spec, result, components=job.components)
-
-
-def _candidate(
-    job: Job,
-    own: Plan,
-    schemas: Mapping[str, PublicSchema],
-    method: Method,
-    *,
-    files: Mapping[str, PartyFile],
-    pilot_runs: PilotRuns,
-    matching: Matching | None,
-    simulated: bool,
-    all_of_them: bool,
-    against: Candidate | None = None,
-) -> Candidate:
-    spec = spec_of(job, method)
-    plan: Any = own
-    try:
-        if job.held_out is not None:
-            check_evaluated(method, job.task)
-        if method.name != job.method:
-            plan = planned(spec, job, own, schemas)
-        answers = ask_budgets(plan, files, held_out=job.held_out)
-    except (PlanError, ColonnadeError) as failure:
-        return Candidate(method, reason=str(failure))
-    item = Candidate(method, plan, answers)
-    if item.admitted is False and method.name != job.method and not all_of_them:
-        return replace(item, passed="a budget refuses it")
-    twin = None
-    try:
-        method.needs()
-        if against is not None:
-            error = by_twin(pilot_runs, method, spec, plan, components=job.components)
-            worse, twin = _twin_is_worse(method, error, against, rows=plan.rows, seconds=pilot_runs.effort)
-            if worse:
-                return replace(item, passed=worse)
-        made = forecast(
-            pilot_runs,
-            method,
-            spec,
-            plan,
-            matching=matching,
-            simulated=simulated,
-            components=job.components,
-        )
-    except ColonnadeError as failure:
-        return replace(item, reason=str(failure))
-    if twin is not None and made.expected is not None and len(made.expected.errors) < len(twin.errors):
-        made = replace(made, expected=twin)
-    return replace(item, forecast=made)
-
-
-def _twin_is_worse(
-    method: Method, error: Callable[[int], float | None], against: Candidate, *, rows: int, seconds: float
-) -> tuple[str, Expected]:
-    """In words, if it is, otherwise nothing; and its trials."""
-    first = Expected(tuple(error(trial) for trial in range(len(_expected(against).errors))), rows, twin=True)
-    if not first.known or against.forecast is None:
-        return "in trials of its twin, which has its noise, nothing was left to learn", first
-    entered = Forecast(Cost({}), False, None, method.kernel, first, trial=error)
-    ended = [made.expected for made in race((against.forecast, entered), seconds=seconds)]
-    best, twin = ended[0] or _expected(against), ended[1] or first
-    gap = difference(twin, best)
-    notify = f"its twin, which has its noise and is quicker, has an error of {twin.error:.3f}"
-    if gap.worse:
-        return (
-            f"{notify}, larger than that of {against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}",
-            twin,
-        )
-    if method.kernel == "powers" and not difference(best, twin).worse:
-        no_better = (
-            f"no smaller than that of {against.method.name} beyond chance, and encryption takes far longer"
-        )
-        return f"{notify}, {no_better}", twin
-    return "", twin
-
-
-def spec_of(job: Job, method: Method) -> TrainingSpec:
-    """What the job asks for, of its own method with its options; of another with that one's defaults."""
-    if method.name == job.method:
-        return job.spec
-    return replace(job.spec, gamma=DEFAULT_GAMMA, options=method.options())
-
-
-def planned(spec: TrainingSpec, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]) -> Plan:
-    """Another method's plan for the same people, parties, ε and δ."""
-    made: Plan = replace(spec, alignment=job.alignment).plan(
-        own.group, tuple(schemas[owner] for owner in own.group.owners), own.rows
-    )
-    return made
-
-
-def _expected(item: Candidate) -> Expected:
-    if item.forecast is None or item.forecast.expected is None:
-        raise ValueError(f"nothing foretells the error of {item.method.name}")
-    return item.forecast.expected

@@ -14,7 +14,7 @@ from colonnade.methods.encrypted.protocol import Descended, encrypted_session, i
 from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
-from colonnade.planning.pilots import Pilot, kept
+from colonnade.planning.cost import Pilot, kept
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness
 

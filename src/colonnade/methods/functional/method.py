@@ -30,7 +30,7 @@ from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import Spectrum, decompose, floor_of
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
-from colonnade.planning.pilots import Pilot, in_blocks, kept
+from colonnade.planning.cost import Pilot, in_blocks, kept
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper import (
     LABEL,

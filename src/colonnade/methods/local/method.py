@@ -22,7 +22,7 @@ from colonnade.methods.method import (
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
-from colonnade.planning.pilots import Pilot, in_blocks, kept
+from colonnade.planning.cost import Pilot, in_blocks, kept
 from colonnade.protocols.plans import TrainingSpec
 
 

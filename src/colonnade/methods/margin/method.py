@@ -16,7 +16,7 @@ from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedM
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.numbers.threads import one_thread
-from colonnade.planning.pilots import Axis, Pilot, kept, product
+from colonnade.planning.cost import Axis, Pilot, kept, product
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness
 

@@ -10,7 +10,7 @@ from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePla
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
 from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
 from colonnade.models.files.document import Privacy
-from colonnade.planning.pilots import Axis, Pilot, in_rows, kept, product
+from colonnade.planning.cost import Axis, Pilot, in_rows, kept, product
 from colonnade.protocols.plans import TrainingSpec
 
 SPLIT = (

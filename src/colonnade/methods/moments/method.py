@@ -11,7 +11,7 @@ from colonnade.methods.method import Method, NoiseSummary, plan_views
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import OpenedMoments, moments_session
 from colonnade.models.release import MomentRelease
-from colonnade.planning.pilots import Pilot, in_blocks, kept
+from colonnade.planning.cost import Pilot, in_blocks, kept
 from colonnade.protocols.plans import TrainingSpec
 
 

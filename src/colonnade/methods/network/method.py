@@ -13,7 +13,7 @@ from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_vi
 from colonnade.methods.network.design import need_networks
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import TrainedEmbeddings
-from colonnade.planning.pilots import Axis, Pilot, kept, product
+from colonnade.planning.cost import Axis, Pilot, kept, product
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.runtime.run import Program
 

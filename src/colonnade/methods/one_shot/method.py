@@ -25,7 +25,7 @@ from colonnade.methods.one_shot.protocol import (
     noisy_columns_session,
 )
 from colonnade.models.files.document import Privacy
-from colonnade.planning.pilots import Pilot, in_blocks, in_rows, kept, product
+from colonnade.planning.cost import Pilot, in_blocks, in_rows, kept, product
 from colonnade.protocols.plans import TrainingSpec, options_of
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.noise.skellam import LARGEST_MU, SkellamNoise
 from colonnade.numbers.rounding import stochastic
-from colonnade.planning.pilots import Axis, Pilot, in_rows, kept, product
+from colonnade.planning.cost import Axis, Pilot, in_rows, kept, product
 from colonnade.privacy.paper import LABEL, gradient_client_epsilon, gradient_moments, gradient_multiplier
 from colonnade.protocols.plans import TrainingSpec, check_job_gamma, options_of
 from colonnade.randomness import Randomness

@@ -20,11 +20,10 @@ from colonnade.federation.job import Job
 from colonnade.methods.method import Method
 from colonnade.methods.moments.plan import MomentsOptions
 from colonnade.methods.table import METHODS
-from colonnade.planning import before_run as before
-from colonnade.planning.alignment_cost import Matching
-from colonnade.planning.cost import Cost, weighted
-from colonnade.planning.pilot_run import PilotRuns
-from colonnade.planning.pilots import Axis, product
+from colonnade.planning import recommend
+from colonnade.planning.cost import Axis, Cost, product, weighted
+from colonnade.planning.machine import Matching
+from colonnade.planning.pilot import PilotRuns
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.shared_plan import SharedPlan
 
@@ -177,7 +176,7 @@ def test_a_run_is_foretold_for_its_report_only_where_everybody_declared_the_data
     for public in (False, True):
         few, many = tables([1, 1], 80), tables([1, 1], 100)
         federation = Federation([few[0], many[1]], budget=(1e9, 0.5), public=public)
-        assert (before.forecast_before_run(job, federation) is not None) == public
+        assert (recommend.forecast_before_run(job, federation) is not None) == public
 
 
 @given(
@@ -230,9 +229,7 @@ class OnAClock(PilotRuns):
     busy: int | None = None
     ran: list[tuple[int, bool]] = field(default_factory=list)
 
-    def perform(
-        self, method: Method, requested: Any, plan: Any, *, traced: bool = False, trial: int = 0
-    ) -> tuple[Cost, Any]:
+    def perform(self, method: Method, requested: Any, plan: Any, *, traced: bool = False) -> tuple[Cost, Any]:
         seconds = self.fixed + self.each * plan.rows
         if not self.ran:
             seconds += 20.0

@@ -19,16 +19,23 @@ from colonnade.cli.plan import notes
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
 from colonnade.federation.job import Job
+from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.planning.cost import Cost
-from colonnade.planning.forecast import Expected, Forecast, forecast
+from colonnade.planning.forecast import (
+    FEWEST_PAIRS,
+    MOST_TRIALS,
+    Expected,
+    Forecast,
+    Work,
+    best_of,
+    difference,
+    forecast,
+    race,
+)
 from colonnade.planning.machine import Machine, NetworkLink
-from colonnade.planning.pairs import FEWEST_PAIRS, MOST_TRIALS, best_of, difference, race
-from colonnade.planning.pilot_run import PilotRuns
-from colonnade.planning.plan_job import Answer
-from colonnade.planning.recommend import Candidate, choose
-from colonnade.planning.synthetic import SyntheticPeople
-from colonnade.planning.work import Work
+from colonnade.planning.pilot import PilotRuns, SyntheticPeople
+from colonnade.planning.recommend import Answer, Candidate, choose
 from colonnade.protocols.plans import Task
 
 NAMES = ("moments", "functional", "slr", "local", "intermediate", "one-shot")
@@ -328,7 +335,7 @@ def test_progress_goes_forward_and_is_full_only_at_the_end() -> None:
     heard: list[int] = []
     work = Work(lambda step, done, total: heard.append(done), parts=3)
     for left in (5.0, 1.0, 0.1):
-        work.notify(left)
+        work.remaining(left)
         work.done()
     assert max(heard) < 100
     work.end()
@@ -338,7 +345,7 @@ def test_progress_goes_forward_and_is_full_only_at_the_end() -> None:
 def test_progress_takes_parts_to_come_for_as_long_as_the_first() -> None:
     heard: list[int] = []
     work = Work(lambda step, done, total: heard.append(done), parts=10)
-    work.notify(600.0)
+    work.remaining(600.0)
     work.done()
     assert max(heard) <= 10
 
@@ -348,8 +355,8 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
 ) -> None:
     heard: list[tuple[str, int]] = []
 
-    def noting(name: str) -> Any:
-        real = getattr(facts, name)
+    def noting(place: Any, name: str) -> Any:
+        real = getattr(place, name)
 
         def recorded(*given: Any, **named: Any) -> Any:
             heard.append((f"{name} begins", 0))
@@ -359,8 +366,8 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
 
         return recorded
 
-    for name in ("settle", "candidates", "error_without_privacy"):
-        monkeypatch.setattr(facts, name, noting(name))
+    for place, name in ((facts, "settle"), (facts, "candidates"), (PilotRuns, "error_without_privacy")):
+        monkeypatch.setattr(place, name, noting(place, name))
     made = tables([2, 2], 300)
     owners = [table.party for table in made]
     job = Job.parse(
@@ -384,19 +391,28 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
     assert words[-2] == "error_without_privacy ends"
 
 
-def test_a_method_too_long_to_run_is_simulated_by_its_twin_or_on_fewer_people() -> None:
+def test_a_method_whose_trials_take_too_long_has_no_prediction_unless_it_has_a_twin() -> None:
     made = tables([2, 2], 1500)
-    rehearsals = PilotRuns(
-        {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
-    )
-    requested, plan, _ = planned("slr", made, 1500, options={"epochs": 4.0})
-    found = forecast(rehearsals, untyped(METHODS["slr"]), requested, plan)
-    assert not found.whole and found.expected is None and "--effort" in found.unknown
-    requested, plan, _ = planned("intermediate", made, 1500, options={})
-    quick = PilotRuns(rehearsals.schemas, effort=60.0, tries=1, draws=2, weighed=False)
-    found = forecast(quick, untyped(METHODS["intermediate"]), requested, plan)
-    assert found.whole and found.expected is not None and found.expected.rows == 1500
-    assert 0 <= found.expected.error <= 1 and found.to_data()["expected"]["draws"] == 2
+    schemas = {table.party: table.public() for table in made}
+    for name, options, known in (("slr", {"epochs": 4.0}, False), ("margin", {"steps": 3}, True)):
+        requested, plan, _ = planned(name, made, 1500, options=options)
+        runs = PilotRuns(schemas, effort=0.0, tries=1, weighed=False)
+        found = forecast(runs, untyped(METHODS[name]), requested, plan)
+        assert (found.expected is not None) is known is not ("--effort" in found.unknown)
+    assert found.to_data()["expected"]["draws"] == 2 and there(found.expected).twin
+
+
+@pytest.mark.parametrize("name", ["moments", "local"])
+def test_a_trial_has_as_much_noise_for_each_person_as_the_whole_plan(name: str) -> None:
+    made = tables([2, 2], 100)
+    schemas = {table.party: table.public() for table in made}
+    method, (requested, plan, _) = METHODS[name], planned(name, made, 40_000, options={})
+    assert isinstance(method, Method)
+    smaller = PilotRuns(schemas, most=10_000).trial_plan(method, requested, plan)
+    assert smaller.rows == 10_000
+    ratio = there(method.noise(smaller)).deviation / there(method.noise(plan)).deviation
+    # Sums carry four times less with a quarter of the people, up to how ε and noise go together; values as much.
+    assert ratio == pytest.approx(0.25 if name == "moments" else 1.0, rel=0.2)
 
 
 def test_a_machine_comes_back_from_the_file_it_went_into(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from colonnade.data.table import Table
 from colonnade.federation.federation import Federation
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS, checked_options
-from colonnade.planning.alignment_cost import Matching
 from colonnade.planning.cost import Cost, weighted
-from colonnade.planning.pilot_run import PilotRuns
+from colonnade.planning.machine import Matching
+from colonnade.planning.pilot import PilotRuns
 from colonnade.protocols.plans import Plan, Task, TrainingSpec
 from colonnade.runtime.run import Outcome
 

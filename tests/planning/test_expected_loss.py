@@ -15,29 +15,29 @@ from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.data.schema import Schema
 from colonnade.methods.moments.plan import MomentsOptions
-from colonnade.planning.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
+from colonnade.planning.forecast import A_POINT, HALF_A_POINT, LAWS, expected_loss
 from colonnade.runtime.party import Group
 
 
 def quadratic(size: int, seed: int) -> tuple[Any, Any]:
-    generator = np.random.default_rng(seed)
-    rows = generator.normal(size=(200, size)) * np.geomspace(1.0, 0.01, size)
-    return rows.T @ rows, rows.T @ (rows @ generator.normal(size=size) + generator.normal(size=200))
+    draws = np.random.default_rng(seed)
+    rows = draws.normal(size=(200, size)) * np.geomspace(1.0, 0.01, size)
+    return rows.T @ rows, rows.T @ (rows @ draws.normal(size=size) + draws.normal(size=200))
 
 
 @pytest.mark.parametrize("size", [2, 5, 12])
 def test_a_noisy_quadratic_costs_what_the_theorem_says_up_to_its_factor(size: int) -> None:
     matrix, right = quadratic(size, size)
-    generator, damping = np.random.default_rng(1), 3.0
+    draws, damping = np.random.default_rng(1), 3.0
     damped = matrix + damping * np.eye(size)
     best = np.linalg.solve(damped, right)
     ratios = []
     for _ in range(200):
-        noise = np.triu(generator.normal(size=(size, size)), 1)
-        noise = noise + noise.T + math.sqrt(2) * np.diag(generator.normal(size=size))
+        noise = np.triu(draws.normal(size=(size, size)), 1)
+        noise = noise + noise.T + math.sqrt(2) * np.diag(draws.normal(size=size))
         # As strong as the theorem allows.
         noise *= damping / 2 / np.linalg.norm(noise, 2)
-        side = generator.normal(size=size)
+        side = draws.normal(size=size)
         off = np.linalg.solve(damped + noise, right + side) - best
         rest = side - noise @ best
         ratios.append((off @ damped @ off) / (rest @ np.linalg.solve(damped, rest)))
@@ -50,11 +50,11 @@ def test_the_middle_of_the_theorem_is_its_mean_over_the_noise() -> None:
     size, draws = 3, 40_000
     inverse = np.diag([1.0, 0.8, 0.5]) + 0.1
     best = np.array([2.0, -1.0, 0.5])
-    generator = np.random.default_rng(2)
-    upper = np.triu(generator.normal(size=(draws, size, size)), 1)
-    diagonal = np.sqrt(2) * generator.normal(size=(draws, size))
+    draws = np.random.default_rng(2)
+    upper = np.triu(draws.normal(size=(draws, size, size)), 1)
+    diagonal = np.sqrt(2) * draws.normal(size=(draws, size))
     noise = upper + upper.transpose(0, 2, 1) + diagonal[:, :, None] * np.eye(size)
-    rest = generator.normal(size=(draws, size)) - noise @ best
+    rest = draws.normal(size=(draws, size)) - noise @ best
     found = np.einsum("ni,ij,nj->n", rest, inverse, rest)
     foretold = (1 + best @ best) * np.trace(inverse) + best @ inverse @ best
     error = found.std() / math.sqrt(draws)
