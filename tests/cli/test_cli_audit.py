@@ -113,7 +113,7 @@ def test_ctrl_c_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "announced"),
     [
         (["job.toml", "--runs", "3"], 3, "--runs: found 3; it must be at least 8"),
         (["job.toml", "--draws", "-1"], 3, "--draws: found -1"),

@@ -27,7 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "announced"),
     [
         (f"epsilon = {'9' * 5000}", "line 2: a whole number has 5000 digits"),
         (f"x = {'[' * 20_000}{']' * 20_000}", "nested too deep"),

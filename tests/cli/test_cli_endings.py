@@ -69,7 +69,7 @@ def test_loops_are_compiled_where_there_is_no_place_for_them(
         raise RuntimeError("cannot cache function: no locator available")
 
     monkeypatch.setattr(compiling._Kept, "__init__", nowhere)
-    monkeypatch.setattr(compiling, "_told", [])
+    monkeypatch.setattr(compiling, "_announced", [])
     kernels = [compiling.machine_code(lambda value: value + 1) for _ in range(2)]
     assert [untyped(kernel)(1) for kernel in kernels] == [2, 2]
     assert len(caplog.records) == 1 and "NUMBA_CACHE_DIR" in caplog.text
@@ -83,7 +83,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
 
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(untyped(compiling).caching.FunctionCache, "save_overload", full)
-    monkeypatch.setattr(compiling, "_told", [])
+    monkeypatch.setattr(compiling, "_announced", [])
     assert compiling.machine_code(lambda value: value + 2)(1) == 3
     assert "No space left on device" in caplog.text
 

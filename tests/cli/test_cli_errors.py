@@ -107,7 +107,7 @@ def test_this_check_would_notice_a_bare_error_and_one_outside_the_tree() -> None
     assert raised(ast.parse("raise ColonnadeError('no')")) == ["ColonnadeError"]
 
 
-@pytest.mark.parametrize("asked", ["E313", "e313", "313"])
+@pytest.mark.parametrize("requested", ["E313", "e313", "313"])
 def test_explain_prints_the_section(capsys: pytest.CaptureFixture[str], requested: str) -> None:
     assert run(["explain", requested]) == 0
     out = capsys.readouterr().out

@@ -128,7 +128,7 @@ def test_a_run_that_an_earlier_version_left_is_shown_and_reported(
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "announced"),
     [(99, "format 99; this version of Colonnade reads up to 2"), ("two", "which never was")],
 )
 def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(

@@ -108,7 +108,7 @@ def test_a_number_in_bins_is_ordered_bins_between_its_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "told"),
+    ("declared", "announced"),
     [
         ('encoding = "hat"', "hats"),
         ("knots = 5", 'encoding = "hats"'),

@@ -161,7 +161,7 @@ def test_files_that_are_cut_altered_newer_or_missing_are_refused_by_name(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "notify"),
     [
         ({"kind": "PCA"}, "is no network"),
         ({"kind": "NeuralRegressor"}, "a NeuralRegressor for classification"),

@@ -39,7 +39,7 @@ FIVE = '["bank", "shop", "clinic", "school", "town"]'
 
 
 @pytest.mark.parametrize(
-    ("asked", "found", "remedy"),
+    ("requested", "found", "remedy"),
     [
         (
             job('server = "elsewhere"'),
@@ -131,7 +131,7 @@ def test_a_threshold_that_is_named_is_the_least() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "taken", "refused"),
+    ("rule", "used", "refused"),
     [
         ("{most = 20}", ("1", "20"), ("20.5", "40")),
         ("{least = 2, most = 20}", ("2", "20"), ("1", "21")),

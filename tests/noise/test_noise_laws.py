@@ -105,7 +105,7 @@ def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal() -> 
 
 
 @pytest.mark.parametrize(
-    ("draws", "wrong", "reach"),
+    ("draws", "wrong", "extent"),
     [
         (lambda: SkellamNoise(Fraction(10**4)).draw(DRAWS, SystemRandomness()), skellam(10500), 900),
         (lambda: SkellamNoise(Fraction(100)).draw(DRAWS, SystemRandomness()), skellam(105), 100),

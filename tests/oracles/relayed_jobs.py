@@ -16,7 +16,7 @@ from typed import untyped
 from colonnade.federation.job import Job, parse_job
 from colonnade.federation.train import protocol_of
 from colonnade.models.files.linear_file import ModelFile
-from colonnade.report.run_folder import write_run
+from colonnade.runs.recovery import finish_run
 from colonnade.sites.flare import FlareChannel
 from colonnade.sites.kit import Kit
 from colonnade.sites.site import take_part
@@ -54,7 +54,7 @@ def run_job(
                     take_part(
                         channels[name],
                         kits[name],
-                        keep=write_run,
+                        keep=finish_run,
                         member=name,
                         job=parse_job(texts[name]),
                         job_id=job_id,

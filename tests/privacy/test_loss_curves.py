@@ -56,7 +56,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize(("leaf", "law", "shift", "reach"), LAWS)
+@pytest.mark.parametrize(("leaf", "law", "shift", "extent"), LAWS)
 def test_curves_on_the_integers_are_the_summed_hockey_stick(
     leaf: Mechanism, law: oracle.Law, shift: int, extent: int
 ) -> None:
@@ -68,7 +68,7 @@ def test_curves_on_the_integers_are_the_summed_hockey_stick(
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.7])
-@pytest.mark.parametrize(("leaf", "law", "shift", "reach"), LAWS)
+@pytest.mark.parametrize(("leaf", "law", "shift", "extent"), LAWS)
 def test_sampled_curves_are_the_summed_hockey_stick_in_both_directions(
     leaf: Mechanism, law: oracle.Law, shift: int, extent: int, rate: float
 ) -> None:

@@ -133,7 +133,7 @@ def test_the_exact_skellam_table_is_the_bessel_function() -> None:
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
 @pytest.mark.parametrize("order", [2, 3, 7])
 @pytest.mark.parametrize(
-    ("leaf", "law", "shift", "reach"),
+    ("leaf", "law", "shift", "extent"),
     [
         (Skellam(3, 3, 20), oracle.skellam_law(Fraction(20)), 3, 120),
         (Skellam(1, 1, 1, 1), oracle.skellam_law(Fraction(1)), 1, 60),

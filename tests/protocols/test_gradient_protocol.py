@@ -60,7 +60,7 @@ async def fixed_key(party: Party) -> bytes:
 
 
 def watched(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(protocol, "Descent", Watched)
+    patch.setattr(protocol, "SlrDescent", Watched)
     patch.setattr(protocol, "share_batch_key", fixed_key)
 
 

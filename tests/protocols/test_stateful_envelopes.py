@@ -107,7 +107,7 @@ class Envelopes(RuleBasedStateMachine):
 
     @invariant()
     def nobody_takes_more_than_was_sent(self) -> None:
-        for (run, sender, receiver), used in getattr(self, "taken", {}).items():
+        for (run, sender, receiver), used in getattr(self, "used", {}).items():
             assert used <= self.parties[run, sender].numbers.get(("to", receiver), 0)
 
 

@@ -26,7 +26,7 @@ from colonnade.errors import ColonnadeError
 from colonnade.federation.files import make_folder, sealed_text, write_whole
 from colonnade.federation.holdout import LOG, OUTCOME
 from colonnade.federation.job import Job, ScoreJob, parse_job
-from colonnade.report.run_folder import write_run
+from colonnade.runs.recovery import finish_run
 from colonnade.runtime.run import reason_for_peers
 from colonnade.sites.flare import FlareChannel, server_address, site_address
 from colonnade.sites.kit import Kit
@@ -94,7 +94,7 @@ class Coordinator(Controller):  # type: ignore[misc]
             take_part(
                 _present(self._channel),
                 kit,
-                keep=write_run,
+                keep=finish_run,
                 member=self._job.server,
                 job=self._job,
                 job_id=job_id,
@@ -164,7 +164,7 @@ class Member(Executor):  # type: ignore[misc]
             take_part(
                 _present(self._channel),
                 _kit(fl_ctx),
-                keep=write_run,
+                keep=finish_run,
                 member=fl_ctx.get_identity_name(),
                 job=self._job,
                 job_id=fl_ctx.get_job_id(),

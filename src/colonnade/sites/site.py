@@ -105,7 +105,7 @@ _GRACE_SECONDS = 2.0
 
 
 class Keep(Protocol):
-    """What writes a run's folder: `colonnade.report.run_folder.write_run`."""
+    """What writes a run's folder: `colonnade.runs.recovery.finish_run`."""
 
     def __call__(
         self,
