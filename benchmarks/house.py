@@ -11,6 +11,8 @@ Prints one JSON object on its last line:
   for the plans of three or more;
 * ``files_to_touch_for_a_method``: modules that hold such a table or import the modules of three or more methods, and
   pages that name every method which can run between machines; where code asks for one method only, it is not seen;
+* ``reads_of_a_file``: how often ``colonnade train`` reads a party's file at most, CSV or Parquet, each look at its
+  header and each statement of the engine counted as one;
 * ``core_install_mb``: a fresh environment with the project and no extra: files of its packages, without pip, setuptools
   and byte code, in megabytes of 10⁶ bytes;
 * ``import_cpu_s``, ``help_cpu_s``: processor time of ``import colonnade`` and of ``colonnade --help`` there, user and
@@ -301,6 +303,18 @@ def counted() -> dict[str, Any]:
     }
 
 
+def reads_of_a_file() -> int:
+    """How often a training reads the file of a party, at most."""
+    sys.path.insert(0, str(ROOT / "tests/oracles"))
+    from file_readings import reads_in_training
+
+    most = 0
+    for suffix in (".csv", ".parquet"):
+        with tempfile.TemporaryDirectory() as folder:
+            most = max(most, *reads_in_training(Path(folder), suffix=suffix).values())
+    return most
+
+
 def lines_by_room(commit: str | None = None) -> Counter[str]:
     """Lines of Python in every room, here or at a commit; of what lies in no room, together."""
     if commit is None:
@@ -395,6 +409,7 @@ def main() -> None:
         return
     figures = counted()
     where = figures.pop("where")
+    figures["reads_of_a_file"] = reads_of_a_file()
     with tempfile.TemporaryDirectory() as folder:
         python = Path(sys.executable) if arguments.no_install else installed(Path(folder) / "core")
         figures["core_install_mb"] = None if arguments.no_install else round(size(python), 1)

@@ -330,7 +330,7 @@ def killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("colonnade.report.run_folder.train_on", kill)
+        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
         train(project, "--output", str(tmp_path / "runs" / "first"))
     return project
 

@@ -120,7 +120,7 @@ def test_a_run_that_was_stopped_is_recovered_with_all_its_models(
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("colonnade.report.run_folder.train_on", kill)
+        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
         train(several, "--output", "runs/first")
     assert run(["recover", "first"]) == 0
     model = ModelFile.load(several.path("runs/first/model-2.json"))

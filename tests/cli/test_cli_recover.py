@@ -34,7 +34,7 @@ def killed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
         raise Killed
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr("colonnade.report.run_folder.train_on", kill)
+        patched.setattr("colonnade.evaluation.trained_run.train_on", kill)
         train(project, "--output", "runs/first")
     return project
 

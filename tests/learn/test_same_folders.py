@@ -29,7 +29,7 @@ from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.models.files.membership import TrainingMembership
 from colonnade.models.release import MomentRelease
-from colonnade.report.run_folder import write_run
+from colonnade.runs.recovery import finish_run
 
 ROOT = Root.make()
 PROTOCOLS = tuple(name for name, method in METHODS.items() if isinstance(method, Method))
@@ -69,7 +69,7 @@ def one_process(folder: Path, text: str, *, several: bool) -> Path:
     found = result_for(job, federation)
     run = folder / "run"
     run.mkdir()
-    write_run(run, job, federation.runs[-1], federation, found)
+    finish_run(run, job, federation.runs[-1], federation, found)
     return run
 
 

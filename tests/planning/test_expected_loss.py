@@ -50,11 +50,11 @@ def test_the_middle_of_the_theorem_is_its_mean_over_the_noise() -> None:
     size, draws = 3, 40_000
     inverse = np.diag([1.0, 0.8, 0.5]) + 0.1
     best = np.array([2.0, -1.0, 0.5])
-    draws = np.random.default_rng(2)
-    upper = np.triu(draws.normal(size=(draws, size, size)), 1)
-    diagonal = np.sqrt(2) * draws.normal(size=(draws, size))
+    generator = np.random.default_rng(2)
+    upper = np.triu(generator.normal(size=(draws, size, size)), 1)
+    diagonal = np.sqrt(2) * generator.normal(size=(draws, size))
     noise = upper + upper.transpose(0, 2, 1) + diagonal[:, :, None] * np.eye(size)
-    rest = draws.normal(size=(draws, size)) - noise @ best
+    rest = generator.normal(size=(draws, size)) - noise @ best
     found = np.einsum("ni,ij,nj->n", rest, inverse, rest)
     foretold = (1 + best @ best) * np.trace(inverse) + best @ inverse @ best
     error = found.std() / math.sqrt(draws)

@@ -16,7 +16,8 @@ from report_runs import BUDGET, HOSTILE, hostile_run, private_run, seeded_run
 from typed import there
 
 from colonnade.federation.files import plain
-from colonnade.federation.train import Trained
+from colonnade.federation.train import Trained, model_facts
+from colonnade.models.logistic import LogisticRegression
 from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
@@ -200,10 +201,10 @@ def test_columns_of_a_table_line_up() -> None:
 def test_an_estimate_that_was_skipped_is_a_note_and_everything_else_is_there() -> None:
     whole, federation = private_run()
     run = federation.runs[-1]
-    learnt = {
-        key: whole["learnt"][key] for key in ("features", "owners", "rows", "coefficients", "intercept")
-    }
-    facts = run_facts(run, federation, name="Risk", model_facts=learnt, watch=Watch(interrupted=lambda: True))
+    watch = Watch(interrupted=lambda: True)
+    model = LogisticRegression().fit(there(run.release))
+    learnt = model_facts(model, there(run.release), watch)
+    facts = run_facts(run, federation, name="Risk", model_facts=learnt, notes=(watch.skipped,))
     assert "intervals" in whole["learnt"] and "intervals" not in facts["learnt"]
     assert facts["notes"] == [note for note in facts["notes"] if "it was interrupted" in note] != []
     assert facts["learnt"]["by_column"] and facts["guarantees"] == whole["guarantees"]

@@ -20,7 +20,7 @@ from colonnade.federation.files import plain
 from colonnade.federation.train import model_facts
 from colonnade.models.fitting import obtain
 from colonnade.models.uncertainty import noise_uncertainty
-from colonnade.report.facts import PLACES, Facts, collusion_text, ledger_facts, run_facts
+from colonnade.report.facts import Facts, collusion_text, ledger_facts, run_facts
 from colonnade.report.html import (
     effect_picture,
     effect_scale,
@@ -82,7 +82,7 @@ def effects_of(facts: Facts, column: str) -> dict[str, tuple[float, float]]:
 def test_effects_are_in_the_units_and_at_the_values_that_people_know() -> None:
     facts, _ = regression_run()
     age = effects_of(facts, "age")
-    assert list(age) == ["0", "22.5", "45", "67.5", "90"] and len(age) == len(PLACES)
+    assert list(age) == ["0", "22.5", "45", "67.5", "90"]
     assert age["90"][0] - age["0"][0] == pytest.approx(60, abs=6), "sixty units of pay over the range of age"
     town = effects_of(facts, "town")
     assert town["south"][0] - town["north"][0] == pytest.approx(20, abs=4)

@@ -25,7 +25,8 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, parse_key, signing_key
 from colonnade.models.files.document import PARTIES
 from colonnade.privacy.observers import observer_text
-from colonnade.report.html import charts, environment, evaluation_section
+from colonnade.report.evaluation import evaluation_section
+from colonnade.report.html import charts, environment
 from colonnade.report.ledgers import history_csv
 from colonnade.report.plain import size_text, spent_text
 from colonnade.report.text import verdict

@@ -13,11 +13,11 @@ from colonnade.errors import ColonnadeError, LedgerError, explanations
 from colonnade.federation.holdout import JOURNAL
 from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.observers import about_text
+from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import entry_text
-from colonnade.report.html import evaluation_section
 from colonnade.report.plain import merged
 from colonnade.report.text import verdict
-from colonnade.runs.folders import charged_text, where_text
+from colonnade.runs.recovery import charged_text, where_text
 from colonnade.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, recorded_text, released
 from colonnade.runs.run_index import RUNNING, WAITS, Listed, Progress
 from colonnade.sites.approval import Request

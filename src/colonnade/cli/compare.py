@@ -11,28 +11,27 @@ import typer
 from colonnade.cli.screen import (
     AS_JSON,
     PARTY_FILES,
-    Advance,
+    Answer,
+    answering,
     complete_methods,
     note,
     progress,
-    say,
-    say_json,
-    width,
 )
 from colonnade.errors import InputError, PrivacyError
 from colonnade.federation.files import json_text
 from colonnade.report.plain import now
-from colonnade.runs.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
+from colonnade.runs.folders import MODELS, holds_paid, new_folder, uninterrupted
 from colonnade.runs.run_folders import RUNS
 
 if TYPE_CHECKING:
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
-    from colonnade.lab.comparison import Comparison, ComparisonEntries
+    from colonnade.lab.comparison import ComparisonEntries
     from colonnade.methods.method import TrainedModel
     from colonnade.models.release import MomentRelease
 
 
+@answering
 def compare(
     job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties, task, delta."),
     epsilons: str = typer.Option(
@@ -62,7 +61,7 @@ def compare(
         help="A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out.",
     ),
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Compare every method that can do a job's task: score against ε, what each promises, and what it costs.
 
     Where every party's file says public = true, the people are split by a public seed, each method trains on four
@@ -76,10 +75,12 @@ def compare(
       colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 3
     """
     from colonnade.federation.job import Job
-    from colonnade.federation.party_file import party_files
+    from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import prefix_job_errors
-    from colonnade.lab.comparison import checked_epsilons, field_of
+    from colonnade.lab.comparison import checked_epsilons, compare_charged, comparison_facts, field_of
+    from colonnade.lab.comparison import compare as compare_tables
     from colonnade.methods.table import METHODS
+    from colonnade.report.comparison import comparison_page, comparison_picture, comparison_text
 
     wanted = checked_epsilons(_numbers(epsilons))
     if seeds < 1:
@@ -97,25 +98,47 @@ def compare(
         folder.reserve(1 << 21)
         try:
             with progress(not as_json) as advance, prefix_job_errors(agreed):
-                comparison = (
-                    _on_public(agreed, files, wanted, seeds, field, advance)
-                    if public
-                    else _on_private(agreed, files, wanted, field, folder.draft, advance)
-                )
+                shared: dict[str, Any] = {"task": agreed.task, "field": field, "epsilons": wanted}
+                shared |= {"delta": agreed.delta, "accepted_delta": agreed.accepted_delta}
+                shared |= {"gamma": agreed.gamma, "progress": advance}
+                if public:
+                    comparison = compare_tables(
+                        [file.table() for file in files.values()],
+                        **shared,
+                        seeds=seeds,
+                        components=agreed.components,
+                        server=agreed.server,
+                        threshold=agreed.threshold,
+                        computing_parties=agreed.computing_parties,
+                        timeout=agreed.timeout,
+                    )
+                else:
+                    # In one process one user is every party and may read it all; the table goes to others.
+                    comparison = compare_charged(
+                        federation_of(agreed, files),
+                        **shared,
+                        keep=lambda name, result: _keep(folder.draft / MODELS, name, result),
+                        tell=lambda name, error: note(f"{name} gave no model. {error}"),
+                    )
         except BaseException:
-            _keep_paid(folder)
+            with uninterrupted():
+                if holds_paid(folder.draft):
+                    kept = sorted((folder.finish() / MODELS).iterdir())
+                    note(f"What was charged for by then is kept: {', '.join(map(str, kept))}.")
             raise
         with uninterrupted():
             folder.free_reserve()
-            facts = _write(folder.draft, agreed, comparison)
-            finished = folder.finish()
-    facts["report"] = str(finished / "comparison.html")
-    if as_json:
-        say_json(facts)
-        return
-    from colonnade.report.comparison import comparison_text
-
-    say(f"{comparison_text(facts, width=width())}\n\nPicture and tables: {facts['report']}")
+            facts = {**comparison_facts(comparison, name=agreed.name), "time": now()}
+            texts = {"comparison.json": json_text(facts), "comparison.html": comparison_page(facts)}
+            if public:
+                texts["comparison.svg"] = comparison_picture(facts)
+            for file, text in texts.items():
+                (folder.draft / file).write_text(text, encoding="utf-8")
+            facts["report"] = str(folder.finish() / "comparison.html")
+    return Answer(
+        facts,
+        lambda wide: f"{comparison_text(facts, width=wide)}\n\nPicture and tables: {facts['report']}",
+    )
 
 
 def _numbers(text: str) -> list[float]:
@@ -172,69 +195,6 @@ def _confirm(
     note(f"{cost} Left out: {left or 'nothing'}.")
 
 
-def _on_public(
-    job: Job,
-    files: Mapping[str, PartyFile],
-    epsilons: Sequence[float],
-    seeds: int,
-    field: ComparisonEntries,
-    advance: Advance,
-) -> Comparison:
-    from colonnade.lab.comparison import compare as compare_tables
-
-    return compare_tables(
-        [file.table() for file in files.values()],
-        task=job.task,
-        epsilons=epsilons,
-        field=field,
-        delta=job.delta,
-        accepted_delta=job.accepted_delta,
-        gamma=job.gamma,
-        seeds=seeds,
-        components=job.components,
-        server=job.server,
-        threshold=job.threshold,
-        computing_parties=job.computing_parties,
-        timeout=job.timeout,
-        progress=advance,
-    )
-
-
-def _on_private(
-    job: Job,
-    files: Mapping[str, PartyFile],
-    epsilons: Sequence[float],
-    field: ComparisonEntries,
-    folder: Path,
-    advance: Advance,
-) -> Comparison:
-    from colonnade.federation.party_file import federation_of
-    from colonnade.lab.comparison import compare_charged
-
-    return compare_charged(
-        federation_of(job, files),
-        task=job.task,
-        field=field,
-        epsilons=epsilons,
-        delta=job.delta,
-        accepted_delta=job.accepted_delta,
-        gamma=job.gamma,
-        keep=lambda name, result: _keep(folder / MODELS, name, result),
-        # In one process one user is every party and may read it all; the table goes to others.
-        tell=lambda name, error: note(f"{name} gave no model. {error}"),
-        progress=advance,
-    )
-
-
-def _keep_paid(folder: Folder) -> None:
-    with uninterrupted():
-        if holds_paid(folder.draft):
-            place = folder.finish()
-            note(
-                f"What was charged for by then is kept: {', '.join(map(str, sorted((place / MODELS).iterdir())))}."
-            )
-
-
 def _keep(folder: Path, name: str, result: TrainedModel | MomentRelease) -> None:
     """What was paid for: a release as it is, or weights by feature; those that stay with parties are not written."""
     from colonnade.methods.method import LinearModel
@@ -250,18 +210,4 @@ def _keep(folder: Path, name: str, result: TrainedModel | MomentRelease) -> None
             "intercepts": result.intercepts.tolist(),
             "guarantees": [str(item) for item in result.privacy],
         }
-        text = json_text(weights)
-        (folder / f"{name}.json").write_text(text, encoding="utf-8")
-
-
-def _write(folder: Path, job: Job, comparison: Comparison) -> dict[str, Any]:
-    from colonnade.lab.comparison import comparison_facts
-    from colonnade.report.comparison import comparison_page, comparison_picture
-
-    facts = {**comparison_facts(comparison, name=job.name), "time": now()}
-    text = json_text(facts)
-    (folder / "comparison.json").write_text(text, encoding="utf-8")
-    (folder / "comparison.html").write_text(comparison_page(facts), encoding="utf-8")
-    if comparison.public:
-        (folder / "comparison.svg").write_text(comparison_picture(facts), encoding="utf-8")
-    return facts
+        (folder / f"{name}.json").write_text(json_text(weights), encoding="utf-8")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from colonnade.cli.screen import AS_JSON, VERBOSE, say, say_json, width
+from colonnade.cli.screen import AS_JSON, VERBOSE, Answer, answering
 from colonnade.errors import InputError
 from colonnade.randomness import public_permutation
 from colonnade.runs.folders import new_folder
@@ -276,6 +276,7 @@ class DemoSize(StrEnum):
     both = "both"
 
 
+@answering
 def demo(
     output: Path | None = typer.Option(
         None,
@@ -292,7 +293,7 @@ def demo(
     ),
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Train on 26,049 invented people of a bank and a registry, then on 455 patients, and show what each cost.
 
     Example:
@@ -316,26 +317,29 @@ def demo(
     for facts, run in ((many, runs["many"]), (few, runs["few"])):
         if facts:
             facts["report"] = str(run / "report.html")
-    if as_json:
-        say_json({**few, **({CENSUS: many} if many else {})})
-        return
-    wide = width()
-    say(run_text(many or few, width=wide, verbose=verbose))
-    if many and few:
-        say("\nThe same with few people, a public medical table, where noise costs more:\n")
-        short = "\n".join(wrapped([verdict_line(few)], wide, indent=""))
-        say(run_text(few, width=wide, verbose=True) if verbose else short)
-    say(f"\nTables, schemas, jobs and ledgers are in {finished}. Go on with")
-    if many:
-        say(f"  colonnade predict {runs['many']} --rows {finished / CENSUS / NEW_PEOPLE} --id person")
-    if few:
-        say(
-            f"  colonnade predict {runs['few']} --rows {finished / NEW_PATIENTS} --id patient\n"
-            f"  colonnade predict {runs['few']} {finished / VISITS / 'job.toml'}\n"
-            f"  colonnade ledger {finished / 'clinic.toml'}\n"
-            f"  colonnade train {finished / 'job.toml'}"
-        )
-    say("\n" + "\n".join(f"Report: {facts['report']}" for facts in (many, few) if facts))
+
+    def text(wide: int | None) -> str:
+        lines = [run_text(many or few, width=wide, verbose=verbose)]
+        if many and few:
+            lines.append("\nThe same with few people, a public medical table, where noise costs more:\n")
+            short = "\n".join(wrapped([verdict_line(few)], wide, indent=""))
+            lines.append(run_text(few, width=wide, verbose=True) if verbose else short)
+        lines.append(f"\nTables, schemas, jobs and ledgers are in {finished}. Go on with")
+        if many:
+            lines.append(
+                f"  colonnade predict {runs['many']} --rows {finished / CENSUS / NEW_PEOPLE} --id person"
+            )
+        if few:
+            lines += [
+                f"  colonnade predict {runs['few']} --rows {finished / NEW_PATIENTS} --id patient",
+                f"  colonnade predict {runs['few']} {finished / VISITS / 'job.toml'}",
+                f"  colonnade ledger {finished / 'clinic.toml'}",
+                f"  colonnade train {finished / 'job.toml'}",
+            ]
+        reports = [f"Report: {facts['report']}" for facts in (many, few) if facts]
+        return "\n".join([*lines, "", *reports])
+
+    return Answer({**few, **({CENSUS: many} if many else {})}, text)
 
 
 def _trained(files: Demo, *, quiet: bool) -> dict[str, Any]:

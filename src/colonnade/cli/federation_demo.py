@@ -154,14 +154,14 @@ def _alone(folder: Path, job: Job) -> Path:
     from colonnade.federation.federation import Federation
     from colonnade.federation.party_file import PartyFile
     from colonnade.federation.train import result_for
-    from colonnade.report.run_folder import write_run
+    from colonnade.runs.recovery import finish_run
 
     files = [PartyFile.load(folder / f"{party}.toml") for party in PARTIES]
     federation = Federation([file.table() for file in files], budget=(BUDGET, 1e-5), noise_seed=SEED)
     result = result_for(job, federation)
     run = folder / "one-process" / job.method
     run.mkdir(parents=True)
-    write_run(run, job, federation.runs[-1], federation, result)
+    finish_run(run, job, federation.runs[-1], federation, result)
     return run
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, PARTY_FILES, progress, say, say_json, width
+from colonnade.cli.screen import AS_JSON, PARTY_FILES, Answer, answering, progress
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
 from colonnade.federation.files import json_text
-from colonnade.runs.folders import new_folder, uninterrupted
-from colonnade.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
+from colonnade.runs.folders import new_folder, uninterrupted, write_named
+from colonnade.runs.run_folders import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
 
 if TYPE_CHECKING:
     from colonnade.federation.job import Job
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 ATTACKS = Path("attacks")
 
 
+@answering
 def attack(
     job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties and delta."),
     people: int = typer.Option(
@@ -59,7 +60,7 @@ def attack(
         help="A new folder for facts and picture; attacks/NAME-OF-JOB if left out.",
     ),
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves.
 
     Every party's file must say public = true: the attacks see everybody's rows, to score themselves. Nothing is
@@ -126,20 +127,15 @@ def attack(
             findings, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
         )
         with uninterrupted():
-            text = json_text(facts)
-            (folder.draft / "facts.json").write_text(text, encoding="utf-8")
+            (folder.draft / "facts.json").write_text(json_text(facts), encoding="utf-8")
             (folder.draft / "attacks.txt").write_text(attack_text(facts) + "\n", encoding="utf-8")
             drawn = draw_attacks(folder.draft / "attacks.svg", facts)
             finished = folder.finish()
     facts["picture"] = str(finished / "attacks.svg") if drawn else None
-    if as_json:
-        say_json(facts)
-        return
-    say(f"{attack_text(facts, width=width())}\n\nPicture: {facts['picture']}")
+    return Answer(facts, lambda wide: f"{attack_text(facts, width=wide)}\n\nPicture: {facts['picture']}")
 
 
 def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
-
     if found not in choices:
         raise InputError(
             f"{option}: found {found!r}; it must be one of {', '.join(choices)}.{nearest_name(found, choices)}"
@@ -149,11 +145,11 @@ def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
 
 AUDITS = Path("audits")
 AUDIT = "audit.json"
-RUNS = Path("runs")
 PAPERS = "papers"
 MOST_PEOPLE = 200
 
 
+@answering
 def audit(
     what: Path = typer.Argument(
         ..., metavar="RUN|JOB", help="The folder of a run, or a job file (TOML); or the word papers."
@@ -183,7 +179,7 @@ def audit(
         help="A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
     ),
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use.
 
     No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on
@@ -199,6 +195,8 @@ def audit(
 
       colonnade audit demo-run/job.toml --runs 100
     """
+    from colonnade.report.lab import DEFECT, audit_drawing, audit_text
+
     if runs is not None and runs < 8:
         raise InputError(
             f"--runs: found {runs}; it must be at least 8, so that both halves hold both data sets."
@@ -208,35 +206,36 @@ def audit(
     if str(what) == PAPERS:
         if output is not None or public or party:
             raise InputError("--output, --public and --party are for a job; papers have none of their own.")
-        _audit_papers(as_json)
-        return
+        return _audit_papers(quiet=as_json)
     run = _run(what)
     if run is not None:
         if output is not None or public or party:
             raise InputError(
                 "--output, --public and --party are for a job; the audit of a run is kept in its own folder."
             )
-        facts = _facts(_wanted_of_run(run), _name(run), runs, draws, "people made up", quiet=as_json)
-        _keep(run, facts)
+        name = str(run.facts.get("name", run.path.name))
+        facts = _facts(_wanted_of_run(run), name, runs, draws, "people made up", quiet=as_json)
+        with uninterrupted():
+            write_named(run.path / "audit.svg", audit_drawing(facts["findings"]))
+            write_named(run.path / AUDIT, json_text(facts))
+            write_named(run.path / "report.html", page_of(run))
+        facts["picture"] = str(run.path / "audit.svg")
     else:
         facts = _audit_job(what, party, output, runs=runs, draws=draws, public=public, quiet=as_json)
-    from colonnade.report.lab import DEFECT, audit_text
-
-    if as_json:
-        say_json(facts)
-    else:
-        say(f"{audit_text(facts, width=width())}\n\nPicture: {facts['picture']}")
-    if facts["defect"]:
-        raise PrivacyError(DEFECT)
+    return Answer(
+        facts,
+        lambda wide: f"{audit_text(facts, width=wide)}\n\nPicture: {facts['picture']}",
+        PrivacyError(DEFECT) if facts["defect"] else None,
+    )
 
 
-def _audit_papers(as_json: bool) -> None:
+def _audit_papers(*, quiet: bool) -> Answer:
     from colonnade.lab.papers import variants
     from colonnade.randomness import SystemRandomness
     from colonnade.report.lab import papers_text
 
     formulas, tried = [], variants()
-    with progress(not as_json) as advance:
+    with progress(not quiet) as advance:
         for number, variant in enumerate(tried):
             drawn = variant.drawn
             shown = None if drawn is None else drawn.bound(variant.draws, SystemRandomness())
@@ -254,10 +253,7 @@ def _audit_papers(as_json: bool) -> None:
                 }
             )
             advance("formulas", number + 1, len(tried))
-    if as_json:
-        say_json({"formulas": formulas})
-    else:
-        say(papers_text(formulas, width=width()))
+    return Answer({"formulas": formulas}, lambda wide: papers_text(formulas, width=wide))
 
 
 def _run(what: Path) -> RunFolder | None:
@@ -269,10 +265,6 @@ def _run(what: Path) -> RunFolder | None:
         f"{what} is neither a run nor a job file. Name the folder of a run (`colonnade runs` lists them), or a file "
         "that ends in .toml."
     )
-
-
-def _name(run: RunFolder) -> str:
-    return str(run.facts.get("name", run.path.name))
 
 
 def _audit_job(
@@ -288,6 +280,7 @@ def _audit_job(
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
     from colonnade.lab.people import check_public, public_tables
+    from colonnade.report.lab import audit_drawing, audit_text
 
     job = Job.load(path)
     files = party_files(job, given)
@@ -300,7 +293,9 @@ def _audit_job(
         who = "people declared public" if public else "people made up"
         facts = _facts(_wanted_of_job(job, files, rest), job.name, runs, draws, who, quiet=quiet)
         with uninterrupted():
-            _write(folder.draft, facts)
+            (folder.draft / "facts.json").write_text(json_text(facts), encoding="utf-8")
+            (folder.draft / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
+            (folder.draft / "audit.svg").write_text(audit_drawing(facts["findings"]), encoding="utf-8")
             finished = folder.finish()
     facts["picture"] = str(finished / "audit.svg")
     return facts
@@ -378,24 +373,3 @@ def _facts(
         "findings": [each.to_data() for each in findings],
         "defect": any(each.exceeded and each.claim.proved for each in findings),
     }
-
-
-def _write(folder: Path, facts: dict[str, Any]) -> None:
-    from colonnade.report.lab import audit_drawing, audit_text
-
-    text = json_text(facts)
-    (folder / "facts.json").write_text(text, encoding="utf-8")
-    (folder / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
-    (folder / "audit.svg").write_text(audit_drawing(facts["findings"]), encoding="utf-8")
-
-
-def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
-    from colonnade.cli.runs import write_page
-    from colonnade.report.lab import audit_drawing
-    from colonnade.runs.run_folders import page_of
-
-    with uninterrupted():
-        write_page(run.path / "audit.svg", audit_drawing(facts["findings"]))
-        write_page(run.path / AUDIT, json_text(facts))
-        write_page(run.path / "report.html", page_of(run))
-    facts["picture"] = str(run.path / "audit.svg")

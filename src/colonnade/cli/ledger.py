@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, say, say_json, width
-from colonnade.errors import CannotWrite, InputError, NameInUse
-from colonnade.runs.folders import free_name
+from colonnade.cli.screen import Answer, answering
+from colonnade.errors import InputError, NameInUse
+from colonnade.runs.folders import free_name, write_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,14 +44,14 @@ def write_files(
         raise InputError("--export: PARTY is an export already. Give the party's own file or its ledger.")
     written: dict[str, str] = {}
     if table is not None:
-        _write(table, history_csv(entries))
+        write_named(table, history_csv(entries), own=True)
         written["Table"] = str(table)
     if picture is not None:
         draw_timeline(picture, entries, party=party)
         written["Picture"] = str(picture)
     if export is not None and ledger is not None:
         signing = None if key is None else signing_key(key)
-        _write(export, exported(ledger, signing))
+        write_named(export, exported(ledger, signing), own=True)
         written["Export"] = str(export)
         if signing is not None:
             written["Signed by"] = signing.public.hex()
@@ -84,18 +84,10 @@ def begin_anew(given: Path, reason: str) -> None:
     Ledger.create(file.ledger, file.party, patience=file.patience, reason=reason)
 
 
-def _write(path: Path, text: str) -> None:
-    from colonnade.federation.files import write_whole
-
-    try:
-        write_whole(path, text, own=True)
-    except OSError as error:
-        raise CannotWrite(f"{path} cannot be written ({error.strerror}).") from None
-
-
 ON_PURPOSE = "on purpose"
 
 
+@answering
 def ledger(
     party: Path = typer.Argument(
         ..., metavar="PARTY", help="A party's own file (TOML), its ledger, or an export of it (JSON)."
@@ -139,8 +131,7 @@ def ledger(
     reason: str = typer.Option(
         ON_PURPOSE, "--reason", metavar="TEXT", help="Why, for the first entry of a --new ledger."
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget.
 
     The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
@@ -181,13 +172,11 @@ def ledger(
     written = write_files(
         entries, state, facts["party"], table=table, picture=picture, export=export, key=key
     )
-    if as_json:
-        say_json({**facts, "written": written})
-        return
-    _say_verified(facts, witnesses)
-    _say_totals(facts)
-    for name, place in written.items():
-        say(f"\n{name}: {place}")
+    files = "".join(f"\n\n{name}: {place}" for name, place in written.items())
+    return Answer(
+        {**facts, "written": written},
+        lambda wide: "\n".join([*_verified_lines(facts, witnesses), *_totals_lines(facts, wide)]) + files,
+    )
 
 
 def _public(signer: str | None) -> bytes | None:
@@ -204,35 +193,26 @@ def _public(signer: str | None) -> bytes | None:
     return public
 
 
-def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> None:
-    verified = facts["verified"]
-    say(
-        f"Ledger of {facts['party']}: {verified['entries']} entries, and the chain of their hashes is in order."
-    )
+def _verified_lines(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> list[str]:
+    verified, party = facts["verified"], facts["party"]
+    lines = [f"Ledger of {party}: {verified['entries']} entries, and the chain of their hashes is in order."]
     if "signer" in facts:
-        say(
-            f"This is an export, signed by {facts['signer']}."
-            if facts["signer"]
-            else "This export is not signed."
-        )
-    if witnesses:
-        names = ", ".join(peer.party for peer in witnesses)
-        receipts = "1 receipt" if verified["receipts"] == 1 else f"{verified['receipts']} receipts"
-        say(f"It agrees with {receipts} kept by {names}.")
-    else:
-        say("Not compared with any peer's receipts; --witness does.")
+        signer = facts["signer"]
+        lines.append(f"This is an export, signed by {signer}." if signer else "This export is not signed.")
+    if not witnesses:
+        return [*lines, "Not compared with any peer's receipts; --witness does."]
+    names = ", ".join(peer.party for peer in witnesses)
+    receipts = "1 receipt" if verified["receipts"] == 1 else f"{verified['receipts']} receipts"
+    return [*lines, f"It agrees with {receipts} kept by {names}."]
 
 
-def _say_totals(facts: dict[str, Any]) -> None:
+def _totals_lines(facts: dict[str, Any], wide: int | None) -> list[str]:
     from colonnade.privacy.observers import observers_text, unit_text
     from colonnade.report.plain import left_text, merged, table_lines, wrapped
     from colonnade.report.text import budget_lines
 
-    say("\nBudgets")
-    for line in budget_lines([facts], width()):
-        say(line)
+    lines = ["\nBudgets", *budget_lines([facts], wide)]
     if facts["totals"]:
-        say("\nOne further release that would still fit, with normal noise")
         rows = [
             (
                 total["dataset"],
@@ -243,16 +223,12 @@ def _say_totals(facts: dict[str, Any]) -> None:
             )
             for total in merged(facts["totals"], apart=("fits",))
         ]
-        rows.insert(0, ("data set", "who could learn", "about what", "", ""))
-        for line in (
-            *table_lines(rows, width()),
-            *wrapped(["Costs do not simply add, so this can be more than what is left."], width()),
-        ):
-            say(line)
-    say("\nHistory")
-    lines = [
+        lines += ["\nOne further release that would still fit, with normal noise"]
+        lines += table_lines([("data set", "who could learn", "about what", "", ""), *rows], wide)
+        lines += wrapped(["Costs do not simply add, so this can be more than what is left."], wide)
+    entries = [
         (str(entry["number"]), f"{entry['time'][:19]}Z", entry["kind"], entry["what"], entry["hash"][:12])
         for entry in facts["entries"]
     ]
-    for line in table_lines([("entry", "time", "kind", "what", "hash"), *lines], width()):
-        say(line)
+    heads = ("entry", "time", "kind", "what", "hash")
+    return [*lines, "\nHistory", *table_lines([heads, *entries], wide)]

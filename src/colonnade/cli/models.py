@@ -6,12 +6,13 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.runs import write_page
-from colonnade.cli.screen import AS_JSON, LABEL, progress, say, say_json, width
-from colonnade.errors import CannotWrite, NameInUse
+from colonnade.cli.screen import AS_JSON, LABEL, Answer, answering, progress
+from colonnade.errors import NameInUse
+from colonnade.runs.folders import write_named
 from colonnade.runs.run_folders import release_of, released
 
 
+@answering
 def export(
     model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
     onnx: Path | None = typer.Option(None, "--onnx", metavar="FILE", help="A new file for the ONNX graph."),
@@ -24,8 +25,7 @@ def export(
     features: bool = typer.Option(
         False, "--features", help="A graph that takes encoded features, for columns that go through a map."
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Write a released model as ONNX, its model card, or both.
 
     The ONNX graph takes raw columns by name: numbers and days since 1970 as doubles, NaN where one is missing;
@@ -54,36 +54,19 @@ def export(
     if card is not None:
         from colonnade.report.model_card import model_card
 
-        _write(card, model_card(whole, name=name, license=license, facts=facts, onnx=onnx is not None))
-    if as_json:
-        say_json(
-            {
-                "model": str(model),
-                "kind": whole.kind,
-                "onnx": None if onnx is None else str(onnx),
-                "card": None if card is None else str(card),
-                "privacy": str(whole.privacy),
-            }
-        )
-        return
-    for what, path in (("ONNX graph", onnx), ("Model card", card)):
-        if path is not None:
-            say(f"{what}: {path}")
-    for sentence in str(whole.privacy).splitlines():
-        say(sentence)
+        text = model_card(whole, name=name, license=license, facts=facts, onnx=onnx is not None)
+        write_named(card, text, option="--card")
+    written = {"onnx": None if onnx is None else str(onnx), "card": None if card is None else str(card)}
+    lines = [
+        *([f"ONNX graph: {onnx}"] if onnx is not None else []),
+        *([f"Model card: {card}"] if card is not None else []),
+        *str(whole.privacy).splitlines(),
+    ]
+    data = {"model": str(model), "kind": whole.kind, **written, "privacy": str(whole.privacy)}
+    return Answer(data, lambda _: "\n".join(lines))
 
 
-def _write(path: Path, text: str) -> None:
-    from colonnade.federation.files import write_whole
-
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise CannotWrite(
-            f"--card: {path} cannot be written ({error.strerror}). Name another file."
-        ) from None
-
-
+@answering
 def describe(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
     output: Path | None = typer.Option(
@@ -93,8 +76,7 @@ def describe(
         [], "--columns", "-c", metavar="NAME", help="Only this column and others so named; repeat."
     ),
     label: str | None = LABEL,
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Say what a run's release says of its columns, one and two at a time, at no cost.
 
     Shares and means of every column, correlations and two-way tables of every pair, each with ± from the release's
@@ -116,15 +98,13 @@ def describe(
 
     facts = description_facts(release, name=f"Columns of {run}")
     if output is not None:
-        write_page(output, description_page(facts))
-    if as_json:
-        say_json({**facts, "output": None if output is None else str(output)})
-        return
-    say(description_text(facts, width=width()))
-    if output is not None:
-        say(f"\nPage: {output}")
+        write_named(output, description_page(facts))
+    page = "" if output is None else f"\n\nPage: {output}"
+    data = {**facts, "output": None if output is None else str(output)}
+    return Answer(data, lambda wide: f"{description_text(facts, width=wide)}{page}")
 
 
+@answering
 def synthesize(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
     output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="A new .parquet or .csv file."),
@@ -135,7 +115,7 @@ def synthesize(
     seed: int | None = typer.Option(None, "--seed", metavar="N", help="Draw the same people again."),
     label: str | None = LABEL,
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Write a table of invented people that agrees with a run's release, at no cost.
 
     The table has the columns of all parties in their own units and spellings, and agrees with the release in every
@@ -159,21 +139,17 @@ def synthesize(
     with progress(not as_json) as advance:
         table = release.synthesize(rows, seed=seed, progress=advance)
     companion = table.save(output)
-    if as_json:
-        say_json({**table.manifest, "output": str(output), "manifest": str(companion)})
-        return
     fit = table.manifest["fit"]
-    say(f"Table: {output}, {rows} invented people, {len(table.columns)} columns")
-    say(f"Manifest: {companion}")
-    say(
+    lines = [
+        f"Table: {output}, {rows} invented people, {len(table.columns)} columns",
+        f"Manifest: {companion}",
         f"Distance to the release: {fit['residual_over_noise']:.2f} of what its noise would leave "
-        f"({fit['residual_of_unrelated_columns']:.3g} if columns had nothing to do with each other)"
-    )
-    for heading, lines in (("", table.manifest["notes"]), ("\nNot to do", table.manifest["not_to_do"])):
-        if heading:
-            say(heading)
-        for line in lines:
-            say(f"- {line}")
-    say("\nNothing was charged: it says no more than the release, of which this holds")
-    for sentence in table.manifest["privacy"]:
-        say(sentence)
+        f"({fit['residual_of_unrelated_columns']:.3g} if columns had nothing to do with each other)",
+        *(f"- {line}" for line in table.manifest["notes"]),
+        "\nNot to do",
+        *(f"- {line}" for line in table.manifest["not_to_do"]),
+        "\nNothing was charged: it says no more than the release, of which this holds",
+        *table.manifest["privacy"],
+    ]
+    data = {**table.manifest, "output": str(output), "manifest": str(companion)}
+    return Answer(data, lambda _: "\n".join(lines))

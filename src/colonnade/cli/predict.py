@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, LABEL, PARTY_FILES, VERBOSE, progress, say, say_json, width
-from colonnade.errors import CannotWrite, ColumnMissing, InputError, LabelMismatch, ModelError, NameInUse
+from colonnade.cli.screen import AS_JSON, LABEL, PARTY_FILES, VERBOSE, Answer, answering, progress
+from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError, NameInUse
+from colonnade.runs.folders import write_named
 
 if TYPE_CHECKING:
-    from colonnade.evaluation.evaluate import Evaluation
     from colonnade.evaluation.predict import Scores, Stored
 
 
 SHOWN = 10
 
 
+@answering
 def predict(
     model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
     job: Path | None = typer.Argument(
@@ -51,7 +52,7 @@ def predict(
     ),
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job.
 
     With --rows, all columns lie in one file and the model's weights were released: nothing is disclosed to anybody.
@@ -70,7 +71,9 @@ def predict(
 
       colonnade predict demo-run/run demo-run/visits/job.toml
     """
-    from colonnade.evaluation.predict import Stored, score_file
+    from colonnade.evaluation.predict import Stored, score_file, score_job, scores_csv
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE, and not both.")
@@ -90,14 +93,18 @@ def predict(
         check_columns(rows, id_columns, stored.whole.frame.column_names)
         scores = score_file(stored.whole, rows, id_columns=tuple(id_columns), strict=strict)
     else:
-        scores = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
+        agreed = Job.load(job or Path())
+        federation = federation_of(agreed, party_files(agreed, party))
+        with progress(not as_json) as advance:
+            federation.progress = advance
+            scores = score_job(
+                stored, federation, epsilon=epsilon, delta=agreed.delta, accepted_delta=agreed.accepted_delta
+            )
     if output is not None:
-        _write(output, scores)
-    if as_json:
-        say_json(_facts(scores, output))
-        return
+        write_named(output, scores_csv(scores), option="--output", own=True)
     # Whoever scores a file discloses nothing: what training cost is asked for.
-    _say(scores, output, training=verbose or rows is None)
+    training = verbose or rows is None
+    return Answer(_facts(scores, output), lambda wide: _text(scores, output, wide, training=training))
 
 
 def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) -> None:
@@ -120,32 +127,6 @@ def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) 
         )
 
 
-def _between_parties(
-    stored: Any, job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
-) -> Scores:
-    from colonnade.evaluation.predict import score_job
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import federation_of, party_files
-
-    agreed = Job.load(job)
-    federation = federation_of(agreed, party_files(agreed, given))
-    with progress(not quiet) as advance:
-        federation.progress = advance
-        return score_job(
-            stored, federation, epsilon=epsilon, delta=agreed.delta, accepted_delta=agreed.accepted_delta
-        )
-
-
-def _write(path: Path, scores: Scores) -> None:
-    from colonnade.evaluation.predict import scores_csv
-    from colonnade.federation.files import write_whole
-
-    try:
-        write_whole(path, scores_csv(scores), own=True)
-    except OSError as error:
-        raise CannotWrite(f"--output: {path} cannot be written ({error.strerror}).") from None
-
-
 def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
     from colonnade.evaluation.predict import score_rows
 
@@ -164,38 +145,25 @@ def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
     return facts
 
 
-def _say(scores: Scores, output: Path | None, *, training: bool) -> None:
+def _text(scores: Scores, output: Path | None, wide: int | None, *, training: bool) -> str:
     from colonnade.evaluation.predict import score_rows
     from colonnade.report.plain import table_lines, wrapped
 
-    for line in table_lines(score_rows(scores)[: SHOWN + 1], width()):
-        say(line)
+    lines = table_lines(score_rows(scores)[: SHOWN + 1], wide)
     if len(scores.ids) > SHOWN:
-        say(
-            f"  and {len(scores.ids) - SHOWN} more"
-            + ("" if output is not None else "; --output writes them all")
-        )
-    _say_left_out(scores)
+        more = "" if output is not None else "; --output writes them all"
+        lines.append(f"  and {len(scores.ids) - SHOWN} more{more}")
+    if scores.left_out:
+        many = "1 person" if len(scores.left_out) == 1 else f"{len(scores.left_out)} people"
+        lines += [f"\n{many} could not be scored"]
+        lines += table_lines([("id", "why"), *scores.left_out[:SHOWN]], wide)
+        if len(scores.left_out) > SHOWN:
+            lines.append(f"  and {len(scores.left_out) - SHOWN} more; --json has them all")
     if scores.exact:
-        say(f"\nEXACT scores of {scores.exact} people were disclosed, without noise.")
+        lines.append(f"\nEXACT scores of {scores.exact} people were disclosed, without noise.")
     cost = scores.privacy.splitlines() if training else ["What training cost is shown with --verbose."]
-    for line in wrapped(["", scores.statement, *cost], width()):
-        say(line)
-    if output is not None:
-        say(f"\nScores: {output}")
-
-
-def _say_left_out(scores: Scores) -> None:
-    from colonnade.report.plain import table_lines
-
-    if not scores.left_out:
-        return
-    many = "1 person" if len(scores.left_out) == 1 else f"{len(scores.left_out)} people"
-    say(f"\n{many} could not be scored")
-    for line in table_lines([("id", "why"), *scores.left_out[:SHOWN]], width()):
-        say(line)
-    if len(scores.left_out) > SHOWN:
-        say(f"  and {len(scores.left_out) - SHOWN} more; --json has them all")
+    lines += wrapped(["", scores.statement, *cost], wide)
+    return "\n".join([*lines, *([] if output is None else [f"\nScores: {output}"])])
 
 
 EVALUATION = "evaluation-{number}.json"
@@ -218,6 +186,7 @@ Examples (`colonnade demo` writes such files):
 """
 
 
+@answering
 def evaluate(
     model: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its model.json."),
     job: Path | None = typer.Argument(
@@ -251,9 +220,12 @@ def evaluate(
         None, "--threshold", "-t", metavar="RULE", help="A probability, or a rule such as f1 or recall=0.8."
     ),
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
     from colonnade.evaluation.predict import Stored, models_by_label
+    from colonnade.report.evaluation import evaluation_note
+    from colonnade.report.plain import wrapped
+    from colonnade.report.text import evaluation_lines
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
@@ -270,19 +242,11 @@ def evaluate(
         facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
     else:
         facts = _of_job(stored, model, job or Path(), party, epsilon, threshold, quiet=as_json)
-    if as_json:
-        say_json(facts)
-        return
-    from colonnade.report.evaluation import evaluation_note
-    from colonnade.report.plain import wrapped
-    from colonnade.report.text import evaluation_lines
-
-    for line in evaluation_lines(facts, width()):
-        say(line)
-    for line in wrapped(["", evaluation_note(facts), *facts.get("guarantees", [])], width()):
-        say(line)
-    if "kept" in facts:
-        say(f"\nKept: {facts['kept']}")
+    kept = f"\n\nKept: {facts['kept']}" if "kept" in facts else ""
+    said = ["", evaluation_note(facts), *facts.get("guarantees", [])]
+    return Answer(
+        facts, lambda wide: "\n".join([*evaluation_lines(facts, wide), *wrapped(said, wide)]) + kept
+    )
 
 
 evaluate.__doc__ = f"{evaluate.__doc__}\n{EXAMPLE}"
@@ -330,19 +294,31 @@ def _of_job(
 ) -> dict[str, Any]:
     from dataclasses import replace
 
+    from colonnade.evaluation.evaluate import Price, evaluate_jointly
     from colonnade.federation.files import json_text, write_whole
+    from colonnade.federation.holdout import own_file
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
     from colonnade.report.evaluation import evaluation_facts
 
     _check_model(stored, model, threshold)
-    evaluation = _evaluated(stored, job, given, epsilon, quiet=quiet)
+    agreed = Job.load(job)
+    federation = federation_of(agreed, party_files(agreed, given))
+    price = Price(agreed.epsilon if epsilon is None else epsilon, agreed.delta, agreed.accepted_delta)
+    with progress(not quiet) as advance:
+        federation.progress = advance
+        evaluation = evaluate_jointly(federation, stored, price)
     if evaluation.estimate is None:
         raise ModelError(f"people were scored, which was charged, and not judged: {evaluation.reason}")
     if threshold is not None:
         evaluation = replace(evaluation, estimate=_at(evaluation.estimate, threshold))
     facts = evaluation_facts(evaluation)
     # It was paid for, so it is kept.
-    place = _free(model if model.is_dir() else model.parent, evaluation.receiver)
-    write_whole(place, json_text(facts), own=evaluation.receiver is not None)
+    folder, receiver = model if model.is_dir() else model.parent, evaluation.receiver
+    names = (EVALUATION.format(number=number) for number in count(1))
+    places = (own_file(folder, receiver, name) if receiver else folder / name for name in names)
+    place = next(place for place in places if not place.exists())
+    write_whole(place, json_text(facts), own=receiver is not None)
     return {**facts, "kept": str(place)}
 
 
@@ -365,26 +341,3 @@ def _check_model(stored: Stored, model: Path, threshold: str | None) -> None:
         check_rule(threshold)
         if len(label.classes) != 2:
             raise LabelMismatch(NOT_OF_TWO)
-
-
-def _evaluated(
-    stored: Stored, job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
-) -> Evaluation:
-    from colonnade.evaluation.evaluate import Price, evaluate_jointly
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import federation_of, party_files
-
-    agreed = Job.load(job)
-    federation = federation_of(agreed, party_files(agreed, given))
-    most = agreed.epsilon if epsilon is None else epsilon
-    with progress(not quiet) as advance:
-        federation.progress = advance
-        return evaluate_jointly(federation, stored, Price(most, agreed.delta, agreed.accepted_delta))
-
-
-def _free(folder: Path, party: str | None) -> Path:
-    from colonnade.federation.holdout import own_file
-
-    names = (EVALUATION.format(number=number) for number in count(1))
-    places = (own_file(folder, party, name) if party else folder / name for name in names)
-    return next(place for place in places if not place.exists())

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
+from colonnade.cli.screen import Answer, answering
+
 if TYPE_CHECKING:
     from colonnade.cli.privacy_answer import MechanismFamily
     from colonnade.privacy.events import Event
@@ -83,7 +85,6 @@ def _requested(  # the options of every command
             "--for", help="Whom --epsilon is meant for; the server (or whoever sees it) if left out."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     paper: Annotated[
         bool,
         typer.Option(
@@ -118,17 +119,15 @@ def _command(
         own = inspect.signature(make, eval_str=True, locals={"MechanismFamily": None}).parameters
 
         @wraps(make)
-        def command(**values: Any) -> None:
+        def command(**values: Any) -> Answer:
             from colonnade.cli.privacy_answer import PrivacyQuery, respond
 
-            as_json = values.pop("as_json")
-            query = PrivacyQuery(**{name: values.pop(name) for name in requested if name != "as_json"})
-            respond(make(**values), query, values, as_json=as_json)
+            query = PrivacyQuery(**{name: values.pop(name) for name in requested})
+            return respond(make(**values), query, values)
 
         options = [*own.values(), *requested.values()]
         command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        command.__annotations__ = {option.name: option.annotation for option in options}
-        app.command(name)(command)
+        app.command(name)(answering(command))
         return make
 
     return register

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import Answer
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Event, PoissonSampled, Repeated, event_to_data
@@ -217,8 +217,8 @@ def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float)
     return noise, to
 
 
-def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, Any], *, as_json: bool) -> None:
-    """Print the answer as text or JSON, with the options that were `given`, and draw its curve where one is asked."""
+def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, Any]) -> Answer:
+    """The answer, with the options that were `given`; its curve is drawn where one is asked for."""
     if query.plot is not None:
         check_plot_path(query.plot)
     try:
@@ -234,10 +234,7 @@ def respond(mechanism: MechanismFamily, query: PrivacyQuery, given: dict[str, An
         title = f"{mechanism.name}, {mechanism.parameter} = {number_text(answer.noise)}"
         draw(query.plot, lines, axes, title=title)
     data = _data(mechanism, query, answer, given, lines)
-    if as_json:
-        say_json(data)
-    else:
-        say("\n".join(_text(data)))
+    return Answer(data, lambda _: "\n".join(_text(data)))
 
 
 def _curve(mechanism: MechanismFamily, query: PrivacyQuery, answer: PrivacyAnswer) -> tuple[Series, ...]:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, LABEL, VERBOSE, note, say, say_json, width
-from colonnade.errors import CannotWrite, InputError, NameInUse
-from colonnade.runs.folders import MODELS, charged_text, failure_text, where_text
-from colonnade.runs.recovery import killed_in, put_away, recovered
+from colonnade.cli.screen import LABEL, VERBOSE, Answer, answering, note
+from colonnade.errors import InputError, NameInUse
+from colonnade.runs.folders import MODELS, write_named
+from colonnade.runs.recovery import (
+    charged_text,
+    failure_text,
+    killed_in,
+    put_away,
+    recovered,
+    where_text,
+)
 from colonnade.runs.run_folders import (
     RUNS,
     RunFolder,
@@ -29,13 +35,13 @@ from colonnade.runs.run_folders import (
 )
 
 
+@answering
 def recover(
     run: Path = typer.Argument(
         ..., metavar="RUN", help="The folder that the run was to write, or its name in runs."
     ),
     verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Finish a run that was stopped after its release was paid for.
 
     What a run opens is on the disk before anything is made of it. If the run is stopped or killed after that,
@@ -46,49 +52,34 @@ def recover(
       colonnade recover runs/first
     """
     from colonnade.report.run_folder import REPORT
+    from colonnade.report.text import run_text
 
-    for name in (run, RUNS / run):
-        if name.name and (killed := put_away(name)) is not None:
-            _say_killed(*killed, as_json=as_json)
-            return
+    killed = next(filter(None, (put_away(name) for name in (run, RUNS / run) if name.name)), None)
+    if killed is not None:
+        where, record = killed
+        nothing = f"Nothing was kept that could be recovered. The record is in {where}."
+        if not record["charged"]:
+            early = f"The run that was to be {where} was killed before any ledger was charged."
+            return Answer(record, lambda _: f"{early} Nothing is left of it.")
+        return Answer(record, lambda wide: f"{failure_text(record, width=wide)}\n\n{nothing}")
     place, facts = recovered(run)
     if facts is None:
         kept = sorted(str(path) for path in (place / MODELS).iterdir())
-        if as_json:
-            say_json({"models": kept})
-        else:
-            say(f"A comparison was stopped. What it was charged for by then: {', '.join(kept)}.")
-        return
+        stopped = "A comparison was stopped. What it was charged for by then:"
+        return Answer({"models": kept}, lambda _: f"{stopped} {', '.join(kept)}.")
     facts["report"] = str(place / REPORT)
-    if as_json:
-        say_json(facts)
-        return
-    from colonnade.report.text import run_text
-
-    say(f"{run_text(facts, width=width(), verbose=verbose)}\n\nReport: {facts['report']}")
+    return Answer(
+        facts, lambda wide: f"{run_text(facts, width=wide, verbose=verbose)}\n\nReport: {facts['report']}"
+    )
 
 
-def _say_killed(place: Path, facts: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        say_json(facts)
-    elif facts["charged"]:
-        say(
-            f"{failure_text(facts, width=width())}\n\nNothing was kept that could be recovered. The record is in "
-            f"{place}."
-        )
-    else:
-        say(
-            f"The run that was to be {place} was killed before any ledger was charged. Nothing is left of it."
-        )
-
-
+@answering
 def runs(
     folder: Path = typer.Argument(RUNS, metavar="[FOLDER]", help="The folder that runs were written into."),
     kit: Path | None = typer.Option(
         None, "--kit", "-k", metavar="KIT", help="A party's or the server's kit, whose runs to list."
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """List the runs in a folder or of a kit: name, task, ε, rows, score, date and how they ended.
 
     A run that is unfinished was stopped after its release was paid for; `colonnade recover` finishes it. One that was
@@ -120,26 +111,22 @@ def runs(
     killed = (RunFolder(name, facts) for name, facts in killed_in(folder).items())
     ended = (*map(read_or_damaged, places), *unfinished_in(folder), *killed)
     listed = [run_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
-    if as_json:
-        say_json({"folder": str(folder), "runs": listed})
-        return
+    data = {"folder": str(folder), "runs": listed}
     if not listed:
         made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
-        say(f"There are no runs in {folder}; {made}.")
-        return
+        return Answer(data, lambda _: f"There are no runs in {folder}; {made}.")
     from colonnade.report.plain import table_lines
 
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in listed]
-    for text in table_lines([tuple(listed[0]), *rows], width()):
-        say(text)
+    return Answer(data, lambda wide: "\n".join(table_lines([tuple(listed[0]), *rows], wide)))
 
 
+@answering
 def show(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
     label: str | None = LABEL,
     verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Show what a run learnt, what it cost, and what each observer could learn from it.
 
     Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit
@@ -149,26 +136,19 @@ def show(
 
       colonnade show demo-run/run
     """
-    folder = find_run(run)
-    tell_unsealed(folder)
-    if label is not None:
-        from colonnade.report.text import facts_of_label
+    folder = _of_label(find_run(run), label)
 
-        folder = replace(folder, facts=facts_of_label(folder.facts, label))
-    if as_json:
-        say_json(folder.facts)
-        return
-    with readable(folder):
-        if folder.recorded:
-            say(recorded_text(folder))
-            return
-        if folder.failed:
-            say(failure_text(folder.facts, width=width()))
-            return
-        from colonnade.report.text import run_text
+    def text(wide: int | None) -> str:
+        with readable(folder):
+            if folder.recorded:
+                return recorded_text(folder)
+            if folder.failed:
+                return failure_text(folder.facts, width=wide)
+            from colonnade.report.text import run_text
 
-        text = run_text(folder.facts, width=width(), verbose=verbose)
-    say(text)
+            return run_text(folder.facts, width=wide, verbose=verbose)
+
+    return Answer(folder.facts, text)
 
 
 UNSEALED = (
@@ -177,12 +157,18 @@ UNSEALED = (
 )
 
 
-def tell_unsealed(run: RunFolder) -> None:
-    """Say of facts that nothing shows whether they were changed."""
+def _of_label(run: RunFolder, label: str | None) -> RunFolder:
+    """The run with the model of one of its labels in the first's place; of facts that could be changed it says so."""
     if run.unsealed:
         note(UNSEALED.format(path=run.record))
+    if label is None:
+        return run
+    from colonnade.report.text import facts_of_label
+
+    return replace(run, facts=facts_of_label(run.facts, label))
 
 
+@answering
 def report(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
     output: Path | None = typer.Option(
@@ -195,8 +181,7 @@ def report(
         help="A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
     ),
     label: str | None = LABEL,
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Make the page of a run again from its facts.
 
     The page is made from facts.json, and from audit.json where `colonnade audit` was run since: no data is read,
@@ -208,39 +193,17 @@ def report(
     """
     folder = with_facts(find_run(run))
     if folder.failed:
-        raise InputError(_failed(folder))
-    tell_unsealed(folder)
+        with readable(folder):
+            failed = f"{where_text(folder.facts)} {charged_text(folder.facts)}"
+        raise InputError(
+            f"{folder.path} has no report, because the run failed half way. {failed} `colonnade show {folder.path}` "
+            "has the rest."
+        )
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameInUse(f"--output: {output} exists already. Name another file.")
-    if label is not None:
-        from colonnade.report.text import facts_of_label
-
-        folder = replace(folder, facts=facts_of_label(folder.facts, label))
+    folder = _of_label(folder, label)
     with readable(folder):
         page = page_of(folder, alongside)
     target = output or folder.path / "report.html"
-    write_page(target, page)
-    if as_json:
-        say_json({"run": str(folder.path), "report": str(target)})
-        return
-    say(f"Report: {target}")
-
-
-def _failed(run: RunFolder) -> str:
-    with readable(run):
-        return (
-            f"{run.path} has no report, because the run failed half way. {where_text(run.facts)} "
-            f"{charged_text(run.facts)} `colonnade show {run.path}` has the rest."
-        )
-
-
-def write_page(target: Path, page: str) -> None:
-    """A text under its name, whole or not at all."""
-    from colonnade.federation.files import write_whole
-
-    try:
-        write_whole(target, page)
-    except OSError as error:
-        raise CannotWrite(
-            f"{target} cannot be written ({error.strerror}). Name another file with --output."
-        ) from None
+    write_named(target, page, option="" if output is None else "--output")
+    return Answer({"run": str(folder.path), "report": str(target)}, lambda _: f"Report: {target}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -11,13 +12,15 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 
 import colonnade
-from colonnade.errors import CannotWrite
+from colonnade.errors import CannotWrite, ColonnadeError
 from colonnade.federation.files import plain
 from colonnade.report.plain import STEPS, one_line
 
@@ -49,6 +52,15 @@ def say_json(data: Any) -> None:
     # Within JSON a character that cannot be shown stands as JSON writes it, so that programs read it back.
     shown = all(_harmless(character) for character in text) and _encodable(text, sys.stdout)
     _put(text if shown else json.dumps(plain(data), allow_nan=False))
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a verb found: `data` for programs, `text` for people, at a width, and what it raises once that is said."""
+
+    data: Any
+    text: Callable[[int | None], str]
+    error: ColonnadeError | None = None
 
 
 def answer(facts: Any, text: str, as_json: bool) -> None:
@@ -163,6 +175,33 @@ AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object instea
 VERBOSE: bool = typer.Option(
     False, "--verbose", "-v", help="Also print exact statements and costs, as the report has them."
 )
+
+
+def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
+    """A verb that prints what it returns, as text or with --json as one object; it may ask which, as `as_json`."""
+    signature = inspect.signature(verb, eval_str=True)
+    asks = "as_json" in signature.parameters
+    if not asks:
+        option = inspect.Parameter(
+            "as_json", inspect.Parameter.KEYWORD_ONLY, default=AS_JSON, annotation=bool
+        )
+        signature = signature.replace(parameters=[*signature.parameters.values(), option])
+
+    @wraps(verb)
+    def printed(*, as_json: bool, **options: Any) -> None:
+        answer = verb(**options, as_json=as_json) if asks else verb(**options)
+        if as_json:
+            say_json(answer.data)
+        else:
+            say(answer.text(width()))
+        if answer.error is not None:
+            raise answer.error
+
+    printed.__signature__ = signature  # type: ignore[attr-defined]
+    printed.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+    return printed
+
+
 PARTY_FILES = typer.Option(
     [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
 )

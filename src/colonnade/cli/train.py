@@ -9,27 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, PARTY_FILES, VERBOSE, progress, say, say_json, width
+from colonnade.cli.screen import AS_JSON, PARTY_FILES, VERBOSE, Answer, answering, progress
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
-from colonnade.runs.folders import (
-    BEGUN,
-    Folder,
-    charged_text,
-    failure_facts,
-    holds_paid,
-    keep_failure,
-    new_folder,
-    uninterrupted,
-)
-from colonnade.runs.recovery import note_begun
+from colonnade.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
+from colonnade.runs.recovery import charged_text, failure_facts, finish_run, keep_failure, note_begun
+from colonnade.runs.run_folders import RUNS
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run
     from colonnade.federation.job import Job
 
-RUNS = Path("runs")
 
-
+@answering
 def train(
     job: Path = typer.Argument(
         ..., metavar="JOB", help="The job file (TOML): parties, task, method, epsilon, delta."
@@ -44,7 +35,7 @@ def train(
     ),
     verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Train one private model on the columns of all parties of a job.
 
     Each party's own file is NAME.toml beside the job, or given with --party. All parties run in this process, each with
@@ -54,13 +45,10 @@ def train(
 
       colonnade train demo-run/job.toml --output runs/first
     """
-    facts = train_job(job, party, output, quiet=as_json)
-    if as_json:
-        say_json(facts)
-        return
     from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text
 
+    facts = train_job(job, party, output, quiet=as_json)
     # What the run brought comes first.
     further = []
     if facts["taken"]["because"]:
@@ -71,10 +59,12 @@ def train(
         f"{ledger} is new: what {name} spends is counted from this run on."
         for name, ledger in facts["new_ledgers"].items()
     ]
-    say(run_text(facts, width=width(), verbose=verbose))
-    if further:
-        say("\n" + "\n".join(wrapped(further, width(), indent="")))
-    say(f"\nReport: {facts['report']}")
+
+    def text(wide: int | None) -> str:
+        notify = "\n".join(["\n", *wrapped(further, wide, indent="")]) if further else ""
+        return f"{run_text(facts, width=wide, verbose=verbose)}{notify}\n\nReport: {facts['report']}"
+
+    return Answer(facts, text)
 
 
 def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
@@ -87,7 +77,6 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.planning.cost import Clock
     from colonnade.planning.forecast import Work, left_open, people_of, schemas_of, settle
     from colonnade.planning.recommend import forecast_before_run
-    from colonnade.report.run_folder import write_run
 
     job = Job.load(job_path)
     files = party_files(job, given)
@@ -124,7 +113,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         with uninterrupted() as interrupted, progress(not quiet) as advance:
             try:
                 folder.free_reserve()
-                facts, failure = write_run(
+                facts, failure = finish_run(
                     folder.draft,
                     job,
                     run,

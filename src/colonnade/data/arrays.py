@@ -393,6 +393,10 @@ class Relation(Protocol):
 
     def count(self) -> int: ...
 
+    def check_unchanged(self) -> None:
+        """Raise a `DataError` if the next reading would not see the same rows."""
+        ...
+
 
 class Engine:
     """A DuckDB of a source's own: nothing it keeps in memory outlives the source or is shared.

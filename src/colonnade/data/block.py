@@ -248,6 +248,8 @@ def _kept(values: NDArray[np.generic], rows: NDArray[np.intp]) -> NDArray[np.gen
 
 
 PIECE_ROWS = 1 << 18
+KEPT_BYTES = 1 << 26
+"""Rows of a file that was read once are kept in memory up to this size."""
 _AT, _ID, _LABEL = "at", "id", "label"
 
 
@@ -301,17 +303,7 @@ class SpilledRows:
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """The rows in order, `size` at a time."""
-        waiting, rows = [], 0
-        for piece in self._pieces(self._rows):
-            while len(piece):
-                part = piece.slice(0, size - rows)
-                waiting.append(part)
-                rows, piece = rows + len(part), piece.slice(len(part))
-                if rows == size:
-                    yield _block(pa.concat_tables(waiting))
-                    waiting, rows = [], 0
-        if rows:
-            yield _block(pa.concat_tables(waiting))
+        return _blocks(self._pieces(self._rows), size)
 
     def _write(self, batches: Iterable[Mapping[str, Any]], places: NDArray[np.int64]) -> _Index:
         """Append these rows piece by piece; where each part of a piece lies, and what it holds."""
@@ -346,13 +338,81 @@ class SpilledRows:
 _Index = list[list[tuple[int, int, pa.Schema]]]
 
 
+class KeptRows:
+    """Rows in the order in which they were read once, with their ids: in memory, above `KEPT_BYTES` on the disk."""
+
+    def __init__(self, name: str, party: str) -> None:
+        self.name, self._party = name, party
+        self.count = 0
+        self._held: list[pa.RecordBatch] = []
+        self._size = 0
+        self._file: IO[bytes] | None = None
+        self._index: list[tuple[int, int, pa.Schema]] = []
+
+    def add(self, ids: pa.Array, block: Block) -> None:
+        """Keep some rows more."""
+        batch = pa.RecordBatch.from_pydict({_ID: ids, **_arrays(block)})
+        self.count += len(batch)
+        self._held.append(batch)
+        self._size += batch.nbytes
+        if self._size > KEPT_BYTES:
+            try:
+                self._spill()
+            except OSError as error:
+                raise CannotWrite(
+                    f"party {self._party!r}, {self.name}: its rows do not fit into memory and cannot be written to "
+                    f"{tempfile.gettempdir()} ({error.strerror or error}). Make room there, or name another folder in "
+                    "TMPDIR. Nothing was left there."
+                ) from None
+
+    def _spill(self) -> None:
+        if self._file is None:
+            # It has no name, or loses it at once: nothing is left of it whatever happens.
+            self._file = tempfile.TemporaryFile(prefix="colonnade-")  # noqa: SIM115
+        for batch in self._held:
+            content = batch.serialize()
+            self._index.append((self._file.tell(), content.size, batch.schema))
+            self._file.write(content)
+        self._file.flush()
+        self._held = []
+
+    def ids(self) -> Iterator[pa.Array]:
+        """The ids in order, a piece at a time."""
+        return (piece.column(_ID) for piece in self._pieces())
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The rows in order, `size` at a time."""
+        return _blocks((pa.Table.from_batches([piece]) for piece in self._pieces()), size)
+
+    def _pieces(self) -> Iterator[pa.RecordBatch]:
+        for start, size, schema in self._index:
+            content = os.pread(self._file.fileno() if self._file is not None else -1, size, start)
+            yield pa.ipc.read_record_batch(pa.py_buffer(content), schema)
+        yield from self._held
+
+
+def _blocks(pieces: Iterable[pa.Table], size: int) -> Iterator[Block]:
+    """Pieces of any length as blocks of `size` rows, the last of what is left."""
+    waiting, rows = [], 0
+    for piece in pieces:
+        while len(piece):
+            part = piece.slice(0, size - rows)
+            waiting.append(part)
+            rows, piece = rows + len(part), piece.slice(len(part))
+            if rows == size:
+                yield _block(pa.concat_tables(waiting))
+                waiting, rows = [], 0
+    if rows:
+        yield _block(pa.concat_tables(waiting))
+
+
 def _arrays(block: Block) -> dict[str, Any]:
     labels = {f"{_LABEL}{place}": values for place, values in enumerate(block.labels)}
     return {f"c{name}": values for name, values in block.columns.items()} | labels
 
 
 def _block(rows: pa.Table) -> Block:
-    arrays = {name: rows.column(name).to_numpy() for name in rows.column_names if name != _AT}
+    arrays = {name: rows.column(name).to_numpy() for name in rows.column_names if name not in (_AT, _ID)}
     for values in arrays.values():
         values.flags.writeable = False
     columns = {name[1:]: values for name, values in arrays.items() if name.startswith("c")}

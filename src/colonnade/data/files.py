@@ -194,6 +194,9 @@ class FileRelation:
         self._file.check_unchanged()
         return int(rows)
 
+    def check_unchanged(self) -> None:
+        self._file.check_unchanged()
+
     def _explained(self, text: str) -> DataError:
         line = re.search(r"[Ll]ine:? (\d+)", text)
         where = f"line {line[1]}: " if line else ""
@@ -233,10 +236,9 @@ def described_fields(described: Sequence[Sequence[Any]]) -> dict[str, SourceColu
 def _first_record(file: File) -> str:
     try:
         with file.unpacked() as content:
-            wide = content.read(2) in _WIDE_MARKS
-        if wide:
-            raise file.wrong("it is UTF-16 text, as some spreadsheets write it. Save it as UTF-8.")
-        with file.unpacked() as content:
+            if content.read(2) in _WIDE_MARKS:
+                raise file.wrong("it is UTF-16 text, as some spreadsheets write it. Save it as UTF-8.")
+            content.seek(0)
             record = ""
             text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
             while line := text.readline(MAX_LINE):

@@ -145,6 +145,9 @@ class DuckDBRelation:
         # Raised outside, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
             raise wrong
+        self.check_unchanged()
+
+    def check_unchanged(self) -> None:
         self._file.check_unchanged()
 
     def _described(self) -> Mapping[str, SourceColumn]:
@@ -231,7 +234,7 @@ class SQLiteRelation:
             wrong = self._query.wrong(QUERY_FAILED)
         if wrong:
             raise wrong
-        self._check_unchanged()
+        self.check_unchanged()
 
     def count(self) -> int:
         return self._count("true")
@@ -244,7 +247,7 @@ class SQLiteRelation:
             rows = None
         if rows is None:
             raise self._query.wrong(QUERY_FAILED)
-        self._check_unchanged()
+        self.check_unchanged()
         return int(rows)
 
     def _described(self) -> Mapping[str, SourceColumn]:
@@ -277,7 +280,7 @@ class SQLiteRelation:
     def _data_version(self) -> Any:
         return self._database.execute("PRAGMA data_version").fetchone()
 
-    def _check_unchanged(self) -> None:
+    def check_unchanged(self) -> None:
         if self._data_version() != self._version:
             raise self._query.wrong("it changed since it was opened. Start again while nobody writes to it.")
 
@@ -342,6 +345,9 @@ class PostgreSQLRelation:
         except psycopg.Error as found:
             wrong = self._failed(found)
         raise wrong
+
+    def check_unchanged(self) -> None:
+        """Its one transaction sees one state of the database."""
 
     def _connect(self, source: QueryOnServer) -> psycopg.Connection[tuple[Any, ...]]:
         try:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
-from colonnade.data.block import Block, ClippingLog, SpilledRows, Spreads, refuse_shape
+from colonnade.data.block import Block, ClippingLog, KeptRows, SpilledRows, Spreads, refuse_shape
 from colonnade.data.coding import Coded, code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
@@ -33,17 +33,20 @@ from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable
 from colonnade.markup import html_table
 
 _IDS = 1 << 16
+Piece = TypeVar("Piece")
 
 
 class SourceRows:
     """The rows of one source. Opening it looks at its columns only.
 
-    Memory is one block, plus sixteen bytes a row while ids are checked for repetition.
+    Memory is one block, plus sixteen bytes a row while ids are checked for repetition, plus what is kept of a file
+    that was read once.
     """
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
         self._party, self._schema, self.source = party, schema, source
         self._ids_are_good = False
+        self._kept: KeptRows | None = None
         self.is_query = source.is_query
         self._readings: dict[str, bytes] = {}
         self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
@@ -73,19 +76,56 @@ class SourceRows:
 
     def ids(self) -> Iterator[pa.Array]:
         """The ids in order, some at a time."""
+        if self._kept is not None:
+            return self._unchanged(self._kept.ids())
         if not self._ids_are_good:
-            self._check_ids()
+            self._check_ids(self._spelt_ids())
             self._ids_are_good = True
         return self._spelt_ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """The rows in order, `size` at a time."""
+        if self._kept is not None:
+            return self._unchanged(self._kept.blocks(size))
+        return (block for _, block in self._coded((), size, log))
+
+    def keep(self, log: ClippingLog, tell: Callable[[int], None]) -> None:
+        """Read a file once, ids beside values, and keep its rows as declared; `tell` is told how many were read.
+
+        What is wrong with ids is told before what is wrong with values.
+        """
+        if self._kept is None:
+            kept, wrong = KeptRows(self.name, self._party), None
+            try:
+                for ids, block in self._coded(self._schema.id_columns, _IDS, log):
+                    kept.add(self._spelt(ids), block)
+                    tell(kept.count)
+            except DataError as found:
+                wrong = found
+            self._check_ids(kept.ids() if wrong is None else self._spelt_ids())
+            if wrong is not None:
+                raise wrong
+            self._kept = kept
+        else:
+            for _ in self.ids():
+                pass
+            tell(self._kept.count)
+
+    def _unchanged(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """What was kept of a file, as long as the file is as it was."""
+        yield from pieces
+        self._rows.check_unchanged()
+
+    def _coded(
+        self, keys: Sequence[str], size: int, log: ClippingLog
+    ) -> Iterator[tuple[Sequence[pa.Array], Block]]:
+        """The rows in order, `size` at a time, with the columns `keys` as they are."""
         counts = dict.fromkeys(self._declared, 0)
         seen = 0
         digest, spreads = _Digest(), _spreads(self._declared)
-        for batch in self._batches(list(self._declared), size):
+        for batch in self._batches([*keys, *self._declared], size):
             arrays: dict[str, NDArray[Any]] = {}
-            for name, values in zip(self._declared, batch.columns, strict=True):
+            for name, values in zip(self._declared, batch.columns[len(keys) :], strict=True):
                 coded = self._code(name, values)
                 arrays[name], counts[name] = coded.values, counts[name] + coded.clipped
                 spreads.add(name, coded.raw)
@@ -93,7 +133,7 @@ class SourceRows:
                 digest.add(arrays)
             seen += batch.num_rows
             targets = [arrays.pop(label.column) for label in self._schema.labels]
-            yield Block.of(arrays, targets, batch.num_rows)
+            yield batch.columns[: len(keys)], Block.of(arrays, targets, batch.num_rows)
         if not seen:
             raise self._wrong("there are no rows.")
         self._check_same("values", digest)
@@ -191,11 +231,11 @@ class SourceRows:
                 QueryRefused,
             )
 
-    def _check_ids(self) -> None:
+    def _check_ids(self, ids: Iterator[pa.Array]) -> None:
         """Refuse missing and repeated ids. Only where two hashes agree are the ids themselves compared."""
         pieces, missing = [], 0
         compiled = False
-        for spelt in self._spelt_ids():
+        for spelt in ids:
             # Of a long list the first piece is a full one.
             compiled = compiled or len(spelt) == _IDS
             pieces.append(hashes(spelt, compiled=compiled))
@@ -358,18 +398,26 @@ class Table:
     def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
         """Read everything once, so that whatever is wrong is found before anything is charged or sent.
 
-        A query is read twice: one that gives other rows each time is found by that.
+        What was read of a file is kept as declared, so that a run reads it no more. A query is read twice: one that
+        gives other rows each time is found by that.
 
         `progress` is told the step, the rows read and all rows.
         """
+
+        def tell(seen: int) -> None:
+            if progress is not None:
+                progress(f"checking {self.party}", seen, self.rows)
+
+        if isinstance(self._rows, SourceRows) and not self._rows.is_query:
+            self._rows.keep(self.clipping, tell)
+            return self
         for _ in self._rows.ids():
             pass
         seen = 0
         for block in self.blocks():
             seen += block.rows
-            if progress is not None:
-                progress(f"checking {self.party}", seen, self.rows)
-        if isinstance(self._rows, SourceRows) and self._rows.is_query:
+            tell(seen)
+        if isinstance(self._rows, SourceRows):
             self._rows.read_again()
         return self
 

@@ -24,6 +24,7 @@ from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegress
 from colonnade.methods.network.network_file import NetworkModel, network_parts
 from colonnade.methods.table import protocol_named, train_with
 from colonnade.models.class_weights import check_classes, of_job, weights_text
+from colonnade.models.effects import learning_facts
 from colonnade.models.files.document import MODEL
 from colonnade.models.files.linear_file import KINDS, Model, ModelFile, model_file, parts_of
 from colonnade.models.fitting import ESTIMATORS, NoiseWarning
@@ -31,6 +32,7 @@ from colonnade.models.inputs import InputSpec
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 from colonnade.models.release import MomentRelease
+from colonnade.models.uncertainty import Watch
 from colonnade.protocols.plans import DEFAULT_GAMMA, Plan, TrainingSpec
 
 DEFAULT_COMPONENTS = 2
@@ -144,11 +146,13 @@ def train_on(
     run: Run[Any] | None,
     *,
     public: bool = False,
+    watch: Watch | None = None,
 ) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
     Where every party declared its data public, figures are computed from rows. A model whose weights stay with their
-    parties is not put together otherwise: no guarantee covers showing them to anybody.
+    parties is not put together otherwise: no guarantee covers showing them to anybody. `watch` may skip the estimate of
+    what noise did to the model.
     """
     if result is None or isinstance(result, ColonnadeError):
         return Trained({}, None, (), result)
@@ -169,7 +173,7 @@ def train_on(
     if getattr(model, "class_weight", None) is not None:
         notes += (weights_text(model.class_weight_, counted=isinstance(model.class_weight, str)),)
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
-    return Trained(model_facts(model, result), measured, notes, None, model)
+    return Trained(model_facts(model, result, watch), measured, notes, None, model)
 
 
 def _shape_of(model: TrainedModel) -> dict[str, Any]:
@@ -224,10 +228,12 @@ class ModelWanted:
     options: Any = None
 
 
-def train_more(release: MomentRelease, run: Run[Any] | None, *, public: bool = False) -> list[Trained]:
+def train_more(
+    release: MomentRelease, run: Run[Any] | None, *, public: bool = False, watch: Watch | None = None
+) -> list[Trained]:
     """The model of each label after the first, at no further cost; one that noise leaves nothing for says so."""
     views = [release.for_label(name) for name in release.label_names[1:]]
-    return [train_on(view, ModelWanted(view.label.task), run, public=public) for view in views]
+    return [train_on(view, ModelWanted(view.label.task), run, public=public, watch=watch) for view in views]
 
 
 class ModelRequest(Protocol):
@@ -254,10 +260,11 @@ def model_for(job: ModelRequest, result: TrainingResult) -> Any:
     return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(result).columns))
 
 
-def model_facts(model: Any, result: TrainingResult) -> dict[str, Any]:
+def model_facts(model: Any, result: TrainingResult, watch: Watch | None = None) -> dict[str, Any]:
     """Coefficients or directions by feature, ready to be shown; of a network its shape and learning curve.
 
-    `rows` are named after what each row of coefficients is for: a class, the label, or a component.
+    Of what is fitted from a release also what its noise did to them, unless `watch` skips that. `rows` are named after
+    what each row of coefficients is for: a class, the label, or a component.
     """
     if isinstance(result, NetworkModel):
         return _network_facts(result)
@@ -282,7 +289,7 @@ def model_facts(model: Any, result: TrainingResult) -> dict[str, Any]:
             name: float(count) for name, count in zip(result.label.classes, counts, strict=True)
         }
         facts["rule"] = asdict(model.rule_)
-    return facts
+    return facts | (learning_facts(result, facts, watch) if isinstance(result, MomentRelease) else {})
 
 
 def _network_facts(model: NetworkModel) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import Any
 
 from markupsafe import Markup
 
@@ -16,6 +15,7 @@ from colonnade.report.facts import Facts
 from colonnade.report.html import render
 from colonnade.report.lab import DEFENCES, success_text
 from colonnade.report.plain import (
+    Section,
     chance_of,
     compared_text,
     lines_text,
@@ -362,7 +362,6 @@ def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
     return rows
 
 
-Section = dict[str, Any]
 PRIVATE = (
     "No accuracy is shown: the data was not declared public, and a score of it would be a release of its own."
 )
@@ -385,23 +384,17 @@ def attack_section(facts: Facts) -> Section:
         for item in facts["findings"]
         if item["defence"] == defence
     ]
-    return {
-        "title": "What attacks on encrypted gradients found",
-        "note": f"On {facts['people']} people's records, declared public; the defence has ε = {facts['epsilon']:g}.",
-        "lines": lines,
-        "picture": "",
-        "table": [],
-    }
+    note = (
+        f"On {facts['people']} people's records, declared public; the defence has ε = {facts['epsilon']:g}."
+    )
+    return Section("What attacks on encrypted gradients found", notes=(note,), lines=lines)
 
 
 def comparison_section(facts: Facts) -> Section:
     """Score against ε for every method, where every party declared its data public."""
-    shown = bool(facts["public"]) and any(row["mean"] is not None for row in facts["rows"])
-    return {
-        "title": f"{facts['metric'].capitalize()} against ε",
-        "note": facts["metric_note"] if shown else PRIVATE,
-        "lines": [],
-        # A picture of ours, drawn anew from the facts: nothing of the file goes onto the page as markup.
-        "picture": Markup(svg(comparison_chart(facts), narrow=True)) if shown else "",
-        "table": comparison_table(facts) if shown else [],
-    }
+    title = f"{facts['metric'].capitalize()} against ε"
+    if not facts["public"] or all(row["mean"] is None for row in facts["rows"]):
+        return Section(title, notes=(PRIVATE,))
+    # A picture of ours, drawn anew from the facts: nothing of the file goes onto the page as markup.
+    picture = Markup(svg(comparison_chart(facts), narrow=True))
+    return Section(title, comparison_table(facts), (facts["metric_note"],), [picture])

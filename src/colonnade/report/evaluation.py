@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from colonnade.federation.files import plain
 from colonnade.report.charts import Axes, Chart, Series, Style, svg
+from colonnade.report.plain import Section
 
 if TYPE_CHECKING:
     # With all that training takes.
@@ -128,6 +129,18 @@ def evaluation_pictures(facts: Facts) -> list[Markup]:
         Markup(svg(Chart(title, axes, (_line("this model", pairs, _OWN), baseline)), narrow=True))
         for title, axes, pairs, baseline in drawn
     ]
+
+
+def evaluation_section(found: Facts | None, *, drawn: bool = True) -> Section | None:
+    """How good a model is on people it was not trained on: figures, notes, pictures; None where nobody knows."""
+    if not found:
+        return None
+    return Section(
+        "How good it is on people held out",
+        [("figure", "this model", baseline_text(found)), *figure_rows(found)],
+        (evaluation_note(found), *found.get("guarantees", ())),
+        evaluation_pictures(found) if drawn else (),
+    )
 
 
 def _line(name: str, pairs: Sequence[Sequence[float]], style: Style) -> Series:

@@ -2,135 +2,34 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colonnade import __version__
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import Account
 from colonnade.ledger.entry_store import Entry
 from colonnade.ledger.state import LedgerState, left
-from colonnade.models.inputs import units
-from colonnade.models.moments import default_floor, learnable_rank, noise_edge
-from colonnade.models.release import MomentRelease
-from colonnade.models.uncertainty import Uncertainty, Watch, noise_uncertainty
 from colonnade.privacy.guarantee import Guarantee
+from colonnade.report.record import (
+    BeforeRecord,
+    FlowRecord,
+    GuaranteeRecord,
+    LearntRecord,
+    PartyRecord,
+    RunRecord,
+    SpectrumRecord,
+    StepRecord,
+    TotalsRecord,
+    TrafficRecord,
+)
 from colonnade.runtime.party import Group
 
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation, Run, Site
-    from colonnade.models.uncertainty import Watch
-
-
-Array = NDArray[np.float64]
-
-# Where on its declared range a number's effect is shown, from low to high.
-PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
-
-
-def covers_text(rate: float) -> str:
-    """What the intervals mean, and what they do not."""
-    return (
-        f"Intervals cover, {100 * rate:g} times in 100 on average over the columns, what the same rule with the same "
-        "floor would have found without the noise that protects people. They do not say how other people's rows "
-        "would have changed it (sampling error), and not what the floor damps."
-    )
-
-
-def learning_facts(
-    release: MomentRelease, model_facts: Mapping[str, Any], watch: Watch | None = None
-) -> dict[str, Any]:
-    """Intervals around coefficients, and effects by column: what can be added to what a model says of itself.
-
-    Nothing is added for components, and no intervals where the coefficients are not those of the default rule.
-    """
-    if not model_facts or "intercept" not in model_facts:
-        return {}
-    # A fit of the matched rule takes seconds, and intervals would take a hundred.
-    matched = model_facts.get("rule", {}).get("name") == "matched"
-    uncertainty = None if matched else noise_uncertainty(release, watch=watch)
-    given = np.array(model_facts["coefficients"], dtype=np.float64)
-    if len(given) > 1:
-        given = given - given[
-            [row for row in range(len(given)) if not uncertainty or row not in uncertainty.unknown]
-        ].mean(axis=0)
-    if uncertainty is not None and not np.allclose(uncertainty.coefficients, given, rtol=1e-6, atol=1e-9):
-        uncertainty = None
-    added: dict[str, Any] = {"by_column": _effects(release, model_facts["rows"], given, uncertainty)}
-    if release.label.one_hot:
-        added["count_noise"] = release.class_moments().count_noise
-    if uncertainty is not None:
-        widths = [[_finite(width) for width in row] for row in uncertainty.half_widths]
-        added["intervals"] = {
-            "rate": uncertainty.rate,
-            "covers": covers_text(uncertainty.rate),
-            "coefficients": given.tolist(),
-            "half_widths": widths,
-        }
-    return added
-
-
-def spectrum_facts(release: MomentRelease) -> dict[str, Any]:
-    """Eigenvalues of the scatter against what noise alone shows; none where it drowned even the row count."""
-    if not release.plain_moments().count > 0:
-        return {"eigenvalues": [], "edge": 0.0, "floor": 0.0, "learnable_rank": 0}
-    values = np.asarray(np.linalg.eigvalsh(release.plain_moments().scatter().matrix)[::-1], dtype=np.float64)
-    return {
-        "eigenvalues": [float(f"{value:.6g}") for value in values],
-        "edge": noise_edge(release.noise, len(values)),
-        "floor": release.noise * default_floor(len(values)),
-        "learnable_rank": learnable_rank(values, release.noise),
-    }
-
-
-def _effects(
-    release: MomentRelease, rows: list[str], coefficients: Array, uncertainty: Uncertainty | None
-) -> list[dict[str, Any]]:
-    """For every row of coefficients, its columns with their effects, the strongest first."""
-    modes = {party: encoder.mode for party, encoder in release.encoders}
-    columns: list[list[dict[str, Any]]] = [[] for _ in rows]
-    for unit in units(release.encoders):
-        if unit.mapped:
-            # What went through a map together has no effect column by column.
-            continue
-        column = unit.columns[0]
-        places, features = column.shown(modes[unit.party])
-        combinations = np.zeros((len(places), release.columns))
-        combinations[:, unit.span] = (features - features.mean(axis=0)) / math.sqrt(release.attributes)
-        effects = coefficients @ combinations.T
-        widths = None if uncertainty is None else uncertainty.half_widths_of(combinations)
-        for number in range(len(rows)):
-            points = [
-                {
-                    "at": at,
-                    "effect": float(effects[number, place]),
-                    "half_width": None if widths is None else _finite(widths[number, place]),
-                }
-                for place, at in enumerate(places)
-            ]
-            columns[number].append(
-                {
-                    "column": unit.name,
-                    "owner": unit.party,
-                    "ordered": column.ordered,
-                    "points": points,
-                    "range": float(np.ptp(effects[number])),
-                }
-            )
-    return [
-        {"row": row, "columns": sorted(found_columns, key=lambda item: -item["range"])}
-        for row, found_columns in zip(rows, columns, strict=True)
-        if found_columns
-    ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 Facts = dict[str, Any]
@@ -153,23 +52,18 @@ def run_facts(
     model_facts: Mapping[str, Any],
     measured: Mapping[str, float] | None = None,
     notes: tuple[str, ...] = (),
-    watch: Watch | None = None,
 ) -> Facts:
     """Everything worth reading about one run: budgets and bytes of those who are here, all in one process.
 
-    `measured` are figures on data declared public, or None; `notes` are what its reader should know besides. `watch`
-    may skip the estimate of what noise did to the model, which is then a note.
+    `measured` are figures on data declared public, or None; `notes` are what its reader should know besides.
     """
-    # Here, because facts of ledgers are read without any model or table.
-    from colonnade.data.schema import PublicSchema
-    from colonnade.models.uncertainty import Watch
+    # Here, because facts of ledgers are read without any model.
+    from colonnade.models.effects import spectrum_facts
 
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
-    watch = watch or Watch()
-    model = {**model_facts, **(learning_facts(release, model_facts, watch) if release is not None else {})}
     here = [owner for owner in group.owners if owner in federation.ledgers]
-    return {
+    record: RunRecord = {
         "name": name,
         "version": __version__,
         "versions": {
@@ -182,22 +76,11 @@ def run_facts(
         "run": run.name,
         "plan": {"hash": plan.hash, **described},
         "rows": plan.rows,
-        "parties": [
-            {
-                "name": owner,
-                "columns": [
-                    column.name for column in PublicSchema.from_data(described["schemas"][owner]).columns
-                ],
-                "holds_label": owner == group.active,
-                **_several_labels(described["schemas"][owner]),
-                "keeps_shares": owner in group.computing_parties,
-            }
-            for owner in group.owners
-        ],
+        "parties": [_party(owner, group, described["schemas"][owner]) for owner in group.owners],
         "server": {"name": group.server, "keeps_shares": group.server_keeps},
         "private": not run.reproducible,
         "warning": NOT_PRIVATE if run.reproducible else None,
-        "notes": [*notes, *filter(None, [watch.skipped])],
+        "notes": list(notes),
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
         "noise": None
         if release is None
@@ -205,8 +88,8 @@ def run_facts(
         "collusion": collusion_text(group, checked=described.get("verify", "none") != "none")
         if "computing_parties" in described
         else NO_SHARES,
-        "learnt": model,
-        "spectrum": None if release is None else spectrum_facts(release),
+        "learnt": cast(LearntRecord, dict(model_facts)),
+        "spectrum": None if release is None else cast(SpectrumRecord, spectrum_facts(release)),
         "measured": None if measured is None else dict(measured),
         "measured_on": None if measured is None else plan.rows,
         "traffic": traffic_facts(run),
@@ -218,13 +101,24 @@ def run_facts(
             for owner in here
         },
     }
+    return dict(record)
 
 
-def _several_labels(schema: Facts) -> Facts:
-    return {"labels": len(schema["labels"])} if "labels" in schema else {}
+def _party(owner: str, group: Group, schema: Facts) -> PartyRecord:
+    from colonnade.data.schema import PublicSchema
+
+    party: PartyRecord = {
+        "name": owner,
+        "columns": [column.name for column in PublicSchema.from_data(schema).columns],
+        "holds_label": owner == group.active,
+        "keeps_shares": owner in group.computing_parties,
+    }
+    if "labels" in schema:
+        party["labels"] = len(schema["labels"])
+    return party
 
 
-def guarantee_facts(item: Guarantee) -> Facts:
+def guarantee_facts(item: Guarantee) -> GuaranteeRecord:
     return {
         "observer": item.observer.name,
         "unit": item.unit.name,
@@ -236,10 +130,10 @@ def guarantee_facts(item: Guarantee) -> Facts:
     }
 
 
-def traffic_facts(run: Run[Any]) -> Facts:
+def traffic_facts(run: Run[Any]) -> TrafficRecord:
     """Bytes and rounds of what everybody may read of, by sender, receiver and step."""
     outcome = run.outcome.shared
-    flows = [
+    flows: list[FlowRecord] = [
         {"from": sender, "to": to, "step": step, "bytes": size}
         for sender, traffic in outcome.traffic.items()
         for (to, step), size in traffic.sent.items()
@@ -248,7 +142,7 @@ def traffic_facts(run: Run[Any]) -> Facts:
     for traffic in outcome.traffic.values():
         for step, count in traffic.rounds_by_step.items():
             rounds[step] = max(count, rounds.get(step, 0))
-    steps = [
+    steps: list[StepRecord] = [
         {"step": step, "bytes": size, "rounds": rounds.get(step, 0)}
         for step, size in outcome.bytes_by_step.items()
     ]
@@ -271,7 +165,7 @@ def collusion_text(group: Group, *, checked: bool) -> str:
     )
 
 
-def totals_facts(ledger: Ledger, dataset: str) -> Facts:
+def totals_facts(ledger: Ledger, dataset: str) -> TotalsRecord:
     """What others may read of a ledger: where the accounts of one data set stand.
 
     Entries, their number and the ledger's head also speak of other data sets.
@@ -330,7 +224,7 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
     return facts, state
 
 
-def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
+def before_facts(ledger: Ledger, dataset: str, run: str) -> list[BeforeRecord]:
     """What every account of a data set stood at before the first charge of a run, in the order of the totals.
 
     ε is at the δ of the budget that governs the account now, so that before and after can be compared.
@@ -340,7 +234,7 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
         if entry.kind == "charge" and entry.body["release"]["run"] == run:
             break
         state.read(entry)
-    before = []
+    before: list[BeforeRecord] = []
     for total in ledger.totals():
         if total.dataset != dataset:
             continue

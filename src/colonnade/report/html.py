@@ -18,10 +18,10 @@ from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, observer_text, observers_text, unit_text
-from colonnade.report.evaluation import baseline_text, evaluation_note, evaluation_pictures, figure_rows
+from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import Facts
 from colonnade.report.lab import audit_section
-from colonnade.report.plain import budget_text, left_text, merged, signed_text, size_text, spent_text
+from colonnade.report.plain import Section, budget_text, left_text, merged, signed_text, size_text, spent_text
 from colonnade.report.text import (
     NONE_STANDS_OUT,
     WOULD_HOLD,
@@ -281,7 +281,7 @@ SHOWN_ROWS = 12
 SHOWN_EFFECTS = 12
 
 
-def run_page(facts: Facts, alongside: Sequence[Facts] = ()) -> str:
+def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
     """The page of a run, from its facts alone: fresh, or read again from facts.json.
 
     `beside` are sections of what other commands found on the same data (`colonnade.report.comparison`).
@@ -324,19 +324,6 @@ def run_page(facts: Facts, alongside: Sequence[Facts] = ()) -> str:
         evaluated=evaluation_section(facts.get("judged")),
         labels=label_rows(facts),
     )
-
-
-def evaluation_section(found: Facts | None) -> dict[str, Any] | None:
-    """How good a model is on people it was not trained on: figures, a table, pictures; None where nobody knows."""
-    if not found:
-        return None
-    return {
-        "rows": figure_rows(found),
-        "beside": baseline_text(found),
-        "note": evaluation_note(found),
-        "pictures": evaluation_pictures(found),
-        "guarantees": found.get("guarantees", []),
-    }
 
 
 def render(template: str, facts: Facts, **values: Any) -> str:

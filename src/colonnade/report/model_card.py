@@ -14,7 +14,7 @@ from typing import Any
 
 from colonnade import __version__
 from colonnade.models.files.linear_file import ModelFile, exportable
-from colonnade.report.evaluation import baseline_text, evaluation_note, evaluation_pictures, figure_rows
+from colonnade.report.evaluation import evaluation_section
 from colonnade.report.plain import measured_rows
 from colonnade.runtime.channel import readable
 
@@ -168,15 +168,18 @@ def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
 
 
 def _evaluation(facts: Mapping[str, Any]) -> str:
-    evaluated = facts.get("judged")
-    if evaluated:
-        rows = [
-            f"| {_cell(what)} | {value} | {alongside} |" for what, value, alongside in figure_rows(evaluated)
-        ]
+    section = evaluation_section(facts.get("judged"))
+    if section is not None:
+        heads, *rows = section.table
+        lines = [f"| {_cell(what)} | {value} | {alongside} |" for what, value, alongside in rows]
+        drawn = [base64.b64encode(str(picture).encode()).decode() for picture in section.pictures]
+        pictures = [f"![A curve of this judgement](data:image/svg+xml;base64,{one})" for one in drawn]
         return (
-            f"## Evaluation\n\n{_prose(evaluation_note(evaluated))}\n\n| figure | value | "
-            f"{baseline_text(evaluated)} |\n"
-            "|---|---|---|\n" + "\n".join(rows) + f"\n\n{_pictures(evaluated)}\n"
+            f"## Evaluation\n\n{_prose(section.notes[0])}\n\n| figure | value | {heads[2]} |\n|---|---|---|\n"
+            + "\n".join(lines)
+            + "\n\n"
+            + "\n\n".join(pictures)
+            + "\n"
         )
     measured = measured_rows(facts)
     if not measured:
@@ -189,14 +192,6 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
         "## Evaluation\n\nMeasured on data that every party declared public.\n\n| figure | value |\n|---|---|\n"
         + ("\n".join(lines) + "\n")
     )
-
-
-def _pictures(evaluated: Mapping[str, Any]) -> str:
-    pictures = []
-    for picture in evaluation_pictures(dict(evaluated)):
-        drawn = base64.b64encode(str(picture).encode()).decode()
-        pictures.append(f"![A curve of this judgement](data:image/svg+xml;base64,{drawn})")
-    return "\n\n".join(pictures)
 
 
 def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:

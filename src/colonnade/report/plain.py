@@ -7,8 +7,11 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
+
+from markupsafe import Markup
 
 from colonnade.privacy.guarantee import epsilon_text
 
@@ -24,6 +27,17 @@ STEPS = {
 # A cell of a table is not wrapped to less.
 _NARROWEST = 12
 _BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A part of a report, the same for text, page, card and board; a table begins with its heads."""
+
+    title: str
+    table: Sequence[tuple[str, ...]] = ()
+    notes: tuple[str, ...] = ()
+    pictures: Sequence[Markup] = ()
+    lines: Sequence[str] = ()
 
 
 def lines_text(lines: Iterable[str]) -> str:
@@ -50,7 +64,8 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
         return []
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    least = [min(size, max(_NARROWEST, *_widest_words(rows, at))) for at, size in enumerate(widths)]
+    words = [[len(word) for row in rows for word in row[at].split()] for at in range(len(widths))]
+    least = [min(size, max([_NARROWEST, *most])) for size, most in zip(widths, words, strict=True)]
     while width is not None and sum(widths) + 2 * len(widths) > max(width, _NARROWEST):
         excess = [size - small for size, small in zip(widths, least, strict=True)]
         if not any(excess):
@@ -66,10 +81,6 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
             parts = [cell[place] if place < len(cell) else "" for cell in cells]
             lines.append("  " + "  ".join(map(str.ljust, parts, widths)).rstrip())
     return lines
-
-
-def _widest_words(rows: Sequence[Sequence[str]], at: int) -> tuple[int, ...]:
-    return tuple(max(map(len, row[at].split()), default=0) for row in rows)
 
 
 def _stacked(rows: Sequence[Sequence[str]], width: int) -> list[str]:

@@ -9,7 +9,13 @@ from colonnade.data.declaring import nearest_name
 from colonnade.errors import LabelMismatch
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, joined, observer_text, observers_text, unit_text
-from colonnade.report.evaluation import baseline_text, confusion_rows, evaluation_note, figure_rows
+from colonnade.report.evaluation import (
+    baseline_text,
+    confusion_rows,
+    evaluation_note,
+    evaluation_section,
+    figure_rows,
+)
 from colonnade.report.facts import Facts
 from colonnade.report.plain import (
     budget_text,
@@ -239,7 +245,8 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
     """
     lines = wrapped([verdict_line(facts)], width, indent="")
     if verbose:
-        lines += [f"  run {facts['run']}", *table_lines(_brought_rows(facts), width, heads=False)]
+        brought = [(party["name"], brought_text(party)) for party in facts["parties"]]
+        lines += [f"  run {facts['run']}", *table_lines(brought, width, heads=False)]
     lines += ["", "What each observer can learn at most"]
     if facts["warning"]:
         lines += wrapped([facts["warning"], WOULD_HOLD], width)
@@ -260,10 +267,6 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
     if verbose:
         lines += _cost_lines(facts, width)
     return lines_text(lines)
-
-
-def _brought_rows(facts: Facts) -> list[tuple[str, str]]:
-    return [(party["name"], brought_text(party)) for party in facts["parties"]]
 
 
 def _cost_lines(facts: Facts, width: int | None) -> list[str]:
@@ -296,10 +299,13 @@ def guarantee_lines(
 
 def evaluation_lines(found: Facts, width: int | None = None) -> list[str]:
     """Figures of an evaluation beside what the commonest class alone would have, and who was taken for what."""
-    heads = ("", "", baseline_text(found))
+    section = evaluation_section(found, drawn=False)
+    if section is None:
+        return []
+    heads, *rows = section.table
     confused = confusion_rows(found)
     return [
-        *table_lines([heads, *figure_rows(found)], width),
+        *table_lines([("", "", heads[2]), *rows], width),
         *(["", *table_lines(confused, width)] if confused else []),
     ]
 
@@ -370,18 +376,12 @@ def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> li
         )
     spectrum = facts.get("spectrum")
     if verbose and spectrum:
-        lines += wrapped([rank_text(spectrum)], width)
+        rank, directions = spectrum["learnable_rank"], len(spectrum["eigenvalues"])
+        stands = (
+            f"{'stands' if rank == 1 else 'stand'} out of the noise (eigenvalue above {spectrum['edge']:.3g})"
+        )
+        lines += wrapped([f"Learnable rank: {rank} of {directions} directions {stands}."], width)
     return lines
-
-
-def rank_text(spectrum: Facts) -> str:
-    """How many directions stand out of the noise, in words."""
-    rank = spectrum["learnable_rank"]
-    verb = "stands" if rank == 1 else "stand"
-    return (
-        f"Learnable rank: {rank} of {len(spectrum['eigenvalues'])} directions {verb} out of the noise "
-        f"(eigenvalue above {spectrum['edge']:.3g})."
-    )
 
 
 def effect_words(column: Facts) -> tuple[str, str, str, str]:
@@ -436,9 +436,7 @@ def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str
                 )
             )
         bare += wrapped((exact_text(ledger["party"], item) for item in ledger.get("exact", ())), width)
-        bare += wrapped(
-            (otherwise_text(ledger["party"], *item) for item in _otherwise(ledger["totals"])), width
-        )
+        bare += wrapped(_otherwise(ledger), width)
     heads = ("party", "data set", "who could learn", "about what", "ε spent", "ε left", "at δ", "")
     datasets = {row[1] for row in rows}
     if len(datasets) == 1:
@@ -448,19 +446,18 @@ def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str
     return (table_lines([heads, *rows], width) if rows else []) + bare
 
 
-def _otherwise(totals: Iterable[Facts]) -> list[tuple[str, int]]:
+def _otherwise(ledger: Facts) -> list[str]:
+    """That parts of a data set were not cut as before, and what that does to the totals."""
     counts: dict[str, int] = {}
-    for total in totals:
+    for total in ledger["totals"]:
         if total.get("otherwise"):
             counts[total["dataset"]] = max(counts.get(total["dataset"], 0), total["otherwise"])
-    return sorted(counts.items())
-
-
-def otherwise_text(party: str, dataset: str, releases: int) -> str:
-    """That parts of a data set were not cut as before, and what that does to the totals."""
-    many = "1 release" if releases == 1 else f"{releases} releases"
-    verb = "it counts" if releases == 1 else "they count"
-    return f"{many} of {dataset!r} cut {party}'s people otherwise than the first, so {verb} for everybody."
+    sentence = []
+    for dataset, releases in sorted(counts.items()):
+        many, verb = ("1 release", "it counts") if releases == 1 else (f"{releases} releases", "they count")
+        cut = f"cut {ledger['party']}'s people otherwise than the first"
+        sentence.append(f"{many} of {dataset!r} {cut}, so {verb} for everybody.")
+    return sentence
 
 
 def exact_text(party: str, item: Facts) -> str:

@@ -1,7 +1,9 @@
-"""Runs that were stopped: what a run notes before it is charged, and how one that was paid for is finished.
+"""How a run is brought to its end: written, or noted as failed, or finished after it was stopped.
 
-Between the ledgers' entries and the first file that is kept there is nothing else to tell that a run was paid for, so a
-run notes itself first: then a charge is listed whatever ends the process right after it.
+The record of a run that failed has nothing that comes from rows: of an error about a party's own data, files or ledger
+it has only the kind, as peers do, and of ledgers the totals of the data sets that took part. A run notes the record
+before it is charged, as if its process were killed right then: between the ledgers' entries and the first file that is
+kept there is nothing else to tell that it was paid for.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.federation.files import check_format, sealed_text, write_whole
+from colonnade.report.plain import lines_text, now
 from colonnade.runs.folders import (
     BEGUN,
     FAILED,
@@ -23,32 +28,76 @@ from colonnade.runs.folders import (
     free_name,
     holds_paid,
     left_behind,
+    name_of,
     only_one,
     uninterrupted,
 )
-from colonnade.runs.run_folders import RUNS
+from colonnade.runs.run_folders import FACTS, RUNS
 
 if TYPE_CHECKING:
-    from colonnade.federation.federation import Federation
+    from colonnade.evaluation.held_out import HeldOut
+    from colonnade.federation.federation import Federation, Run, Site
     from colonnade.federation.job import Job
+    from colonnade.ledger import Ledger
+    from colonnade.methods.method import TrainingResult
+    from colonnade.models.uncertainty import Watch
+    from colonnade.planning.forecast import Forecast
     from colonnade.runs.folders import Folder
 
 KILLED = "Killed"
+RECOVERED = (
+    "This run was stopped after its release was opened; the rest was made afterwards from what it had kept. Pages, "
+    "logs and lists of people of the parties are missing."
+)
 
 
-def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> None:
-    """Note a run whose charge comes next; that it cannot be written is no reason to end it."""
+def finish_run(
+    folder: Path,
+    job: Job,
+    run: Run[Any],
+    place: Federation | Site,
+    result: TrainingResult | ColonnadeError | None,
+    *,
+    made: Forecast | None = None,
+    seconds: float | None = None,
+    watch: Watch | None = None,
+    evaluation: HeldOut = None,
+) -> tuple[dict[str, Any], ColonnadeError | None]:
+    """Keep what was paid for, train to the end, and write the run's folder; why there is no model if noise left none.
+
+    `made` is what was foretold of it and `seconds` how long it took; `watch` may skip the estimate of what noise did to
+    the model. `evaluation` is how good it is on the people held out, or why that is not known.
+    """
+    from colonnade.evaluation.trained_run import finish_training
+    from colonnade.report.run_folder import keep_paid, write_run
+
+    if result is not None and not isinstance(result, ColonnadeError):
+        keep_paid(folder, job, run, place, result)
+    trained = finish_training(job, run, place, result, evaluation=evaluation, watch=watch)
+    return write_run(folder, trained, place, made=made, seconds=seconds), trained.failure
+
+
+def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> dict[str, Any]:
+    """Where a run stopped and what each ledger had been charged for it by then."""
+    from colonnade.runtime.run import reason_for_peers
+
+    stopped = federation.stopped
+    reason = stopped.error if stopped is not None and stopped.error is not None else error
+    kind, why = type(reason).__name__, reason_for_peers(reason)
+    if isinstance(reason, ColonnadeError) and not reason.for_peers:
+        kind = reason.family
+    if isinstance(error, KeyboardInterrupt):
+        kind, why = "Interrupted", "it was interrupted"
+    party, reached = (None, {}) if stopped is None else (stopped.party, dict(stopped.reached))
+    where = {"party": party, "reached": reached, "kind": kind, "reason": why}
+    ledgers = {owner: federation.ledgers[owner] for owner in federation.group.owners}
+    return _record(job, run, where) | _charges(run, ledgers, federation.datasets)
+
+
+def _record(job: Job, run: str, stopped: dict[str, Any]) -> dict[str, Any]:
     from colonnade import __version__
-    from colonnade.federation.files import write_whole
-    from colonnade.report.plain import now
 
-    stopped: dict[str, Any] = {
-        "party": None,
-        "reached": {},
-        "kind": KILLED,
-        "reason": "its process was killed",
-    }
-    facts = {
+    return {
         "state": "failed",
         "name": job.name,
         "version": __version__,
@@ -57,14 +106,86 @@ def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> No
         "epsilon": job.epsilon,
         "run": run,
         "stopped": stopped,
-        "ledgers": {
-            owner: {"path": str(path.absolute()), "dataset": federation.datasets[owner]}
-            for owner in federation.group.owners
-            if (path := federation.ledgers[owner].path) is not None
+    }
+
+
+def _charges(run: str, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> dict[str, Any]:
+    """What each ledger had been charged for a run, and the totals of those that were charged."""
+    from colonnade.federation.federation import charges_of
+    from colonnade.report.facts import entry_text, totals_facts
+
+    charges = charges_of(run, ledgers)
+    return {
+        "charged": {
+            owner: {"time": entry.time, "what": entry_text(entry)} for owner, entry in charges.items()
         },
+        "ledgers": {owner: totals_facts(ledgers[owner], datasets[owner]) for owner in charges},
+    }
+
+
+def note_begun(folder: Folder, job: Job, federation: Federation, run: str) -> None:
+    """Note a run whose charge comes next; that it cannot be written is no reason to end it."""
+    stopped: dict[str, Any] = {"party": None, "reached": {}, "kind": KILLED}
+    stopped["reason"] = "its process was killed"
+    ledgers = {
+        owner: {"path": str(path.absolute()), "dataset": federation.datasets[owner]}
+        for owner in federation.group.owners
+        if (path := federation.ledgers[owner].path) is not None
     }
     with suppress(OSError):
-        write_whole(folder.draft / BEGUN, json.dumps(facts))
+        write_whole(folder.draft / BEGUN, json.dumps({**_record(job, run, stopped), "ledgers": ledgers}))
+
+
+def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
+    """Leave the record, and nothing else, under the folder's name; None where even that has no room."""
+    text = sealed_text(facts)
+    try:
+        folder.clear()
+        write_whole(folder.draft / FAILED, text)
+        return folder.finish()
+    except OSError:
+        return None
+
+
+def where_text(facts: dict[str, Any]) -> str:
+    """Where a run stopped, in one sentence."""
+    stopped = facts["stopped"]
+    if stopped.get("kind") == KILLED:
+        return "Its process was killed after it was charged, before anything that it opened was kept."
+    party, reached = stopped["party"], stopped["reached"]
+    reason = stopped["reason"].rstrip(".")
+    if party is not None:
+        step = reached.get(party)
+        return f"{party} stopped it {f'after step {step!r}' if step else 'before its first step'}: {reason}."
+    steps = ", ".join(f"{name} after step {step!r}" for name, step in reached.items() if step)
+    return f"It stopped with {steps}: {reason}." if steps else f"It stopped after its last step: {reason}."
+
+
+def charged_text(facts: dict[str, Any]) -> str:
+    """What each ledger had been charged by then, in one sentence."""
+    charged = ", ".join(facts["charged"])
+    return f"Charged by then: {charged}, for run {facts['run'][:12]}." if charged else "Nothing was charged."
+
+
+def failure_text(facts: dict[str, Any], *, width: int | None = None) -> str:
+    """The record of a run that failed, for people."""
+    from colonnade.report.text import budget_lines
+
+    lines = [
+        facts["name"],
+        f"  {facts['task']} at ε = {facts['epsilon']:g}, run {facts['run'][:12]}, failed {facts['time'][:19]}Z",
+        "",
+        "Where it stopped",
+        f"  {where_text(facts)}",
+        "",
+        "What was charged",
+        *(f"  {party}: {item['what']}" for party, item in facts["charged"].items()),
+        "  It stays charged, because it may have been seen. A new run is charged anew.",
+        "",
+        "Budgets when it stopped",
+        *budget_lines(facts["ledgers"].values(), width),
+    ]
+    return lines_text(lines)
 
 
 def killed_run(draft: Path) -> dict[str, Any] | None:
@@ -72,9 +193,7 @@ def killed_run(draft: Path) -> dict[str, Any] | None:
 
     None for any other draft. Where no ledger has the charge, nobody was `charged`.
     """
-    from colonnade.federation.federation import charges_of
     from colonnade.ledger import Ledger
-    from colonnade.report.facts import entry_text, totals_facts
 
     if not (draft / BEGUN).is_file() or holds_paid(draft):
         return None
@@ -92,23 +211,19 @@ def killed_run(draft: Path) -> dict[str, Any] | None:
             f"{draft / BEGUN} was changed since the run wrote it. Ledgers have what was charged."
         ) from None
     ledgers = {owner: Ledger.open(path) for owner, (path, _) in recorded.items()}
-    charges = charges_of(run, ledgers)
-    charged = {owner: {"time": entry.time, "what": entry_text(entry)} for owner, entry in charges.items()}
-    totals = {owner: totals_facts(ledgers[owner], recorded[owner][1]) for owner in charges}
-    return facts | {"charged": charged, "ledgers": totals}
+    return facts | _charges(run, ledgers, {owner: dataset for owner, (_, dataset) in recorded.items()})
 
 
 def killed_in(folder: Path) -> dict[Path, dict[str, Any]]:
     """The runs that were to be right below a folder and were charged and killed, by name; unreadable ones say so."""
     found = {}
     for draft in sorted(folder.glob(".*.draft")):
-        name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
         try:
             facts = killed_run(draft)
         except ColonnadeError:
             facts = {"state": "unreadable", "charged": True}
         if facts is not None and facts["charged"]:
-            found[name] = facts
+            found[name_of(draft)] = facts
     return found
 
 
@@ -117,8 +232,6 @@ def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
 
     One that no ledger was charged for leaves nothing.
     """
-    from colonnade.federation.files import sealed_text, write_whole
-
     draft = draft_of(name)
     facts = killed_run(draft)
     if facts is None:
@@ -134,21 +247,17 @@ def put_away(name: Path) -> tuple[Path, dict[str, Any]] | None:
 
 def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
     """Make the rest of a run that was stopped; where it lies, and its facts: None for a comparison, which has none."""
-    from colonnade.report.run_folder import recover_run
-
     place = _place(run)
     with left_behind(place) as free, uninterrupted():
         if not free:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        compared = (place / MODELS).is_dir()
-        facts = {} if compared else recover_run(place)
+        facts = None if (place / MODELS).is_dir() else recover_run(place)
         for left in (FAILED, BEGUN):
             (place / left).unlink(missing_ok=True)
         if place.name.startswith("."):
             (place / RESERVE).unlink(missing_ok=True)
-            name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))
-            place = place.rename(name)
-    return place, None if compared else facts
+            place = place.rename(free_name(name_of(place)))
+    return place, facts
 
 
 def _place(given: Path) -> Path:
@@ -158,7 +267,7 @@ def _place(given: Path) -> Path:
     if not given.name:
         raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
     for place in (given, draft_of(given), RUNS / given, draft_of(RUNS / given)):
-        whole = (place / "facts.json").is_file()
+        whole = (place / FACTS).is_file()
         if holds_paid(place) and (not whole or (place / PAID).is_file()):
             return place
         if whole:
@@ -168,3 +277,57 @@ def _place(given: Path) -> Path:
     raise ModelError(
         f"there is no run {given} that was stopped after its release was paid for. `colonnade runs` lists them."
     )
+
+
+def recover_run(folder: Path) -> dict[str, Any]:
+    """Write what is missing of a run from what it had kept when it was stopped, and return its facts.
+
+    What only the run itself knew is not made up: pages, logs and lists of people of the parties are missing.
+    """
+    from jinja2 import UndefinedError
+
+    from colonnade.federation.holdout import PAID
+    from colonnade.federation.train import RELEASE, ModelWanted, train_more, train_on
+    from colonnade.methods.table import METHODS, checked_options
+    from colonnade.models.files.document import MODEL
+    from colonnade.models.files.linear_file import Model, model_file
+    from colonnade.models.release import MomentRelease
+    from colonnade.report.html import run_page
+    from colonnade.report.run_folder import write_labels, write_report
+
+    try:
+        recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
+        facts, components = dict(recorded["facts"]), recorded["components"]
+        check_format(recorded, folder / PAID)
+        requested, run = facts["asked"], facts["run"]
+        method = requested["method"]
+    except FileNotFoundError:
+        raise ModelError(
+            f"{folder} has what was paid for, but the run was stopped before it had noted anything about it. "
+            f"`MomentRelease.load` reads {RELEASE}, and models are fitted from it at no further cost."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ModelDamaged(
+            f"{folder / PAID} cannot be read: it was changed since the run wrote it."
+        ) from None
+    try:
+        facts["notes"] = [*facts["notes"], RECOVERED]
+        run_page(facts)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, UndefinedError):
+        raise ModelDamaged(
+            f"{folder / PAID} lacks what a report is made of: it was changed since the run wrote it. {RELEASE} beside "
+            "it, if it is there, was paid for: `MomentRelease.load` reads it."
+        ) from None
+    if (folder / RELEASE).exists():
+        release = MomentRelease.load(folder / RELEASE)
+        options = checked_options(METHODS[method], requested["options"])
+        trained = train_on(release, ModelWanted(facts["task"], components, options), None)
+        if trained.failure is not None:
+            facts["notes"].append(f"No model was learnt: {trained.failure}")
+        elif isinstance(trained.model, Model):
+            model_file(trained.model, method=method, run=run).save(folder / MODEL)
+            facts["learnt"] = trained.model_facts
+        facts |= write_labels(folder, method, run, release, [trained, *train_more(release, None)])
+    write_report(folder, facts)
+    (folder / PAID).unlink()
+    return facts

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import InputError, ModelDamaged, ModelError
 from colonnade.federation.files import check_format, is_sealed
-from colonnade.report.plain import lines_text
-from colonnade.runs.folders import FAILED, holds_paid, left_behind
+from colonnade.report.plain import Section, lines_text
+from colonnade.runs.folders import FAILED, holds_paid, left_behind, name_of
 
 if TYPE_CHECKING:
     from colonnade.models.files.linear_file import ModelFile
@@ -143,8 +143,7 @@ def unfinished(draft: Path) -> RunFolder | None:
     with left_behind(draft) as free:
         if not free:
             return None
-        name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
-        return RunFolder(name, {**_recorded(draft), "state": UNFINISHED})
+        return RunFolder(name_of(draft), {**_recorded(draft), "state": UNFINISHED})
 
 
 def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
@@ -278,7 +277,7 @@ def _facts(path: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _section(folder: Path) -> dict[str, Any]:
+def _section(folder: Path) -> Section:
     from colonnade.report.comparison import section_of
 
     named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]

@@ -18,7 +18,7 @@ from typing import Any
 from colonnade.errors import FileMissing
 from colonnade.federation.holdout import LOG, standing_of, waits_for
 from colonnade.report.plain import STEPS, duration_text, size_text
-from colonnade.runs.folders import FAILED, being_written
+from colonnade.runs.folders import FAILED, being_written, name_of
 from colonnade.runs.run_folders import (
     GOES_ON,
     RECORDS,
@@ -150,7 +150,7 @@ class RunIndex:
         self._others = tuple(name for name in self._others if name not in self._ended)
         going = [_listed(run) for name in self._others if (run := not_ended(self.folder / name)) is not None]
         for draft in (self.folder / name for name in self._drafts):
-            name = draft.name.removeprefix(".").removesuffix(".draft")
+            name = name_of(draft).name
             if being_written(draft):
                 going.append(Listed(name, time.time(), RUNNING))
             elif unfinished(draft) is not None:

@@ -26,7 +26,7 @@ from colonnade.federation.job import Job, ScoreJob
 from colonnade.federation.party_file import RECORD_DAYS, PartyFile
 from colonnade.federation.train import keep_opened, protocol_of, result_at
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
-from colonnade.report.run_folder import write_run
+from colonnade.runs.recovery import finish_run
 from colonnade.runtime.channel import Channel, LoggedChannel, StepFacts, step_line
 from colonnade.runtime.identity import seal
 from colonnade.runtime.journal import Journal, JournalChannel, ReplayRandomness, destroy
@@ -277,7 +277,7 @@ class _Participation:
             else:
                 site, result = inputs.site(member), result_at(job, ended)
                 facts |= outcome_note(
-                    *write_run(self.folder, job, ended, site, result, evaluation=evaluation)
+                    *finish_run(self.folder, job, ended, site, result, evaluation=evaluation)
                 )
         except OSError as error:
             raise CannotWrite(

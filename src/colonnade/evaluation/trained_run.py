@@ -1,0 +1,79 @@
+"""What came of a run, computed to its end: whoever writes or shows it fits nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from colonnade.errors import ColonnadeError
+from colonnade.evaluation.estimates import Estimate
+from colonnade.evaluation.evaluate import Evaluation
+from colonnade.evaluation.held_out import HeldOut, decided, estimate_alone
+from colonnade.federation.federation import Federation, Run, Site
+from colonnade.federation.job import Job
+from colonnade.federation.train import Trained, train_more, train_on
+from colonnade.methods.method import TrainingResult
+from colonnade.models.release import MomentRelease
+from colonnade.models.uncertainty import Watch
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedRun:
+    """A run that was trained and evaluated: a model of each label, the job's own first, and what to know of them.
+
+    `result` is what the run opened, None where nothing came of it. `alone` is how good the label holder's own columns
+    would be by themselves, for its own page.
+    """
+
+    job: Job
+    run: Run[Any]
+    result: TrainingResult | None
+    models: tuple[Trained, ...]
+    notes: tuple[str, ...]
+    evaluation: Evaluation | None
+    alone: Estimate | None
+
+    @property
+    def failure(self) -> ColonnadeError | None:
+        """Why there is no model, if noise left none."""
+        return self.models[0].failure
+
+
+def finish_training(
+    job: Job,
+    run: Run[Any],
+    place: Federation | Site,
+    result: TrainingResult | ColonnadeError | None,
+    *,
+    evaluation: HeldOut = None,
+    watch: Watch | None = None,
+) -> TrainedRun:
+    """Fit every model of a run, with what noise did to it unless `watch` skips that.
+
+    `evaluation` is how good it is on the people held out, or why that is not known.
+    """
+    watch = watch or Watch()
+    first = train_on(result, job, run, public=place.public, watch=watch)
+    skipped = watch.skipped
+    found, threshold = decided(job, first, evaluation)
+    more = (
+        train_more(result, run, public=place.public, watch=watch) if isinstance(result, MomentRelease) else []
+    )
+    evaluated = found if isinstance(found, Evaluation) else None
+    notes = (
+        *first.notes,
+        f"No model was learnt: {first.failure}" if first.failure else "",
+        found if isinstance(found, str) else "",
+        evaluated.note if evaluated is not None else "",
+        threshold,
+        skipped,
+    )
+    return TrainedRun(
+        job,
+        run,
+        None if isinstance(result, ColonnadeError) else result,
+        (first, *more),
+        tuple(filter(None, notes)),
+        evaluated,
+        None if evaluated is None else estimate_alone(run, evaluated),
+    )

@@ -1,0 +1,40 @@
+"""The record of a run has one form: its types, the JSON Schema that is published, and what is written agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from report_runs import private_run, seeded_run
+
+import colonnade.report.record
+from colonnade.federation.files import plain, sealed_text
+from colonnade.report.record import RunRecord, record_schema
+
+READER = TypeAdapter(RunRecord)
+SCHEMA = Path(colonnade.report.record.__file__).with_name("facts.schema.json")
+
+
+def test_the_schema_that_is_published_is_that_of_the_record() -> None:
+    published = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    assert published == record_schema()
+    assert {"run", "guarantees", "learnt", "ledgers"} <= set(published["required"])
+
+
+@pytest.mark.parametrize("make", [private_run, seeded_run])
+def test_facts_are_a_record_and_nothing_else(make: Any) -> None:
+    facts = json.loads(sealed_text(make()[0]))
+    assert READER.validate_python(facts, strict=True) == facts
+    assert facts.keys() <= RunRecord.__annotations__.keys()
+
+
+@pytest.mark.parametrize("key", ["run", "guarantees", "ledgers", "learnt"])
+def test_facts_without_what_every_run_has_are_no_record(key: str) -> None:
+    facts = plain(private_run()[0])
+    with pytest.raises(ValidationError):
+        READER.validate_python({name: value for name, value in facts.items() if name != key})
+    with pytest.raises(ValidationError):
+        READER.validate_python({**facts, key: 3})
