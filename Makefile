@@ -22,13 +22,13 @@ docs: .venv/ready
 # Each process takes its tests in order, so that what a file prepares is prepared once, and then the other's last. Two
 # processes have two cores: a second thread of either would only spin on the other's.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "not slow"
-UNITS := tests/architecture tests/numbers tests/privacy tests/vectors tests/noise tests/crypto tests/evaluation
+UNITS := tests/architecture tests/numbers tests/privacy tests/vectors tests/crypto
 ACCOUNTING := tests/privacy tests/vectors tests/noise src/colonnade/privacy src/colonnade/noise
 
 test: .venv/ready
 	$(PYTEST)
 
-# Laws, layers and units, about a minute: no server, no browser, no process of a test's own.
+# Laws, layers and units, a minute or two: no statistics of noise, no server, no browser, no process of a test's own.
 quick: .venv/ready
 	$(PYTEST) $(UNITS)
 
