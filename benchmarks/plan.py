@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from public_data import PublicSet, acs_income_texas, adult, credit, dutch, kdd_probes, phishing
 
-from colonnade.cli.plan import plan_facts
+from colonnade.cli.plan_answer import plan_facts
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
 from colonnade.data.levels import CategoricalColumn

@@ -18,7 +18,7 @@ from colonnade.cli.app import run
 from colonnade.errors import LedgerExists
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
-from colonnade.numbers import threads as compiling
+from colonnade.numbers import compiling
 from colonnade.runs.folders import new_folder, terminated_as_interrupted
 
 INPUT, INTERRUPTED = 3, 130

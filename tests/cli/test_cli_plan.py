@@ -9,10 +9,10 @@ import pytest
 from cli_project import ROWS, Project, one_object, train
 from typed import untyped
 
-from colonnade.cli import plan as plan_words
+from colonnade.cli import plan_answer as plan_words
 from colonnade.cli.app import run
-from colonnade.cli.plan import _named as named
-from colonnade.cli.plan import plan_text
+from colonnade.cli.plan_answer import named_methods as named
+from colonnade.cli.plan_answer import plan_text
 from colonnade.federation.job import Job
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from training_specs import requested
 
-from colonnade.cli.plan import _expected_lines
+from colonnade.cli.plan_answer import _expected_lines
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel, RealLabel
 from colonnade.data.schema import Schema

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import there, untyped
 
-from colonnade.cli import plan as facts
-from colonnade.cli.plan import notes
+from colonnade.cli import plan_answer as facts
+from colonnade.cli.plan_answer import notes
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
 from colonnade.federation.job import Job

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -20,438 +17,7 @@ from colonnade.cli.screen import (
     say_json,
     width,
 )
-from colonnade.crypto.modular import usable_cores
-from colonnade.data.declaring import nearest_name
-from colonnade.data.schema import PublicSchema, Schema
-from colonnade.errors import InputError, JobError
-from colonnade.evaluation.held_out import holdout_text
-from colonnade.federation.job import Job
-from colonnade.federation.party_file import PartyFile, party_files
-from colonnade.federation.train import prefix_job_errors
-from colonnade.methods.functional.method import notes_on
-from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.margin.plan import MarginPlan
-from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.table import default_method, method_named, methods_for
-from colonnade.planning.forecast import (
-    ERRORS,
-    HALF_A_POINT,
-    PAST_THE_LAW,
-    Advance,
-    Work,
-    expected_loss,
-    left_open,
-    settle,
-    trained_on,
-)
-from colonnade.planning.machine import Machine, Matching, NetworkLink
-from colonnade.planning.pilot import PilotRuns
-from colonnade.planning.recommend import (
-    Candidate,
-    candidates,
-    choose,
-    coding_advice,
-    features_of,
-    group_of,
-    looked_at,
-    plan_job,
-    refusals_for,
-    warnings_for,
-)
-from colonnade.privacy.observers import observer_text
-from colonnade.protocols.plans import Plan, TrainingSpec
-from colonnade.report.facts import guarantee_facts
-from colonnade.report.plain import duration_text, lines_text, size_text, spent_text, table_lines, wrapped
-from colonnade.report.text import guarantee_lines
-
-HERE = NetworkLink(math.inf, 0.0)
-
-
-def plan_facts(
-    job: Job,
-    schemas: Mapping[str, PublicSchema],
-    *,
-    files: Mapping[str, PartyFile],
-    rows: int,
-    held: Mapping[str, int],
-    named: frozenset[str] | None,
-    advance: Advance,
-    simulated: bool = True,
-    effort: float = 2.0,
-    line: NetworkLink = HERE,
-    there: Machine | None = None,
-    measured: bool = False,
-) -> dict[str, Any]:
-    """The plan of a job for so many common people, and what it and the `named` methods would cost and bring.
-
-    Those whom the job holds out are not trained on. Without `named` it is every method that may be recommended.
-    `there` is another machine than this one, whose speed is then measured, as it is with `measured`. No row is read,
-    and no ledger is written.
-    """
-    trained, chosen = trained_on(rows, job.held_out), left_open(job)
-    # Trials that choose the method are a part, each method is one, and so is the exact model they are read against.
-    work = Work(advance, chosen + looked_at(job, named) + simulated)
-    with prefix_job_errors(job):
-        job = settle(job, group_of(job, schemas), schemas, rows=trained, remaining=work.remaining)
-    if chosen:
-        work.done()
-    plan = plan_job(job, schemas, rows=trained)
-    here = Machine.measured() if measured or there is not None else None
-    pilot_runs = PilotRuns(schemas, effort=effort)
-    matching = Matching(plan.group, schemas, job.alignment, rows, held)
-    entries = candidates(
-        job,
-        plan,
-        schemas,
-        files=files,
-        pilot_runs=pilot_runs,
-        matching=matching,
-        simulated=simulated,
-        named=None if named is None else named | {job.method},
-        work=work,
-    )
-    spec = TrainingSpec(job.task, job.epsilon)
-    exact = pilot_runs.error_without_privacy(spec, plan, job.components) if simulated else None
-    usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
-    choice = choose(entries, usual=usual, without_privacy=exact)
-    work.end()
-    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
-    bandwidth = line.bandwidth if math.isfinite(line.bandwidth) else None
-    return {
-        **_promise_facts(job, schemas, plan, entries[0], files=files),
-        "common": rows,
-        "people": dict(held),
-        "matching": _matching_facts(plan, matching, line),
-        "methods": [_method_facts(item, line=line, here=here, there=there) for item in entries],
-        "error": ERRORS[job.task],
-        "without_privacy": choice.without_privacy,
-        "recommended": choice.recommended,
-        "why": choice.why,
-        "line": {"bandwidth": bandwidth, "latency": line.latency},
-        "machine": there.to_data() if there is not None else rehearsed_on,
-        "rehearsed_on": rehearsed_on,
-    }
-
-
-def _promise_facts(
-    job: Job,
-    schemas: Mapping[str, PublicSchema],
-    plan: Plan,
-    own: Candidate,
-    *,
-    files: Mapping[str, PartyFile],
-) -> dict[str, Any]:
-    """What the plan itself says, whatever it costs."""
-    features = features_of(job.task, schemas)
-    return {
-        "name": job.name,
-        "task": job.task,
-        "method": job.method,
-        "because": job.because,
-        "rows": plan.rows,
-        "held_out": job.held_out,
-        "judging": holdout_text(job),
-        "alignment": job.alignment,
-        "features": features,
-        "epsilon": job.epsilon,
-        "delta": plan.delta,
-        "plan": {"hash": plan.hash, **plan.to_data()},
-        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
-        **_noise_facts(plan, own),
-        **({"block_lines": list(notes_on(plan))} if isinstance(plan, FunctionalPlan) else {}),
-        "expected": expected_loss(plan),
-        "coding": coding_advice(plan),
-        "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
-        "budgets": [asdict(answer) for answer in own.answers],
-        "warnings": [*refusals_for(job, plan, files), *warnings_for(plan, job.epsilon, features)],
-    }
-
-
-def _matching_facts(plan: Plan, matching: Matching, line: NetworkLink) -> dict[str, Any] | None:
-    """In which way ids are matched, and what that is of the forecast; None where they are simply equal."""
-    way, cost = matching.by(plan), matching.cost(plan)
-    if way is None or cost is None:
-        return None
-    return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
-
-
-def _method_facts(
-    item: Candidate, *, line: NetworkLink, here: Machine | None, there: Machine | None
-) -> dict[str, Any]:
-    """One method's promise and forecast, its seconds on the stated machine and line."""
-    made = item.forecast
-    facts: dict[str, Any] = {
-        "method": item.method.name,
-        "title": item.method.title,
-        "admitted": item.admitted,
-        "reason": item.reason,
-        "passed": item.passed,
-        "guarantees": [] if item.plan is None else [guarantee_facts(each) for each in item.plan.guarantees],
-        "forecast": None,
-    }
-    if made is None:
-        return facts
-    data = made.to_data()
-    work = made.cost.seconds * (1.0 if here is None or there is None else here.stretch(made.kernel, to=there))
-    sent = line.seconds(made.cost)
-    return facts | {"forecast": {**data, "seconds": work + sent, "computing": work, "sending": sent}}
-
-
-def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
-    noise = None if own.forecast is None else own.forecast.noise
-    if noise is None:
-        return {}
-    facts: dict[str, Any] = {"standard_deviation": noise.deviation, "on": noise.on}
-    if isinstance(plan, MomentsPlan | FunctionalPlan):
-        # One person moves a moment of two columns by at most 1/m; in the box of the functional mechanism by 1.
-        boxed = isinstance(plan, FunctionalPlan) and plan.options.domain != "ball"
-        facts["people"] = noise.deviation * (1 if boxed else plan.attributes)
-    if isinstance(plan, MomentsPlan) and plan.several:
-        facts["labels"] = [block.label.column for block in plan.labels.blocks if block.label is not None]
-    return {"noise": facts}
-
-
-HEAD = ("method", "error", "ε ≤", "sent", "rounds", "time", "memory", "budgets")
-_WAYS = {"curve": "on a curve", "server": "through the server"}
-_UNLESS = (
-    ' By methods in which it keeps no share, and where a policy does not name "server" under alignment, they are '
-    "matched on a curve, which takes far longer."
-)
-_CHECKED = {
-    "all": (
-        'Everything that is dealt, verify = "all": two computing parties check the norm of every row, and every '
-        "product before "
-        "it is used. Whatever is not proved stops the run before it is opened."
-    ),
-    "rows": (
-        'Rows, verify = "rows": two computing parties check that no row an owner deals is longer than agreed. '
-        "Whatever is not "
-        "proved stops the run before it is opened."
-    ),
-    "none": 'Nothing that is dealt, verify = "none": the guarantees suppose that everybody runs this protocol.',
-}
-_COULD = (
-    ' verify = "{}" in the job asks for checks; those that take more than two and a half times the time are not made '
-    "by default."
-)
-_SAID = {True: "yes", False: "no", None: "not known"}
-
-
-def _checked(plan: dict[str, Any]) -> str:
-    verify = plan.get("verify", "none")
-    if verify != "none" or "verify" not in plan or plan["threshold"] > 1:
-        return _CHECKED[verify]
-    products = plan["protocol"] == MarginPlan.protocol or plan["spec"].get("conditional", False)
-    return _CHECKED[verify] + _COULD.format("all" if products else "rows")
-
-
-def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
-    """The whole plan, wrapped to the terminal.
-
-    `verbose` has every statement as its sentence too, and noise and ε by observer of every method.
-    """
-    lines = wrapped([plan_line(facts)], columns, indent="")
-    lines.append(f"  {facts['features']} features, plan {facts['plan']['hash'][:12]}")
-    if facts["because"]:
-        said = f"The job names no method, so it takes {facts['method']}: {facts['because']}."
-        lines += wrapped([said], columns)
-    if facts["warnings"]:
-        lines += ["", "Warnings", *wrapped(facts["warnings"], columns, bullet="- ")]
-    lines += ["", "What each observer could learn at most"]
-    owners = list(facts["plan"]["schemas"])
-    lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
-    lines += ["", "Checked", *wrapped([_checked(facts["plan"])], columns)]
-    lines += _noise_lines(facts, columns)
-    lines += _expected_lines(facts, columns)
-    if "block_lines" in facts:
-        lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
-    if facts["coding"]:
-        lines += ["", "Coding", *wrapped([facts["coding"]], columns)]
-    lines += [
-        "",
-        "Methods for this job",
-        *table_lines(method_rows(facts["methods"], facts["recommended"]), columns),
-    ]
-    lines += ["", *wrapped(notes(facts, verbose=verbose), columns)]
-    lines += ["", "Recommended" if facts["recommended"] else "No recommendation"]
-    named = f"{facts['recommended']}. " if facts["recommended"] else ""
-    lines += wrapped([f"{named}{facts['why']}"], columns)
-    lines += ["", "Budgets"]
-    lines += table_lines(
-        [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]],
-        columns,
-        heads=False,
-    )
-    lines += ["", "Nothing was run or charged."]
-    return lines_text(lines)
-
-
-def plan_line(facts: dict[str, Any]) -> str:
-    """The plan in one line: what, by which method, the largest ε, what budgets say, and the expected error."""
-    said = [f"{facts['task']} by {facts['method']} on {facts['rows']} people"]
-    if facts["guarantees"]:
-        worst = max(facts["guarantees"], key=lambda item: float(item["epsilon"]))
-        said.append(f"ε at most {spent_text(worst['epsilon'])}, for {observer_text(worst['observer'])}")
-    refusing = [item["party"] for item in facts["budgets"] if item["admits"] is False]
-    if refusing:
-        said.append(f"refused by the budget of {' and '.join(refusing)}")
-    else:
-        known = all(item["admits"] for item in facts["budgets"])
-        said.append("every budget admits it" if known else "not every budget is known here")
-    made = facts["methods"][0]["forecast"]
-    if made is not None and made["expected"] is not None:
-        exact = facts["without_privacy"]
-        alongside = "" if exact is None else f" ({exact:.3f} without privacy)"
-        said.append(f"error {made['expected']['error']:.3f} on invented people{alongside}")
-    return f"{facts['name']}: {'; '.join(said)}."
-
-
-def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
-    noise = facts.get("noise")
-    if noise is None:
-        return []
-    sentence = f"Noise of standard deviation {noise['standard_deviation']:.3g} on {noise['on']}."
-    if "people" in noise:
-        people, rows = noise["people"], facts["rows"]
-        share = f"{people / rows:.2g} of the {rows} who take part"
-        sentence += f" {people:,.0f} people could move it as far at most, {share}."
-    labels = noise.get("labels", ())
-    said = [
-        f"One release is for {len(labels)} labels ({', '.join(labels)}), at the ε of one: sums of a label carry "
-        f"{len(labels) ** 0.5:.2g} times the noise that they would have if it were alone, and counts {len(labels)} "
-        "times; what is said of columns carries the same."
-    ]
-    return ["", "Noise", *wrapped([sentence, *(said if labels else [])], columns)]
-
-
-def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
-    expected = facts["expected"]
-    if expected is None:
-        return []
-    lost, low, high = (f"{100 * expected[name]:.1f}" for name in ("lost", "low", "high"))
-    if expected["lost"] > PAST_THE_LAW:
-        said = f"More than {100 * PAST_THE_LAW:.0f} points of accuracy are lost to noise: such a model says little."
-    elif expected["lost"] < HALF_A_POINT:
-        said = f"Less than half a point of accuracy is lost to noise, {high} at most on four tables in five."
-    else:
-        said = f"About {lost} points of accuracy are lost to noise, {low} to {high} on four tables in five."
-    people = f"{float(format(expected['people_for_a_point'], '.2g')):,.0f}"
-    said += f" With {people} people most tables lose less than a point (docs/plan.md)."
-    return ["", "What to expect", *wrapped([said], columns)]
-
-
-def method_rows(methods: list[dict[str, Any]], recommended: str | None) -> list[tuple[str, ...]]:
-    """What each method would cost and bring, under a head; the one that is recommended has a star."""
-    rows: list[tuple[str, ...]] = [HEAD]
-    for item in methods:
-        made, name = item["forecast"], item["method"]
-        if made is None:
-            continue
-        expected = made["expected"]
-        error = "not known" if expected is None else f"{expected['error']:.3f}"
-        if expected is not None and expected["spread"] is not None:
-            error += f" ± {expected['spread']:.3f}"
-        spent = [math.inf if each["epsilon"] is None else each["epsilon"] for each in item["guarantees"]]
-        rows.append(
-            (
-                f"{name} *" if name == recommended else name,
-                error,
-                spent_text(max(spent, default=math.inf)),
-                size_text(made["bytes"]),
-                str(made["rounds"]),
-                duration_text(made["seconds"]),
-                size_text(made["memory"]),
-                _SAID[item["admitted"]],
-            )
-        )
-    return rows
-
-
-def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
-    """How to read the table, and what is missing from it; `verbose` has noise and ε of every method too."""
-    methods, line = facts["methods"], facts["line"]
-    made = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}
-    known = {name: each["expected"] for name, each in made.items() if each["expected"] is not None}
-    notes = []
-    if known:
-        exact = facts["without_privacy"]
-        against = "" if exact is None else f" A model without privacy has {exact:.3f}."
-        notes.append(
-            f"Error: {facts['error']}, simulated on invented people with the declared columns; the real one depends on "
-            f"the real people, the order of methods less so.{against}"
-        )
-    areas = [f"{name} {each['auc']:.3f}" for name, each in known.items() if each["auc"] is not None]
-    if areas:
-        notes.append(
-            f"AUC on the same people: {', '.join(areas)}. Invented classes are equally common; where one is rare, "
-            "whoever names nobody has a small error too: go by AUC."
-        )
-    fewer = {each["rows"] for each in known.values() if each["rows"] < facts["rows"]}
-    if fewer:
-        notes.append(f"Simulated on {max(fewer):,} people, so that the error is an upper figure.")
-    notes += [
-        f"No prediction of the error of {name}: {made[name]['unknown']}."
-        for name in made
-        if name not in known
-    ]
-    notes += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
-    passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
-    if passed:
-        notes.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
-    if verbose:
-        notes += _noise_notes(methods)
-    elif len(made) > 1:
-        notes.append("The noise of each method, and its ε by observer, are shown with --verbose.")
-    if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
-        notes.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
-    if facts["held_out"]:
-        notes.append(
-            f"Of {facts['common']:,} people in common {facts['held_out']:g} are held out. {facts['judging']}"
-        )
-    if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["common"]}:
-        notes.append(
-            "Everybody is taken to hold the same people in the same order. If not, ids are matched, which sends more "
-            "and takes longer: say with --held how many people each party holds."
-        )
-    if facts["matching"] is not None:
-        matching = facts["matching"]
-        listed = ", ".join(f"{party} {count:,}" for party, count in facts["people"].items())
-        notes.append(
-            f"Ids are matched {_WAYS[matching['by']]} (alignment {facts['alignment']}; {listed}): "
-            f"{size_text(matching['bytes'])} and {duration_text(matching['seconds'])} of the figures of "
-            f"{facts['method']}."
-            + (_UNLESS if matching["by"] == "server" and facts["alignment"] == "auto" else "")
-        )
-    where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
-    wide = "" if line["bandwidth"] is None else f"{line['bandwidth'] / 1e6:g} Mbit a second, "
-    lines = "all parties in one process"
-    if wide or line["latency"]:
-        lines = f"{wide}{1e3 * line['latency']:g} ms from party to party"
-    parts = [name for name, each in made.items() if each["rehearsed"] != "whole"]
-    inferred = f" Rehearsed in part: {', '.join(parts)}." if parts else ""
-    notes.append(
-        f"Time on {where}, {facts['machine']['cores']} cores, {lines}. Memory is that of all parties' arrays, with "
-        f"{size_text(facts['held'])} of matched rows on top.{inferred}"
-    )
-    return notes
-
-
-def _noise_notes(methods: list[dict[str, Any]]) -> list[str]:
-    """Noise of every method, and its ε by observer."""
-    noises = [
-        f"{item['method']}: {item['forecast']['noise']['standard_deviation']:.3g} on {item['forecast']['noise']['on']}"
-        for item in methods
-        if item["forecast"] is not None and item["forecast"]["noise"] is not None
-    ]
-    said = [f"Noise, standard deviation. {'; '.join(noises)}."] if noises else []
-    for item in methods:
-        seen = [
-            f"{each['observer']} {spent_text(each['epsilon'])} ({each['unit']})"
-            for each in item["guarantees"]
-        ]
-        said += [f"ε of {item['method']}: {', '.join(seen)}."] if seen else []
-    return said
-
+from colonnade.errors import InputError
 
 EXAMPLE = """
 It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
@@ -508,18 +74,30 @@ def plan(
     as_json: bool = AS_JSON,
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
+    from colonnade.cli.plan_answer import (
+        counted_rows,
+        declared,
+        named_methods,
+        network_line,
+        people_held,
+        plan_facts,
+        plan_text,
+    )
+    from colonnade.federation.job import Job
+    from colonnade.planning.machine import Machine
+
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
     if rows is not None and rows < 1:
         raise InputError(f"--rows: found {rows}; it must be at least 1.")
-    line = _line(bandwidth, latency)
+    line = network_line(bandwidth, latency)
     if not (math.isfinite(effort) and effort >= 0):
         raise InputError(f"--effort: found {effort:g}; it must be a number of seconds from 0.")
     agreed = Job.load(job)
-    files, schemas = _declared(agreed, party)
-    counts = _counted(agreed, files) if rows is None else {}
+    files, schemas = declared(agreed, party)
+    counts = counted_rows(agreed, files) if rows is None else {}
     common = min(counts.values()) if rows is None else rows
-    people = _held(agreed, held, common) | ({} if held else counts)
+    people = people_held(agreed, held, common) | ({} if held else counts)
     with progress(not as_json, piped=True) as advance:
         facts = plan_facts(
             agreed,
@@ -527,7 +105,7 @@ def plan(
             files=files,
             rows=common,
             held=people,
-            named=_named(agreed, methods),
+            named=named_methods(agreed, methods),
             simulated=simulation,
             effort=effort,
             line=line,
@@ -542,64 +120,3 @@ def plan(
 
 
 plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
-
-
-def _line(bandwidth: float | None, latency: float) -> NetworkLink:
-    if bandwidth is not None and not (math.isfinite(bandwidth) and bandwidth > 0):
-        raise InputError(f"--bandwidth: found {bandwidth:g}; it must be a number of Mbit a second above 0.")
-    if not (math.isfinite(latency) and latency >= 0):
-        raise InputError(f"--latency: found {latency:g}; it must be a number of milliseconds from 0.")
-    return NetworkLink(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
-
-
-def _declared(job: Job, given: list[Path]) -> tuple[dict[str, PartyFile], dict[str, PublicSchema]]:
-    """The parties' own files, as far as they are here, and every party's schema."""
-
-    def alone(party: str) -> Path:
-        return job.path.parent / f"{party}.schema.toml"
-
-    absent = {
-        party
-        for party in job.parties
-        if not given and not (job.path.parent / f"{party}.toml").exists() and alone(party).exists()
-    }
-    files = party_files(job, given, among=[party for party in job.parties if party not in absent])
-    paths = {party: files[party].schema if party in files else alone(party) for party in job.parties}
-    return files, {party: Schema.load(path).public(party) for party, path in paths.items()}
-
-
-def _counted(job: Job, files: Mapping[str, PartyFile]) -> dict[str, int]:
-    missing = [party for party in job.parties if party not in files]
-    if missing:
-        raise JobError(
-            f"--count needs the own file of {', '.join(missing)}. Give it with --party, or use --rows."
-        )
-    return {party: files[party].table().rows for party in job.parties}
-
-
-def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
-    """How many people each party holds: those in common, unless --held says more."""
-    held = dict.fromkeys(job.parties, common)
-    for text in given:
-        party, _, number = text.partition("=")
-        if party not in held:
-            raise InputError(
-                f"--held {text}: {party!r} is not among the parties ({', '.join(job.parties)})."
-                + nearest_name(party, job.parties)
-            )
-        if not number.isdecimal() or int(number) < common:
-            raise InputError(
-                f"--held {text}: wanted {party}= and a number from {common}, which all parties have in common."
-            )
-        held[party] = int(number)
-    return held
-
-
-def _named(job: Job, listed: str | None) -> frozenset[str] | None:
-    """The methods that were asked for beside the job's own; None for those that may be recommended."""
-    if listed is None:
-        return None
-    if listed.strip() == "all":
-        return frozenset(method.name for method in methods_for(job.task))
-    names = [name.strip() for name in listed.split(",") if name.strip() and name.strip() != "none"]
-    return frozenset(method_named(name, job.task, place="--methods").name for name in names)

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from colonnade.numbers.threads import machine_code
+from colonnade.numbers.compiling import machine_code
 
 
 def usable_cores() -> int:

@@ -21,7 +21,7 @@ from mpmath.libmp import from_rational, mpf_exp, to_fixed
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
-from colonnade.numbers.threads import machine_code
+from colonnade.numbers.compiling import machine_code
 from colonnade.randomness import Randomness
 
 _CONTEXT = mpmath.mp.clone()

@@ -14,7 +14,7 @@ import numpy as np
 from numba import float64, int32, int64, uint64
 from numpy.typing import NDArray
 
-from colonnade.numbers.threads import machine_code
+from colonnade.numbers.compiling import machine_code
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]

@@ -1,16 +1,13 @@
-"""How work is done: by how many threads, and by loops that are machine code kept on the disk between runs."""
+"""How many threads sums of doubles are made by."""
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from numba import njit
-from numba.core import caching
 from threadpoolctl import ThreadpoolController
 
 _FEW = 1 << 20
@@ -78,54 +75,3 @@ def one_thread() -> Iterator[None]:
 def few_threads(numbers: int) -> AbstractContextManager[object]:
     """One thread for sums over so few numbers that a second one would only spin; for more, as many as there are."""
     return one_thread() if numbers <= _FEW else nullcontext()
-
-
-Function = TypeVar("Function", bound=Callable[..., object])
-
-# numba has no types.
-_Cache: Any = caching.FunctionCache
-_announced: list[str] = []
-
-
-def machine_code(function: Function) -> Function:
-    """The function as machine code that runs without the interpreter's lock; `.py_func` is the Python it came from.
-
-    A place for compiled loops that cannot be written to, is full or holds damaged files costs the time to compile,
-    half a minute in all, and never a run: some loops are compiled when a release is already charged.
-    """
-    compiled: Any = njit(nogil=True)(function)
-    try:
-        compiled._cache = _Kept(function)  # noqa: SLF001  numba has no other place for it
-    except (RuntimeError, OSError):
-        # numba finds no folder that it could write to.
-        _tell("there is no folder that they could be written to")
-    # Callers see the Python signature, which the machine code keeps.
-    return cast(Function, compiled)
-
-
-class _Kept(_Cache):  # type: ignore[misc]
-    """numba's files of compiled loops, of which none is needed."""
-
-    def load_overload(self, *given: Any) -> Any:
-        try:
-            return super().load_overload(*given)
-        except Exception:
-            # Cut off, or of another version: compiled again, as if it were not there.
-            return None
-
-    def save_overload(self, *given: Any) -> None:
-        try:
-            super().save_overload(*given)
-        except OSError as error:
-            _tell(f"{self.cache_path} cannot be written ({error.strerror})")
-
-
-def _tell(why: str) -> None:
-    """Once, in one line, wherever warnings go."""
-    if not _announced:
-        _announced.append(why)
-        logging.getLogger("colonnade").warning(
-            "note: compiled loops are not kept, because %s: every start compiles them for half a minute. Set "
-            "NUMBA_CACHE_DIR to a folder of your own.",
-            why,
-        )

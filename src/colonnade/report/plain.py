@@ -13,8 +13,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from colonnade.privacy.guarantee import epsilon_text
-
 # What people call the steps of a protocol; steps that are not named here go by their own name.
 STEPS = {
     "align": "finding the people in common",
@@ -135,6 +133,8 @@ def _up(exact: Decimal, last: int) -> Decimal:
 
 def spent_text(epsilon: float | None) -> str:
     """ε rounded up; a file of facts has null where no proof bounds it."""
+    from colonnade.privacy.guarantee import epsilon_text  # accounting is loaded where ε is said
+
     return epsilon_text(math.inf if epsilon is None else epsilon)
 
 
