@@ -15,7 +15,7 @@ from cli_project import ROWS, Project, one_object, train
 
 from colonnade import MomentRelease
 from colonnade.cli.app import app, run
-from colonnade.cli.demo import INCOMES, PARTIES, PEOPLE, RICH, census
+from colonnade.cli.demo_files import INCOMES, PARTIES, PEOPLE, RICH, census
 
 USAGE, INPUT = 2, 3
 

@@ -2,270 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 from colonnade.cli.screen import AS_JSON, VERBOSE, Answer, answering
 from colonnade.errors import InputError
-from colonnade.randomness import public_permutation
 from colonnade.runs.folders import new_folder
 
-TEST_SHARE = 0.2
-# What a party grants, in runs: a few, and then its ledger refuses.
-RUNS_GRANTED = 4
-CENSUS = "income"
-VISITS = "visits"
-NEW_PATIENTS, NEW_PEOPLE = "new-patients.csv", "new-people.csv"
-PEOPLE, RICH = 32_561, 7_841
-INCOMES = ("at most 50,000", "above 50,000")
-# Value: people, and those of them above 50,000. Values of few people are added to a like one, row of the table by row.
-Counts = Mapping[str, tuple[int, int]]
-PARTIES: Mapping[str, Mapping[str, Counts]] = {
-    "bank": {
-        "occupation": {
-            "professional": (4_140, 1_859),
-            "craft and repair": (4_099, 929),
-            "management": (4_066, 1_968),
-            "clerical": (3_770, 507),
-            "sales": (3_650, 983),
-            "service": (3_295 + 149, 137 + 1),
-            "machine operation": (2_002, 250),
-            "not told": (1_843, 191),
-            "transport": (1_597, 320),
-            "handling and cleaning": (1_370, 86),
-            "farming and fishing": (994, 115),
-            "technical support": (928, 283),
-            "protection": (649 + 9, 211 + 1),
-        },
-        "employer": {
-            "private": (22_696, 4_963),
-            "self-employed": (2_541, 724),
-            "local government": (2_093, 617),
-            "not told": (1_836 + 14 + 7, 191),
-            "state government": (1_298, 353),
-            "own company": (1_116, 622),
-            "federal government": (960, 371),
-        },
-    },
-    "registry": {
-        "marital status": {
-            "married": (14_976 + 23, 6_692 + 10),
-            "never married": (10_683, 491),
-            "divorced": (4_443, 463),
-            "separated": (1_025 + 418, 66 + 34),
-            "widowed": (993, 85),
-        },
-        "sex": {"female": (10_771, 1_179), "male": (21_790, 6_662)},
-        "education": {
-            "no diploma": (1_175 + 933 + 646 + 514 + 433 + 333 + 168 + 51, 60 + 62 + 40 + 27 + 33 + 16 + 6),
-            "high school": (10_501, 1_675),
-            "some college": (7_291, 1_387),
-            "associate": (1_382 + 1_067, 361 + 265),
-            "bachelor": (5_355, 2_221),
-            "master": (1_723, 959),
-            "doctor or professional": (576 + 413, 423 + 306),
-        },
-    },
-}
-
-
-@dataclass(frozen=True, eq=False)
-class People:
-    """Public people: their columns, how a schema declares each, and what parties say of them in their files."""
-
-    values: dict[str, np.ndarray[Any, Any]]
-    declared: Mapping[str, Sequence[str]]
-    declared_by: str
-    key: str
-    label: str
-    classes: tuple[str, ...]
-    dataset: str
-    note: str
-    delta: float
-
-    def write_csv(self, path: Path, names: Sequence[str], rows: Sequence[int] | np.ndarray[Any, Any]) -> None:
-        """These columns of these people, with an id for each."""
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([self.key, *names])
-            columns = [self.values[name][rows] for name in names]
-            writer.writerows(zip((f"P{row:04d}" for row in rows), *columns, strict=True))
-
-    def schema_text(self, names: Sequence[str], *, label: bool) -> str:
-        lines = [f"# {self.declared_by}", f'id = "{self.key}"', ""]
-        for name in names:
-            lines += [f'[columns."{name}"]', *self.declared[name], ""]
-        if label:
-            classes = json.dumps(self.classes)
-            lines += ["[label]", f'column = "{self.label}"', 'kind = "classes"', f"classes = {classes}", ""]
-        return "\n".join(lines)
-
-    def party_text(self, party: str, budget: float, above: str = "") -> str:
-        """A party's own file; `above` leads to where its schema and its ledger lie."""
-        return f"""# {party}'s own file: it never leaves {party}.
-party = "{party}"
-data = "{party}.csv"
-schema = "{above}{party}.schema.toml"
-dataset = "{self.dataset}"
-ledger = "{above}{party}.ledger"
-public = true   # {self.note}, so accuracy may be measured on it
-
-[[budget]]      # for every observer and unit that no closer budget names
-epsilon = {budget}
-delta = {self.delta:g}
-"""
-
-
-@dataclass(frozen=True, eq=False)
-class Demo:
-    """Where the job lies, and the public rows held out of it."""
-
-    job: Path
-    test_rows: dict[str, Any]
-    test_labels: np.ndarray[Any, Any]
-
-
-def patients() -> People:
-    """Declared bounds are the published mean ± 1.5 standard deviations of each column, to three digits."""
-    from sklearn.datasets import load_breast_cancer
-
-    data = load_breast_cancer()
-    classes = ("malignant", "benign")
-    values = {str(name): data.data[:, column] for column, name in enumerate(data.feature_names)}
-    declared = {}
-    for name, column in values.items():
-        low, high = (float(f"{column.mean() + side * column.std():.3g}") for side in (-1.5, 1.5))
-        declared[name] = ['kind = "numeric"', f"low = {low}", f"high = {high}"]
-    return People(
-        {**values, "diagnosis": np.array(classes, dtype=object)[data.target]},
-        declared,
-        "Bounds are declared, never measured: published mean ± 1.5 standard deviations.",
-        key="patient",
-        label="diagnosis",
-        classes=classes,
-        dataset="breast cancer",
-        note="a public teaching set",
-        delta=1e-5,
-    )
-
-
-def census() -> People:
-    """Everybody's columns, each with the counts that are published."""
-    values = {CENSUS: np.repeat(np.array(INCOMES, dtype=object), [PEOPLE - RICH, RICH])}
-    declared = {}
-    tables = {name: counts for columns in PARTIES.values() for name, counts in columns.items()}
-    for number, (name, counts) in enumerate(tables.items()):
-        texts = np.array(list(counts), dtype=object)
-        poor = np.repeat(texts, [everybody - rich for everybody, rich in counts.values()])
-        rich = np.repeat(texts, [rich for _, rich in counts.values()])
-        halves = ((poor, 2 * number), (rich, 2 * number + 1))
-        values[name] = np.concatenate([half[public_permutation(len(half), seed)] for half, seed in halves])
-        kind, key = ("binary", "values") if len(counts) == 2 else ("categorical", "categories")
-        declared[name] = [f'kind = "{kind}"', f"{key} = {json.dumps(list(counts))}"]
-    return People(
-        values,
-        declared,
-        "The values that the published tables have.",
-        key="person",
-        label=CENSUS,
-        classes=INCOMES,
-        dataset="census 1994",
-        note="invented from published tables",
-        delta=1e-6,
-    )
-
-
-def write_patients(folder: Path, *, epsilon: float) -> Demo:
-    """A clinic's and a laboratory's files; those held out also party by party, with a job for scoring them."""
-    people = patients()
-    parties = {"clinic": list(people.declared)[20:], "laboratory": list(people.declared)[:20]}
-    demo, held_out = _write(
-        folder, people, parties, "Tumour diagnosis from two houses", epsilon, NEW_PATIENTS, seed=1
-    )
-    visits = folder / VISITS
-    visits.mkdir()
-    write_parties(visits, people, parties, held_out, budget=RUNS_GRANTED * epsilon, above="../")
-    (visits / "job.toml").write_bytes(demo.job.read_bytes())
-    return demo
-
-
-def write_census(folder: Path, *, epsilon: float) -> Demo:
-    """A bank's and a registry's files about the people of the census."""
-    folder.mkdir()
-    parties = {party: list(columns) for party, columns in PARTIES.items()}
-    name = "Income from a bank and a registry"
-    return _write(folder, census(), parties, name, epsilon, NEW_PEOPLE, seed=PEOPLE)[0]
-
-
-def _write(
-    folder: Path,
-    people: People,
-    parties: Mapping[str, Sequence[str]],
-    name: str,
-    epsilon: float,
-    new: str,
-    *,
-    seed: int,
-) -> tuple[Demo, np.ndarray[Any, Any]]:
-    """Write everything that users would have, and hold a public fifth of the people out: all their columns in `new`."""
-    labels = people.values[people.label]
-    order = public_permutation(len(labels), seed)
-    held_out, kept = np.split(order, [round(TEST_SHARE * len(order))])
-    write_parties(folder, people, parties, kept, budget=RUNS_GRANTED * epsilon)
-    job = folder / "job.toml"
-    text = job_text(name, list(parties), epsilon, people.delta)
-    job.write_text(f"# What both agreed on.\n{text}", encoding="utf-8")
-    shown = [column for columns in parties.values() for column in columns]
-    people.write_csv(folder / new, shown, held_out)
-    return Demo(
-        job, {column: people.values[column][held_out] for column in shown}, labels[held_out]
-    ), held_out
-
-
-def write_parties(
-    folder: Path,
-    people: People,
-    parties: Mapping[str, Sequence[str]],
-    rows: Sequence[int] | np.ndarray[Any, Any],
-    *,
-    budget: float,
-    above: str = "",
-) -> None:
-    """Each party's table and own file, and its schema unless that lies `above`. The first party holds the label."""
-    for place, (party, columns) in enumerate(parties.items()):
-        label = place == 0
-        people.write_csv(folder / f"{party}.csv", [*columns, *([people.label] if label else [])], rows)
-        own = people.party_text(party, budget, above)
-        (folder / f"{party}.toml").write_text(own, encoding="utf-8")
-        if not above:
-            schema = people.schema_text(columns, label=label)
-            (folder / f"{party}.schema.toml").write_text(schema, encoding="utf-8")
-
-
-def job_text(
-    name: str, parties: Sequence[str], epsilon: float, delta: float, method: str = 'method = "moments"'
-) -> str:
-    return f"""name = "{name}"
-task = "classification"
-{method}
-parties = {json.dumps(list(parties))}
-active = "{parties[0]}"
-epsilon = {epsilon}
-delta = {delta:g}
-"""
-
-
-FOLDER = Path("demo-run")
+if TYPE_CHECKING:
+    from colonnade.cli.demo_files import Demo
 
 
 class DemoSize(StrEnum):
@@ -302,6 +52,15 @@ def demo(
     """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
+    from colonnade.cli.demo_files import (
+        CENSUS,
+        FOLDER,
+        NEW_PATIENTS,
+        NEW_PEOPLE,
+        VISITS,
+        write_census,
+        write_patients,
+    )
     from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text, verdict_line
 
