@@ -2,7 +2,15 @@
 
 Prints one JSON object on its last line:
 
-* ``source_lines``, ``modules``: lines and files of Python under src/colonnade, blank lines and comments included;
+* ``source_lines``: lines of Python under src/colonnade, blank lines and comments included, with
+  ``lines_moved_out_of_src`` of what left it for tests and benchmarks; ``test_lines``: the same of tests;
+* ``modules``: files of the source other than ``__init__.py``, of ``median_module_lines``;
+* ``doctest_lines``: lines of examples in docstrings, with what they print;
+* ``markdown_words``: of every .md file that is kept, and ``readme_words``;
+* ``class_names_twice``: names that classes of more than one module have;
+* ``kind_checks_outside_data``: places outside ``data`` that ask which kind of column, label or map something is:
+  isinstance, match, ``type() is``, registrations by type, comparisons with the name of a kind;
+* ``old_words``: names under src with a word in them that the project gave up (ARCHITECTURE.md);
 * ``cycles``: groups of modules that import each other in a circle, the strongly connected ones of more than one module.
   Imports in functions and under TYPE_CHECKING count like any other. Not counted: an import in a function of a module
   that itself imports a package of an extra, and what Python does by itself, the packages around a module;
@@ -11,6 +19,8 @@ Prints one JSON object on its last line:
   for the plans of three or more;
 * ``files_to_touch_for_a_method``: modules that hold such a table or import the modules of three or more methods, and
   pages that name every method which can run between machines; where code asks for one method only, it is not seen;
+* ``files_to_touch_for_a_column``, ``files_to_touch_for_a_loss``: files that exist and that the worked examples of
+  docs/contributing change;
 * ``reads_of_a_file``: how often ``colonnade train`` reads a party's file at most, CSV or Parquet, each look at its
   header and each statement of the engine counted as one;
 * ``core_install_mb``: a fresh environment with the project and no extra: files of its packages, without pip, setuptools
@@ -26,6 +36,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import doctest
 import io
 import itertools
 import json
@@ -33,6 +44,7 @@ import keyword
 import os
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -50,6 +62,18 @@ SOURCE = ROOT / "src"
 PAGES = ("README.md", "ARCHITECTURE.md", "docs/**/*.md")
 NOT_OURS = ("pip", "setuptools", "_distutils_hack", "distutils-precedence.pth", "pkg_resources")
 STARTS = 5
+# What left the library and is still read: loops and channels that only tests and benchmarks use.
+MOVED = tuple(
+    f"tests/oracles/{name}.py" for name in ("plain_kernels", "plain_check_loops", "loopback", "table_audit")
+)
+OLD_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "asked told beside besides deeds doorkeeper attendant turnstile roll journey whom across longest reach worth "
+        "noted keeper keepers turned taken coins house houses invented judge judged judges judging judgement",
+    )
+)
+WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 # What a module is called when a method is made in it.
 METHOD_MODULE = re.compile(r"(?:.*\.)?(?:method_(?!.*baselines)\w+|methods\.(\w+)\.method)")
 
@@ -146,7 +170,7 @@ def method_names(trees: dict[str, ast.Module]) -> dict[str, bool]:
                 keywords = {one.arg: one.value for one in node.keywords}
                 match node.args[0] if node.args else keywords.get("name"):
                     case ast.Constant(value=str(name)):
-                        found[name] = "request" in keywords
+                        found[name] = "session" in keywords
                     case _:
                         pass
     return found
@@ -277,28 +301,145 @@ def pages(names: set[str]) -> list[str]:
     return found
 
 
+def old_words(text: str) -> list[str]:
+    """The names of a module, one for each place, that have a word in them that was given up."""
+    return [
+        token.string
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.NAME and {word.lower() for word in WORD.findall(token.string)} & OLD_WORDS
+    ]
+
+
+def kinds() -> tuple[set[str], set[str]]:
+    """The classes of kinds of columns, labels and maps, and the names that the kinds have in files."""
+    classes, names = set(), set()
+    for module in ("kinds", "levels", "labels", "maps"):
+        tree = ast.parse((SOURCE / "colonnade/data" / f"{module}.py").read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                classes.add(node.name)
+                names |= {
+                    str(one.value.value)
+                    for one in node.body
+                    if isinstance(one, ast.Assign)
+                    and isinstance(one.value, ast.Constant)
+                    and any(isinstance(target, ast.Name) and target.id == "kind" for target in one.targets)
+                }
+    return classes, names
+
+
+def kind_checks(tree: ast.AST, classes: set[str], names: set[str]) -> Iterator[int]:
+    """The lines that ask which kind of column, label or map something is."""
+
+    def named(node: ast.AST) -> set[str]:
+        return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]) if (
+                named(asked) & classes
+            ):
+                yield node.lineno
+            case ast.MatchClass(cls=asked) if named(asked) & classes:
+                yield asked.lineno
+            case ast.Call(func=ast.Attribute(attr="register"), args=[asked, *_]) if named(asked) & classes:
+                yield node.lineno
+            case ast.Compare():
+                texts = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant)}
+                by_name = any(isinstance(one, ast.Attribute) and one.attr == "kind" for one in ast.walk(node))
+                if (by_name and texts & names) or named(node) & classes:
+                    yield node.lineno
+            case _:
+                pass
+
+
+def examples(tree: ast.AST) -> int:
+    """Lines of examples in docstrings, and of what they print."""
+    reader, found = doctest.DocTestParser(), 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            for one in reader.get_examples(ast.get_docstring(node) or ""):
+                found += len(one.source.splitlines()) + len(one.want.splitlines())
+    return found
+
+
+def written() -> dict[str, Any]:
+    """What stands beside the source: tests, pages, and the files that worked examples change."""
+    kept = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+    words = {
+        name: len((ROOT / name).read_text(encoding="utf-8").split()) for name in kept.stdout.splitlines()
+    }
+    sys.path.insert(0, str(ROOT / "tests/oracles"))
+    from worked import files_to_touch
+
+    return {
+        "test_lines": sum(
+            len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py")
+        ),
+        "lines_moved_out_of_src": sum(
+            len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in MOVED
+        ),
+        "markdown_words": sum(words.values()),
+        "readme_words": words["README.md"],
+        "files_to_touch_for_a_column": len(files_to_touch("add-a-column.md")),
+        "files_to_touch_for_a_loss": len(files_to_touch("add-a-loss.md")),
+    }
+
+
+def named(trees: dict[str, ast.Module], texts: dict[str, str]) -> dict[str, Any]:
+    """What names and kinds there are."""
+    classes = Counter(
+        name
+        for tree in trees.values()
+        for name in {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    )
+    of_kinds = kinds()
+    checks = [
+        f"{name}:{line}"
+        for name, tree in trees.items()
+        if not name.startswith("colonnade.data")
+        for line in kind_checks(tree, *of_kinds)
+    ]
+    old = [f"{name}: {word}" for name, text in texts.items() for word in old_words(text)]
+    twice = sorted(name for name, count in classes.items() if count > 1)
+    return {
+        "doctest_lines": sum(examples(tree) for tree in trees.values()),
+        "class_names_twice": len(twice),
+        "kind_checks_outside_data": len(checks),
+        "old_words": len(old),
+        "where": {"classes": twice, "kind checks": checks, "old words": old},
+    }
+
+
 def counted() -> dict[str, Any]:
     """What the source says."""
     paths = modules()
-    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+    lengths = [len(texts[name].splitlines()) for name, path in paths.items() if path.stem != "__init__"]
+    trees = {name: ast.parse(text) for name, text in texts.items()}
     edges = graph(trees)
     names = method_names(trees)
     made = {name for name in trees if METHOD_MODULE.fullmatch(name)}
-    named = {name: list(tables(tree, set(names))) for name, tree in trees.items()}
-    touched = {name for name in trees if named[name] or len(edges[name] & made) >= 3}
-    written = pages({name for name, between_machines in names.items() if between_machines})
+    listed = {name: list(tables(tree, set(names))) for name, tree in trees.items()}
+    touched = {name for name in trees if listed[name] or len(edges[name] & made) >= 3}
+    on_pages = pages({name for name, between_machines in names.items() if between_machines})
     groups = cycles(edges)
+    found = named(trees, texts)
     return {
-        "source_lines": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths.values()),
-        "modules": len(paths),
+        "source_lines": sum(len(text.splitlines()) for text in texts.values()),
+        "modules": len(lengths),
+        "median_module_lines": statistics.median(lengths),
         "cycles": len(groups),
         "largest_cycle": len(groups[0]) if groups else 0,
-        "tables_naming_methods": sum(len(lines) for lines in named.values()),
-        "files_to_touch_for_a_method": len(touched) + len(written),
+        "tables_naming_methods": sum(len(lines) for lines in listed.values()),
+        "files_to_touch_for_a_method": len(touched) + len(on_pages),
+        **{key: value for key, value in found.items() if key != "where"},
+        **written(),
         "where": {
+            **found["where"],
             "cycles": groups,
-            "tables": [f"{name}:{line}" for name, lines in named.items() for line in lines],
-            "files": [*sorted(touched), *written],
+            "tables": [f"{name}:{line}" for name, lines in listed.items() for line in lines],
+            "files": [*sorted(touched), *on_pages],
         },
     }
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import worked
-from fences import ROOT
 
 
 @pytest.mark.parametrize(("page", "most"), [("add-a-column.md", 2), ("add-a-loss.md", 3)])
@@ -20,6 +19,6 @@ def test_a_worked_example_runs_on_a_copy_and_changes_few_files(page: str, most: 
 def test_without_its_changes_an_example_does_not_run(tmp_path: Path) -> None:
     worked.apply("add-a-column.md", tmp_path)
     (tmp_path / "src/colonnade/data/forms.py").write_text(
-        (ROOT / "src/colonnade/data/forms.py").read_text(encoding="utf-8"), encoding="utf-8"
+        (worked.ROOT / "src/colonnade/data/forms.py").read_text(encoding="utf-8"), encoding="utf-8"
     )
     assert worked.run(tmp_path).returncode != 0

@@ -205,7 +205,7 @@ class ForecastRecord(TypedDict):
     note: str
 
 
-class AskedRecord(TypedDict):
+class RequestRecord(TypedDict):
     """What the parties agreed to run, all of it in the job."""
 
     method: str
@@ -252,7 +252,7 @@ class RunRecord(TypedDict):
     labels: NotRequired[list[LabelRecord]]
     evaluated: NotRequired[dict[str, Any]]
     forecast: NotRequired[ForecastRecord]
-    requested: NotRequired[AskedRecord]
+    requested: NotRequired[RequestRecord]
     format: NotRequired[int]
     digest: NotRequired[str]
 

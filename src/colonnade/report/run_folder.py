@@ -24,7 +24,7 @@ from colonnade.report.evaluation import estimate_facts, evaluation_facts, evalua
 from colonnade.report.facts import Facts, ledger_facts, run_facts
 from colonnade.report.html import render, run_page
 from colonnade.report.plain import merged, now
-from colonnade.report.record import AskedRecord, ForecastRecord, LabelRecord, LearntRecord
+from colonnade.report.record import ForecastRecord, LabelRecord, LearntRecord, RequestRecord
 from colonnade.runtime.party import Group
 
 NOTE = (
@@ -241,9 +241,9 @@ def write_report(folder: Path, facts: Facts) -> None:
     write_whole(folder / FACTS, sealed_text(facts))
 
 
-def requested_facts(job: Job, group: Group) -> AskedRecord:
+def requested_facts(job: Job, group: Group) -> RequestRecord:
     """What the parties agreed to run, so that it can be audited from this record; all of it is in the job."""
-    requested: AskedRecord = {
+    requested: RequestRecord = {
         "method": job.method,
         "task": job.task,
         "epsilon": job.epsilon,

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolError
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.channel import Channel, Frame
-from colonnade.testing.laws import Broken, expect, expect_named, judging
+from colonnade.testing.laws import Broken, expect, expect_named, held_to
 
 Ends: TypeAlias = Mapping[str, Channel]
 Network: TypeAlias = Callable[[tuple[str, ...]], AbstractAsyncContextManager[Ends]]
@@ -39,9 +39,9 @@ def check_channel(network: Network, *, vanish: Vanish | None = None, names: tupl
     if vanish is not None:
         laws[GONE] = _gone(vanish)
     for name, law in laws.items():
-        with judging(name):
+        with held_to(name):
             asyncio.run(_on(network, names, law))
-    with judging(CLOSED):
+    with held_to(CLOSED):
         asyncio.run(_closed(network, names))
 
 

@@ -52,7 +52,7 @@ def expect_named(message: str, *names: str) -> None:
 
 
 @contextmanager
-def judging(law: str) -> Iterator[None]:
+def held_to(law: str) -> Iterator[None]:
     """Whatever goes wrong inside is a breach of this law, also what was not foreseen."""
     try:
         yield
@@ -65,5 +65,5 @@ def judging(law: str) -> Iterator[None]:
 def hold(laws: Mapping[str, Callable[[Case], None]], case: Case) -> None:
     """Hold a case to every law by its name; the first that it breaks is told."""
     for name, law in laws.items():
-        with judging(name):
+        with held_to(name):
             law(case)

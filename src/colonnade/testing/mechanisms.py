@@ -42,7 +42,7 @@ from colonnade.privacy.events import (
 from colonnade.privacy.guarantee import account, delta_at, epsilon_text
 from colonnade.privacy.renyi import ROUNDING, renyi
 from colonnade.randomness import SeededRandomness
-from colonnade.testing.laws import expect, expect_refusal, hold, judging
+from colonnade.testing.laws import expect, expect_refusal, held_to, hold
 
 EventLaw: TypeAlias = Callable[[Event], None]
 Oracle: TypeAlias = Callable[[float], float]
@@ -68,12 +68,12 @@ def check_event(
     large to small, are where ε is asked for: the one law that can take seconds.
     """
     hold(EVENT_LAWS, event)
-    with judging(SAFE):
+    with held_to(SAFE):
         _safe(event, deltas)
-    with judging(NOISIER):
+    with held_to(NOISIER):
         _noisier((event, *noisier))
     if oracle is not None:
-        with judging(ORACLE):
+        with held_to(ORACLE):
             _above(event, oracle)
 
 

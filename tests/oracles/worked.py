@@ -7,37 +7,52 @@ A file that is not there yet is all of `+` lines. `check.py` lies beside the sou
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from fences import ROOT, Fence, fences
-
+ROOT = Path(__file__).parents[2]
 CONTRIBUTING = ROOT / "docs" / "contributing"
 CHECK = "check.py"
+CHANGE = re.compile(r"^```diff (?P<file>[^\n]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def changes(page: str) -> list[Fence]:
+@dataclass(frozen=True)
+class Change:
+    """A change of one file, and the line of the page where it begins."""
+
+    file: str
+    text: str
+    line: int
+
+
+def changes(page: str) -> list[Change]:
     """The changes that a page makes, in order."""
-    return [fence for fence in fences(CONTRIBUTING / page) if fence.kind == "diff"]
+    text = (CONTRIBUTING / page).read_text(encoding="utf-8")
+    return [
+        Change(found["file"].strip(), found["text"], text[: found.start()].count("\n") + 2)
+        for found in CHANGE.finditer(text)
+    ]
 
 
 def files_to_touch(page: str) -> list[str]:
     """The files that exist and that the worked example changes."""
-    return sorted({fence.rest for fence in changes(page) if (ROOT / fence.rest).exists()})
+    return sorted({change.file for change in changes(page) if (ROOT / change.file).exists()})
 
 
 def apply(page: str, copy: Path) -> None:
     """Apply a page's changes to a copy of the sources."""
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for fence in changes(page):
-        lines = fence.text.splitlines()
+    for change in changes(page):
+        lines = change.text.splitlines()
         before = "".join(f"{line[1:]}\n" for line in lines if line[:1] != "+")
         after = "".join(f"{line[1:]}\n" for line in lines if line[:1] != "-")
-        target = copy / fence.rest
+        target = copy / change.file
         found = target.read_text(encoding="utf-8") if target.exists() else ""
-        assert found.count(before) == 1 if before else not found, (page, fence.line)
+        assert found.count(before) == 1 if before else not found, (page, change.line)
         target.write_text(found.replace(before, after) if before else after, encoding="utf-8")
 
 
