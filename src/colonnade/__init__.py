@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from colonnade.models.trees import GradientBoostedTrees
     from colonnade.privacy.guarantee import Guarantee
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "PCA",
