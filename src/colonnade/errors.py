@@ -4,7 +4,7 @@
 
     ColonnadeError                E100
     ├── InputError                E300  what was asked cannot be done as asked          exit code 3
-    │   ├── NameTaken             E301  a file or folder of that name is there already
+    │   ├── NameInUse             E301  a file or folder of that name is there already
     │   ├── CannotWrite           E302  a file or folder cannot be written
     │   ├── NotInstalled          E303  an optional package is missing
     │   ├── RowsInFit             E304  rows or labels were given to a model   (a TypeError too)

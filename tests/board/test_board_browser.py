@@ -50,7 +50,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
             until(lambda: shown.run("document.querySelector('[data-live=waiting]').textContent") == "1")
             seen["told"] = shown.run("!document.querySelector('[data-changed]').hidden")
             shown.show(f"{address}/requests/j1", width=1280)
-            seen["asked"], seen["before"] = shown.run("document.body.innerText"), charges(folder, "bank")
+            seen["requested"], seen["before"] = shown.run("document.body.innerText"), charges(folder, "bank")
             keep_picture(shown, "board-request")
             shown.click('form[action="/requests/j1"] button')
             until(lambda: "Ada approved" in shown.run("document.body ? document.body.innerText : ''"))
@@ -92,7 +92,7 @@ def test_a_job_that_comes_in_is_approved_on_the_page_runs_and_stands_in_the_ledg
 ) -> None:
     assert decided["entered"].endswith("/") and "token" not in decided["entered"]
     assert decided["told"], "the page said by itself that something waits"
-    assert decided["before"] == 0 and "left after" in decided["asked"]
+    assert decided["before"] == 0 and "left after" in decided["requested"]
     assert {outcome["state"] for outcome in decided["outcomes"].values()} == {"finished"}
     assert "Read the report" in decided["run"] and "What each observer can learn at most" in decided["report"]
     assert charges(decided["folder"], "bank") == 1

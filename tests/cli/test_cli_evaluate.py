@@ -114,12 +114,12 @@ def test_people_are_not_held_out_for_a_model_that_cannot_be_judged_on_them(
 
 def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(trained: Path) -> None:
     facts = json.loads((trained / "run" / "facts.json").read_text())
-    evaluated = facts["judged"]
+    evaluated = facts["evaluated"]
     assert facts["rows"] + evaluated["people"] == PEOPLE
     # The truth is about 0.97; noise moves it by what is said.
     auc = evaluated["figures"]["AUC"]
     assert abs(auc["value"] - 0.965) < 5 * (auc["noise"] + auc["sampling"]) + 0.01
-    assert evaluated["figures"]["accuracy"]["value"] > evaluated["figures"]["accuracy"]["beside"] + 0.1
+    assert evaluated["figures"]["accuracy"]["value"] > evaluated["figures"]["accuracy"]["baseline"] + 0.1
     stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
     for (_, unit, observer), epsilon in totals(trained).items():
         if (observer, unit) in stated:
@@ -237,16 +237,16 @@ def test_a_job_takes_weights_and_a_threshold_by_rule(
     job = write(tmp_path, first=0, people=2000, job=f'{text}threshold = "recall=0.9"\n', ledgers=tmp_path)
     code, facts = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
     assert code == 0, facts
-    (_, _), (missed, right) = facts["judged"]["confusion"]
+    (_, _), (missed, right) = facts["evaluated"]["confusion"]
     assert 0.88 < right / (missed + right) < 0.92
     model = ModelFile.load(tmp_path / "run" / "model.json")
-    assert model.threshold == pytest.approx(facts["judged"]["threshold"]) != 0.5
+    assert model.threshold == pytest.approx(facts["evaluated"]["threshold"]) != 0.5
     notes = " ".join(facts["notes"])
     assert "Class weights: no 1, yes 4." in notes
     said = re.search(r"The threshold is (\S+) ± (\S+): threshold = 'recall=0.9', read from", notes)
     # No more digits than its error has.
     assert said and float(said[2]) > 0 and len(said[1]) <= len(said[2]) == len(said[2].rstrip("0")), notes
-    assert json.loads((tmp_path / "run" / "facts.json").read_text())["asked"]["options"]["threshold"]
+    assert json.loads((tmp_path / "run" / "facts.json").read_text())["requested"]["options"]["threshold"]
 
 
 def test_weights_of_no_declared_class_leave_a_job_uncharged(

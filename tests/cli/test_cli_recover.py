@@ -152,7 +152,7 @@ def test_what_is_recovered_says_what_the_run_would_have_said(
     )
     assert recovered.keys() == whole.keys()
     assert recovered["learnt"].keys() == whole["learnt"].keys()
-    assert recovered["guarantees"] == whole["guarantees"] and recovered["asked"] == whole["asked"]
+    assert recovered["guarantees"] == whole["guarantees"] and recovered["requested"] == whole["requested"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -50,7 +50,7 @@ from colonnade.planning.recommend import features_of, plan_job
 from colonnade.privacy.events import event_from_data
 from colonnade.protocols.plans import guarantees_of
 
-WORDS = {"keepers": "computing_parties"}
+WORDS = {"keepers": "computing_parties", "judged": "evaluated", "asked": "requested"}
 CANARY = "7731"
 ROLES = ("threshold", "computing_parties", "disclosed_noise", "server", "alignment", "held_out")
 

@@ -33,12 +33,14 @@ def digest(values: Any) -> str:
 
 
 def with_words(value: Any, words: dict[str, str]) -> Any:
-    """The same value with whole keys and whole texts replaced."""
+    """The same value with whole keys and whole texts replaced, and the steps of dotted paths."""
     if isinstance(value, dict):
         return {words.get(key, key): with_words(item, words) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [with_words(item, words) for item in value]
-    return words.get(value, value) if isinstance(value, str) else value
+    if isinstance(value, str) and value.replace(".", "").replace("_", "").isalnum():
+        return ".".join(words.get(step, step) for step in value.split("."))
+    return value
 
 
 def toml(table: dict[str, Any]) -> str:

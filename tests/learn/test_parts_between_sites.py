@@ -37,7 +37,10 @@ def test_members_cut_alike_and_charge_the_training_part(kits: dict[str, Kit], tm
     assert len(rows) == 1 and 0.5 * everybody < rows.pop() < everybody
     for member in PARTIES:
         facts = json.loads((kits[member].run_folder("j1") / "facts.json").read_text())
-        assert facts["judged"] and [one["model"] for one in facts["labels"]] == ["model.json", "model-2.json"]
+        assert facts["evaluated"] and [one["model"] for one in facts["labels"]] == [
+            "model.json",
+            "model-2.json",
+        ]
     keys, parts = set(), []
     for party in PARTIES:
         (path,) = tmp_path.rglob(f"{party}*.ledger")

@@ -121,7 +121,7 @@ def test_what_was_trained_is_judged_at_every_site_and_costs_nothing_more(
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
     found = [json.loads((kits[name].run_folder("j1") / "facts.json").read_text()) for name in MEMBERS]
-    evaluated = [facts["judged"] for facts in found]
+    evaluated = [facts["evaluated"] for facts in found]
     assert evaluated[0]["people"] + found[0]["rows"] == MANY
     assert evaluated[0]["figures"] == evaluated[1]["figures"] == evaluated[2]["figures"]
     assert evaluated[0]["figures"][figure]["noise"] > 0
@@ -145,7 +145,9 @@ def test_a_network_is_judged_at_its_label_holder_alone_and_costs_nothing_more(
     for name in MEMBERS:
         folder = kits[name].run_folder("j1")
         facts = json.loads((folder / "facts.json").read_text())
-        assert "judged" not in facts and any("The network was judged on" in note for note in facts["notes"])
+        assert "evaluated" not in facts and any(
+            "The network was judged on" in note for note in facts["notes"]
+        )
         assert "AUC" not in (folder / "report.html").read_text()
     pages = {name: (kits[name].run_folder("j1") / "parties" / f"{name}.html").read_text() for name in PARTIES}
     assert "How good the network is" in pages["bank"] and "How good the network is" not in pages["shop"]
@@ -168,7 +170,7 @@ def test_a_judgement_that_one_site_refuses_leaves_the_model_and_says_so(
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
     for name in MEMBERS:
         facts = json.loads((kits[name].run_folder("j1") / "facts.json").read_text())
-        assert "judged" not in facts and facts["learnt"]["coefficients"]
+        assert "evaluated" not in facts and facts["learnt"]["coefficients"]
         assert any("was not judged on the people held out" in note for note in facts["notes"])
     assert [charges(tmp_path, party) for party in PARTIES] == [1, 1]
 
@@ -190,7 +192,7 @@ def test_no_site_begins_a_job_that_holds_people_out_for_a_model_that_cannot_be_j
     with pytest.raises(PlanError, match="its weights stay with their parties"):
         parse_job(f"held_out = 0.5\n{job_text(SPLIT)}")
     passed: list[str] = []
-    text = f'held_out = 0.5\nkeepers = ["bank", "shop", "notary"]\n{job_text()}'
+    text = f'held_out = 0.5\ncomputing_parties = ["bank", "shop", "notary"]\n{job_text()}'
     reasons = failed(run_job(kits, texts=dict.fromkeys(MEMBERS, text), relay=noting(passed)), tmp_path)
     assert all(
         "computing parties without columns (notary) do not read the model" in reasons[party]

@@ -34,7 +34,7 @@ class ZeroShares:
     ...     ZeroShares(scheme, me, keys={j: keys[frozenset((me, j))] for j in range(3) if j != me}, run="a run")
     ...     for me in range(3)
     ... ]
-    >>> shares = [computing party.share("moments", (2,)) for computing party in computing parties]
+    >>> shares = [one.share("moments", (2,)) for one in computing_parties]
     >>> scheme.reconstruct(shares, 2).decode()
     array([0, 0])
     """

@@ -173,7 +173,7 @@ def test_ids_that_are_none_are_refused_before_a_list_leaves(ids: list[str], why:
 # --- when
 
 
-SEED: dict[str, Any] = {"coins": lambda name: KeyedRandomness(hashlib.sha256(name.encode()).digest())}
+SEED: dict[str, Any] = {"draws": lambda name: KeyedRandomness(hashlib.sha256(name.encode()).digest())}
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def full_facts() -> Facts:
         **facts,
         "time": "2026-05-06T07:08:09+00:00",
         "measured": {"accuracy on the training rows": 0.8},
-        "judged": {**estimate_facts(judgement), "guarantees": [], "run": "8c", "private": True},
+        "evaluated": {**estimate_facts(judgement), "guarantees": [], "run": "8c", "private": True},
         "audit": {
             "name": "Risk", "method": "moments", "people": "300 invented people", "sessions": 200,
             "seconds": 9.0, "findings": [finding, {**finding, "observer": "party:shop"}], "notes": [],

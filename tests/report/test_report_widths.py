@@ -34,11 +34,11 @@ def test_no_line_of_a_table_is_wider_than_the_screen(width: int) -> None:
         *[(f"P{n:06d}", label[0], "0.25", "0.75") for n in range(3)],
     ]
     made = {
-        "judged": evaluation_lines(evaluated, width),
+        "evaluated": evaluation_lines(evaluated, width),
         "describe": description_text(described, width=width).splitlines(),
         "predict": table_lines(ids, width),
         "without heads": table_lines([("a" * 30, "b" * 30, "c" * 15)], width, heads=False),
     }
     wide = {what: [line for line in lines if len(line) > width] for what, lines in made.items()}
     assert not any(wide.values()), wide
-    assert any("AUC" in line for line in made["judged"])
+    assert any("AUC" in line for line in made["evaluated"])

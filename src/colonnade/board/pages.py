@@ -339,7 +339,7 @@ def _side(run: RunFolder) -> dict[str, Any]:
     return {
         "row": _row(run),
         "name": run.path.name,
-        "judged": evaluation_section(run.facts.get("judged")),
+        "evaluated": evaluation_section(run.facts.get("evaluated")),
         "charts": [{**chart, "bars": chart["bars"][:SHOWN_BARS]} for chart in charts(run.facts["learnt"])],
     }
 

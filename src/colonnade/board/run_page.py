@@ -69,7 +69,7 @@ def _done(folder: RunFolder) -> Facts:
             {**item, "about": about_text(item["observer"], item["unit"], owners)}
             for item in folder.facts["guarantees"]
         ],
-        "judged": evaluation_section(folder.facts.get("judged")),
+        "evaluated": evaluation_section(folder.facts.get("evaluated")),
         "notes": folder.facts["notes"],
         "unsealed": folder.unsealed,
         "downloads": [file for file in DOWNLOADS if (folder.path / file).is_file()],

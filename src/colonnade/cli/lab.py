@@ -320,12 +320,12 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
 
     if run.failed:
         raise InputError(f"{run.path} failed half way. Audit its job file instead.")
-    if "asked" not in run.facts:
+    if "requested" not in run.facts:
         raise ModelError(
             f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
         )
     with readable(run):
-        requested, plan = run.facts["asked"], run.facts["plan"]
+        requested, plan = run.facts["requested"], run.facts["plan"]
         method = METHODS[requested["method"]]
         group = Group(
             tuple(requested["parties"]),

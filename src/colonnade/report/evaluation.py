@@ -169,7 +169,7 @@ def score_text(facts: Facts) -> str | None:
     """The score of a run in a word: its AUC, or R², or RMSE, where it was evaluated; None where it was not."""
     from colonnade.evaluation.estimates import Figure
 
-    found = facts.get("judged")
+    found = facts.get("evaluated")
     figures = found.get("figures", {}) if isinstance(found, dict) else {}
     return next(
         (f"{name} {Figure(**figures[name])}" for name in ("AUC", "R²", "RMSE") if name in figures), None

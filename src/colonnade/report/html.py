@@ -284,7 +284,7 @@ SHOWN_EFFECTS = 12
 def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
     """The page of a run, from its facts alone: fresh, or read again from facts.json.
 
-    `beside` are sections of what other commands found on the same data (`colonnade.report.comparison`).
+    `alongside` are sections of what other commands found on the same data (`colonnade.report.comparison`).
     """
     sent, spectrum = flows(facts), facts.get("spectrum")
     owners = [party["name"] for party in facts["parties"]]
@@ -321,7 +321,7 @@ def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
         ),
         none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
         would_hold=WOULD_HOLD,
-        evaluated=evaluation_section(facts.get("judged")),
+        evaluated=evaluation_section(facts.get("evaluated")),
         labels=label_rows(facts),
     )
 

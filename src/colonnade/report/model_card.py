@@ -168,7 +168,7 @@ def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
 
 
 def _evaluation(facts: Mapping[str, Any]) -> str:
-    section = evaluation_section(facts.get("judged"))
+    section = evaluation_section(facts.get("evaluated"))
     if section is not None:
         heads, *rows = section.table
         lines = [f"| {_cell(what)} | {value} | {alongside} |" for what, value, alongside in rows]
@@ -201,7 +201,9 @@ def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
         if model.frame.label.one_hot
         else "It is linear in its features."
     )
-    unchecked = model.kind == "LogisticRegression" and model.method == "moments" and not facts.get("judged")
+    unchecked = (
+        model.kind == "LogisticRegression" and model.method == "moments" and not facts.get("evaluated")
+    )
     return (
         "## Limitations\n\n"
         + "\n".join(

@@ -166,10 +166,10 @@ def write_run(
         keep_result(folder, job, run, trained.result, first.model)
         facts |= write_labels(folder, job.method, run.name, trained.result, trained.models)
     if trained.evaluation is not None and trained.evaluation.receiver is None:
-        facts["judged"] = evaluation_facts(trained.evaluation)
+        facts["evaluated"] = evaluation_facts(trained.evaluation)
     if made is not None and seconds is not None:
         facts["forecast"] = forecast_facts(made, run, seconds=seconds, measured=first.measured)
-    facts["asked"] = requested_facts(job, run.plan.group)
+    facts["requested"] = requested_facts(job, run.plan.group)
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.
     pages = party_pages(run, place, name=job.name, evaluation=trained.evaluation, alone=trained.alone)
@@ -219,7 +219,7 @@ def keep_paid(
         return
     keep_opened(folder, job, run, result)
     facts = {**run_facts(run, place, name=job.name, model_facts={}), "time": now()}
-    facts["asked"] = requested_facts(job, run.plan.group)
+    facts["requested"] = requested_facts(job, run.plan.group)
     recorded = {"format": FORMAT, "facts": facts, "components": job.components}
     write_whole(folder / PAID, json_text(recorded))
 

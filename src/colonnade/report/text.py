@@ -55,7 +55,7 @@ def _quality(facts: Facts, one: Facts, *, first: bool) -> str:
     measured = measured_rows({**facts, "measured": one["measured"]})
     if measured:
         return ", ".join(f"{name} {value}" for name, value in measured)
-    evaluated = one.get("judged") or (first and facts.get("judged"))
+    evaluated = one.get("evaluated") or (first and facts.get("evaluated"))
     return "judged on the people held out" if evaluated else "not measured"
 
 
@@ -76,11 +76,11 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
     if label == names[0]:
         return facts
     one = next(one for one in labels if one["label"] == label)
-    kept = {key: value for key, value in facts.items() if key not in ("judged", "forecast")}
+    kept = {key: value for key, value in facts.items() if key not in ("evaluated", "forecast")}
     failed = [] if one["failure"] is None else [f"No model of {label} was learnt: {one['failure']}"]
     return {
         **kept,
-        "labels": [{**labels[0], "judged": bool(facts.get("judged"))}, *labels[1:]],
+        "labels": [{**labels[0], "evaluated": bool(facts.get("evaluated"))}, *labels[1:]],
         "task": _TASKS[one["kind"]],
         "learnt": one.get("learnt", {}),
         "measured": one["measured"],
@@ -187,7 +187,7 @@ def meaning(item: Facts) -> str:
 def quality(facts: Facts) -> list[tuple[str, str, str]]:
     """What was measured, the figure, and what it is beside: the commonest class, and a model without privacy."""
     lines = []
-    evaluated = facts.get("judged")
+    evaluated = facts.get("evaluated")
     if evaluated:
         rows = [row for row in figure_rows(evaluated) if row[0].startswith(_LEADING)]
         constant = baseline_text(evaluated).removesuffix(" alone")
@@ -257,9 +257,9 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
         lines += table_lines(measured_rows(facts), width, heads=False)
     if labels := label_rows(facts):
         lines += ["", "A model of each label, at no further cost", *table_lines(labels, width)]
-    if facts.get("judged"):
-        lines += ["", "How good it is", *evaluation_lines(facts["judged"], width)]
-        lines += wrapped([evaluation_note(facts["judged"])], width)
+    if facts.get("evaluated"):
+        lines += ["", "How good it is", *evaluation_lines(facts["evaluated"], width)]
+        lines += wrapped([evaluation_note(facts["evaluated"])], width)
     if facts["notes"]:
         lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
     lines += learnt_lines(facts, width, verbose=verbose)

@@ -299,7 +299,7 @@ def recover_run(folder: Path) -> dict[str, Any]:
         recorded = json.loads((folder / PAID).read_text(encoding="utf-8"))
         facts, components = dict(recorded["facts"]), recorded["components"]
         check_format(recorded, folder / PAID)
-        requested, run = facts["asked"], facts["run"]
+        requested, run = facts["requested"], facts["run"]
         method = requested["method"]
     except FileNotFoundError:
         raise ModelError(

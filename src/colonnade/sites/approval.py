@@ -467,7 +467,9 @@ class Asking:
             costs=tuple(costs.values()),
             people=cast("Approvers", self.policy.people).number,
             # What a person is bound to: the job as all members compared it, its cost, and that it was asked then.
-            digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs, "asked": requested}),
+            digest=digest(
+                {"job": agreed, "dataset": self.dataset, "costs": shown_costs, "requested": requested}
+            ),
             requested=requested,
             until=(now + datetime.timedelta(seconds=self.job.timeout)).isoformat(timespec="seconds"),
             state="waiting",

@@ -299,4 +299,4 @@ def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design,
         raise ModelDamaged(f"{folder / FACTS} was changed or cut off since the run wrote it.") from None
     if not model_facts:
         raise ModelError(f"{folder} holds no model: nothing was learnt in that run.")
-    raise PlanError(SPLIT.format(method=facts.get("asked", {}).get("method", "")))
+    raise PlanError(SPLIT.format(method=facts.get("requested", {}).get("method", "")))
