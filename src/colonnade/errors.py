@@ -1,69 +1,7 @@
 """Every error a user of Colonnade can meet, by family and by number.
 
-::
-
-    ColonnadeError                E100
-    ├── InputError                E300  what was asked cannot be done as asked          exit code 3
-    │   ├── NameInUse             E301  a file or folder of that name is there already
-    │   ├── CannotWrite           E302  a file or folder cannot be written
-    │   ├── NotInstalled          E303  an optional package is missing
-    │   ├── RowsInFit             E304  rows or labels were given to a model   (a TypeError too)
-    │   ├── UnknownParameter      E305  an estimator has no such parameter     (a ValueError too)
-    │   ├── DataError             E310  a table, a column, a value
-    │   │   ├── DataMissing       E311  there is no such file
-    │   │   ├── DataUnreadable    E312  it is there and cannot be read
-    │   │   ├── ColumnMissing     E313  a declared column, or the id column, is not in it
-    │   │   ├── BadIds            E314  ids are empty, repeated or of a kind that is no id
-    │   │   ├── BadValues         E315  values are not as declared
-    │   │   ├── PeopleDiffer      E316  the parties do not hold the same people
-    │   │   ├── DrownedByNoise    E317  a release is too noisy to learn from
-    │   │   ├── QueryRefused      E318  a query is no plain SELECT, takes rows together, or gives others each time
-    │   │   └── NotConverged      E319  a fit came to nothing
-    │   ├── ModelError            E320  a file that a run left is not what was asked for  (a DataError too)
-    │   │   ├── ModelDamaged      E321  it is cut off or altered
-    │   │   └── ModelNewer        E322  a newer Colonnade wrote it
-    │   ├── SchemaError           E330  a declaration about columns is wrong
-    │   │   ├── Misdeclared       E331  a declaration contradicts itself
-    │   │   └── LeftBlank         E332  a draft was not filled in
-    │   ├── JobError              E340  a job, party or policy file is wrong
-    │   │   └── PartyMismatch     E341  a file is another party's, or two claim the same
-    │   ├── FormError             E350  a file is not of the form that it must have   (a SchemaError and JobError too)
-    │   │   ├── FileMissing       E351  there is no such file
-    │   │   ├── NotTOML           E352  it is not TOML
-    │   │   ├── UnknownKey        E353  a key that nothing reads
-    │   │   ├── MissingKey        E354  a key that must be there
-    │   │   ├── WrongType         E355  a text for a number, and the like
-    │   │   ├── UnknownChoice     E356  not one of the choices
-    │   │   └── OutOfRange        E357  a number that no plan could use
-    │   └── KitError              E360  a kit, a certificate or an invitation
-    ├── PlanError                 E400  the numbers do not fit together                 exit code 4
-    │   ├── FieldTooSmall         E401  the integers could wrap around
-    │   ├── DeltaTooLarge         E402  δ would allow publishing a person
-    │   ├── OnlyForPublicData     E403  this protects nobody, and the data is private
-    │   ├── LabelMismatch         E404  the label and the task do not fit
-    │   ├── GroupMismatch         E405  who takes part, keeps shares or may collude
-    │   ├── NoNoiseFits           E406  no noise keeps to this ε
-    │   ├── TooMuchMemory         E407  the plan is larger than this machine
-    │   └── TooFewPeople          E408  the noise hides whatever so few people are like
-    ├── PrivacyError              E500  the release is refused                          exit code 5
-    │   ├── BudgetExceeded        E501  a ledger says no
-    │   ├── NotMasked             E502  an opening would show more than the sum
-    │   ├── PolicyRefused         E503  a party's policy says no
-    │   ├── TrainedOn             E504  exact scores of people a model was trained on
-    │   └── NotApproved           E505  somebody declined the job, or nobody approved it in time
-    ├── LedgerError               E600  a ledger cannot be reached or used              exit code 6
-    │   ├── LedgerAltered         E601  its hash chain is broken, or its end was cut off
-    │   ├── LedgerLocked          E602  another process holds it
-    │   ├── LedgerMissing         E603  there is none
-    │   ├── LedgerNewer           E604  a newer Colonnade wrote it
-    │   ├── LedgerReplaced        E605  it is not the one that peers hold receipts of
-    │   └── LedgerExists          E606  one is to be made where there is one
-    └── ProtocolError             E700  parties do not agree                            exit code 7
-        ├── LocalProtocolError    E710  this party erred
-        └── RemoteProtocolError   E720  a peer erred, or is not who or where it should be
-            ├── PlansDiffer       E721  the parties planned different things
-            ├── PeerTimeout       E722  a peer did not answer in time
-            └── RowsNotProved     E723  what a peer dealt did not pass its check
+Families are in hundreds, and have an exit code each: input 3, plans 4, privacy 5, ledgers 6, protocols 7. A class says
+what went wrong, and errors.toml why, with an example and what to do.
 
 A message says what was asked, what was found and what to do; it names file, column, party and step, and shows no
 secret, share or row. `colonnade explain E311` says more about a number; no number is given to another mistake later.
