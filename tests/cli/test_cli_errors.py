@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from pathlib import Path
 
@@ -87,11 +86,6 @@ def test_every_section_says_what_it_means_what_causes_it_how_it_looks_and_what_t
 def test_numbers_stand_in_order_and_the_page_that_explanations_name_is_there() -> None:
     assert list(SECTIONS) == sorted(SECTIONS)
     assert (REPOSITORY / explain.ADDRESS).is_file()
-
-
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    drawn = re.findall(r"^ *[│├└─ ]*(\w+) +(E\d{3})", inspect.getdoc(colonnade.errors) or "", re.MULTILINE)
-    assert sorted(drawn) == sorted((kind.__name__, kind.number) for kind in classes())
 
 
 def test_errors_stand_in_the_tree_and_nothing_raises_its_root() -> None:
