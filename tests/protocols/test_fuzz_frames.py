@@ -56,7 +56,7 @@ from colonnade.randomness import SeededRandomness
 from colonnade.runtime.channel import Seen
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.run import PartyInputs, run_here
-from colonnade.runtime.wire import Message, decode
+from colonnade.runtime.wire import SPOKEN, Message, decode
 
 FRAMES = 2_000
 # Where every frame costs encryptions; the full count is the same for all.
@@ -332,7 +332,7 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
     fields, arrays = message.fields, message.arrays
     match step.split(" "):
         case ["hello"]:
-            return type(fields["contribution"]) is str
+            return type(fields["contribution"]) is str and fields["wire"][0] <= SPOKEN[1] <= fields["wire"][1]
         case ["job"] | ["plan"] | ["id", "rules"] | ["rows"]:
             return all(fields.get(key) == value for key, value in honest.fields.items())
         case ["job", "fields"]:

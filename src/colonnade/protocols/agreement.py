@@ -19,7 +19,7 @@ from colonnade.ledger.release import KEY_BYTES, PartName
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.journal import KNOWN, PROVED
 from colonnade.runtime.party import AskingAccountant, Party
-from colonnade.runtime.wire import Message
+from colonnade.runtime.wire import SPOKEN, Message
 
 
 async def prove_ledgers(party: Party, openings: Iterable[Opening]) -> None:
@@ -104,13 +104,17 @@ def flatten(data: Any, path: str = "") -> dict[str, Any]:
     return leaves
 
 
-async def meet(party: Party) -> None:
+async def meet(party: Party, spoken: tuple[int, int] = SPOKEN) -> None:
     """Give the run a name to which everybody contributed, so that no message of another run fits it.
 
     Everybody also says whether it draws from a seed: one such party is enough to taint the run. An owner says
     which ledger it will charge, and proves that it goes on from what others hold receipts of, before a charge.
     """
-    fields = {"contribution": party.randomness.bytes(16).hex(), "reproducible": party.randomness.reproducible}
+    fields = {
+        "contribution": party.randomness.bytes(16).hex(),
+        "reproducible": party.randomness.reproducible,
+        "wire": list(spoken),
+    }
     mine = Message(fields)
     if party.owns_columns:
         opening = party.ledger.opening()
@@ -119,6 +123,7 @@ async def meet(party: Party) -> None:
             {**fields, "ledger": opening.origin}, {"anew": np.array([opening.anew], dtype=np.int64)}
         )
     said = {party.name: mine, **await exchange(party, "hello", mine, party.group.members)}
+    party.wire = common_wire(said)
     openings = []
     for owner in party.group.owners:
         (anew,) = said[owner].array("anew", dtype="i8", shape=(1,)).tolist()
@@ -126,6 +131,28 @@ async def meet(party: Party) -> None:
     party.run = digest({name: message.text("contribution") for name, message in said.items()})[:32]
     party.seeded = any(message.fields.get("reproducible") is not False for message in said.values())
     await prove_ledgers(party, openings)
+
+
+def common_wire(said: Mapping[str, Message]) -> int:
+    """The newest wire version that everybody speaks."""
+    spoken = {}
+    for name, message in said.items():
+        match message.fields.get("wire"):
+            case [int(oldest), int(newest)] if oldest <= newest:
+                spoken[name] = oldest, newest
+            case _:
+                raise message.wrong(
+                    f"{name} named no wire versions, as releases before 0.2 do. Install the same release of Colonnade "
+                    "at every member."
+                )
+    behind = min(spoken, key=lambda name: spoken[name][1])
+    ahead = max(spoken, key=lambda name: spoken[name][0])
+    if spoken[behind][1] < spoken[ahead][0]:
+        raise PlansDiffer(
+            f"step 'hello': {behind} speaks wire versions up to {spoken[behind][1]}, and {ahead} from "
+            f"{spoken[ahead][0]} on. Nothing was released or charged. Install a newer release of Colonnade at {behind}."
+        )
+    return spoken[behind][1]
 
 
 async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:

@@ -225,10 +225,10 @@ class Party:
     `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it
     trains nothing. `part` says which part of the people a run is about (`colonnade.protocols.agreement`); None for all.
     `aligned` is called when the common people are found and before anything is charged.
-    `run` names the run once the parties have agreed on it, and `seeded` says that somebody in it draws from
-    a seed, so that its noise protects nobody. `proved` is the entry of each peer's ledger that was known here and that
-    the peer proved when they met. `numbers` counts the frames to and from each
-    peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
+    `run` names the run once the parties have agreed on it, `wire` is the newest wire version that they all speak, and
+    `seeded` says that somebody in it draws from a seed, so that its noise protects nobody. `proved` is the entry of
+    each peer's ledger that was known here and that the peer proved when they met. `numbers` counts the frames to and
+    from each peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
     `alignment_numbers`.
     """
 
@@ -252,6 +252,7 @@ class Party:
     seen: list[Seen] | None = None
     run: str = ""
     seeded: bool = False
+    wire: int = 0
     proved: dict[str, int] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -24,6 +24,9 @@ from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolErro
 T = TypeVar("T")
 MAGIC = b"CLND"
 VERSION = 2
+#: The wire versions that this release speaks, from the oldest to the newest. Members choose the newest one that all of
+#: them speak when they meet. A newer one only adds fields, which an older reader passes over; a frame's layout stays.
+SPOKEN = (2, 2)
 MAX_HEADER = 1 << 20
 MAX_FRAME = 1 << 28
 _PREFIX = struct.Struct("<4sBI")
@@ -132,7 +135,7 @@ def decode(frame: bytes | bytearray, *, limit: int = MAX_FRAME) -> tuple[Envelop
         raise RemoteProtocolError("these bytes are not a Colonnade frame")
     if version != VERSION:
         raise RemoteProtocolError(
-            f"a frame of wire version {version}; this is version {VERSION}. Run the same release of colonnade."
+            f"a frame of layout {version}; this release reads layout {VERSION}. Install the same release of Colonnade."
         )
     start = _PREFIX.size + length
     if length > MAX_HEADER or start > len(frame):
@@ -141,7 +144,7 @@ def decode(frame: bytes | bytearray, *, limit: int = MAX_FRAME) -> tuple[Envelop
         header = msgpack.unpackb(frame[_PREFIX.size : start], raw=False, strict_map_key=True)
         envelope, fields, listed = header["envelope"], header["fields"], header["arrays"]
         run, sender, receiver, step, number = envelope
-        if len(header) != 3 or not isinstance(fields, dict) or type(number) is not int:
+        if not isinstance(fields, dict) or type(number) is not int:
             raise ValueError("wrong shape")
         if not all(isinstance(text, str) for text in (run, sender, receiver, step)):
             raise ValueError("wrong types")
