@@ -40,9 +40,8 @@ def _nothing() -> None:
 class TrainedModel(ABC):
     """A model that a protocol trained: whatever it is made of, it scores people.
 
-    `split` says that the weights stay with their parties: only a simulation in one process sees them beside each
-    other, and `frame` has the columns of those parties whose weights are here. `holder` is who has all of them, where
-    one party does. `run` is None for a simulation without a protocol. `figures` are numbers of a paper, which promise
+    `split` says that the weights stay with their parties: only a simulation in one process sees them all. `holder` is
+    who has all of them, where one party does. `run` is None for a simulation without a protocol. `figures` promise
     nothing.
     """
 
@@ -56,21 +55,16 @@ class TrainedModel(ABC):
 
     @abstractmethod
     def scores(self, features: Array) -> Array:
-        """What the model says of rows of `frame.features`.
-
-        For classes log-odds or margins, one number for two of them and one for each of more; for a number one
-        prediction in the label's own units.
-        """
+        """For classes log-odds or margins, one of two and one each of more; for a number its own units."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel(TrainedModel):
-    """A linear model: one row of coefficients, or one for each class, on `frame.features`.
+    """One row of coefficients, or one for each class, on `frame.features`.
 
-    `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own,
-    logistic or least squares. Poisson and Gamma models have a log link: there coefficients and intercepts give the
-    logarithm of the predicted label. `counts` are the numbers of people by class where training opened them, with
-    their noise, and none below twice that.
+    `loss` is a name of `colonnade.methods.glm.losses`; empty for the task's own, logistic or least squares. With a log
+    link coefficients give the logarithm of the predicted label. `counts` are people by class where training opened
+    them, with their noise, and none below twice that.
     """
 
     coefficients: Array
@@ -79,7 +73,6 @@ class LinearModel(TrainedModel):
     counts: Array | None = None
 
     def scores(self, features: Array) -> Array:
-        """Log-odds or margins of classes, predictions of numbers."""
         scores = features @ self.coefficients.T + self.intercepts
         return np.asarray(np.exp(scores) if self.loss in LOG_LINK else scores)
 
@@ -102,8 +95,8 @@ Scores = Literal["released weights", "joint scores"]
 class NoiseSummary:
     """The standard deviation of what a plan adds, and to what; of several kinds, the largest.
 
-    `people` is a bound from below on how many people a plan must have for anything to be seen through it: with fewer,
-    nothing can be learnt whatever they are like. Where nothing better is known it is two.
+    With fewer than `people` nothing can be learnt through it, whatever they are like; two where nothing better is
+    known.
     """
 
     deviation: float
@@ -118,8 +111,7 @@ class NoiseSummary:
 class AnyMethod(ABC):
     """A way to train that has a name: by a protocol between parties, or as a simulation for comparison.
 
-    `trains` says what comes out, which decides the estimator that can take it, and `needs` raises an `InputError`
-    where an extra that training needs is not installed.
+    `trains` decides the estimator that can take it; `needs` raises an `InputError` where an extra is not installed.
     """
 
     name: str
@@ -199,7 +191,6 @@ class Method(AnyMethod):
 
     @property
     def public_only(self) -> bool:
-        """Never: its protocol keeps rows apart."""
         return False
 
     @property
@@ -226,7 +217,6 @@ def plan_views(plan: Plan) -> tuple[View, ...]:
 
 
 def frame_of(result: TrainingResult) -> InputSpec:
-    """How to read people for what was found."""
     if isinstance(result, TrainedModel):
         return result.frame
     # A model reads a label as it would if it were the only one.

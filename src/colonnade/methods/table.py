@@ -49,7 +49,6 @@ METHODS: Mapping[str, AnyMethod] = {
 
 
 def methods_for(task: Task) -> tuple[AnyMethod, ...]:
-    """Every method that can do a task."""
     return tuple(method for method in METHODS.values() if task in method.tasks)
 
 

@@ -28,15 +28,8 @@ from colonnade.data.block import clamp_columns
 from colonnade.errors import PlanError
 from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise
 from colonnade.numbers.rounding import toward_zero
+from colonnade.privacy import events
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import (
-    Approximated,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    PoissonBinomial,
-    PoissonSampled,
-    Repeated,
-)
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
@@ -51,7 +44,6 @@ class CentralLoss:
     outputs: int
 
     def values(self, scores: Array, records: NDArray[np.int64]) -> Array:
-        """The loss of these records of some class at these scores."""
         wanted = self.targets[records]
         if self.outputs == 1:
             return np.asarray(np.logaddexp(0.0, scores[:, 0]) - wanted * scores[:, 0])
@@ -100,7 +92,7 @@ class DescentSchedule:
         )
 
     @property
-    def event(self) -> Repeated:
+    def event(self) -> events.Repeated:
         """The whole run to whoever reads the weights and does not know the samples."""
         return _run(self.law, self.noise, entries=self.entries, rate=self.rate, steps=self.steps)
 
@@ -125,13 +117,13 @@ def schedule(
     return DescentSchedule(law, rows, entries, steps, rate, noise)
 
 
-def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int) -> Repeated:
+def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int) -> events.Repeated:
     step = (
-        Approximated(DiscreteGaussian(GRID, noise), draws=entries)
+        events.Approximated(events.DiscreteGaussian(GRID, noise), draws=entries)
         if law == "gaussian"
-        else DiscreteLaplace(GRID, noise)
+        else events.DiscreteLaplace(GRID, noise)
     )
-    return Repeated(PoissonSampled(rate=rate, event=step), times=steps)
+    return events.Repeated(events.PoissonSampled(rate=rate, event=step), times=steps)
 
 
 def descend(
@@ -214,14 +206,12 @@ class Walk:
     scale: Fraction
 
     @property
-    def event(self) -> Repeated:
-        """The whole walk to whoever sees every corner it turned to."""
+    def event(self) -> events.Repeated:
         return _choices(self.scale, self.steps)
 
 
 @lru_cache(maxsize=256)
 def walk(steps: int, *, radius: float, epsilon: float, delta: float) -> Walk:
-    """The walk with the least noise within (ε, δ)."""
     if steps < 1 or not (math.isfinite(radius) and radius > 0):
         raise PlanError(
             f"Frank-Wolfe needs at least one step and a radius above 0, not {steps} and {radius}."
@@ -240,13 +230,13 @@ def choice_epsilon(scale: Fraction) -> Fraction:
     return 2 * GRID / Fraction(scale)
 
 
-def _choices(scale: Fraction, steps: int) -> Repeated:
+def _choices(scale: Fraction, steps: int) -> events.Repeated:
     """One choice as randomised response of the same ε, which every mechanism of that ε can be made from.
 
     A coin of probability ½ + β or ½ − β has the loss log((1 + 2β)/(1 − 2β)), which is ε for β = tanh(ε/2)/2.
     """
     epsilon = min(float(choice_epsilon(scale)), _LARGEST_CHOICE)
-    return Repeated(PoissonBinomial(1, 1, math.tanh(epsilon / 2) / 2 + _MARGIN), times=steps)
+    return events.Repeated(events.PoissonBinomial(1, 1, math.tanh(epsilon / 2) / 2 + _MARGIN), times=steps)
 
 
 def wander(features: Array, loss: CentralLoss, plan: Walk, *, bound: float, randomness: Randomness) -> Array:

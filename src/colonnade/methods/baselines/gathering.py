@@ -46,17 +46,14 @@ class Gathered:
 
     @property
     def delta(self) -> float:
-        """The δ at which guarantees are stated."""
         return self.plan.delta
 
     @cached_property
     def features(self) -> Array:
-        """One row of features for each person, of norm at most 1."""
         return encoded_rows(self.tables, self.frame.encoders)
 
     @cached_property
     def bordered(self) -> Array:
-        """The features with a constant 1 after them, for the intercept."""
         return np.column_stack([self.features, np.ones(self.plan.rows)])
 
     @cached_property
@@ -91,7 +88,6 @@ class Gathered:
         return total
 
     def privacy(self, event: Event, *, delta: float | None = None, reproducible: bool = False) -> Privacy:
-        """What a reader of the model learns at most, if everybody trusts the one place."""
         stated = guarantee(
             event,
             observer=Reader(),
@@ -128,7 +124,6 @@ def release_of(
 
 
 def gather(federation: Federation, spec: TrainingSpec) -> Gathered:
-    """All rows of a federation whose data everybody declared public; any other is refused."""
     if not federation.public:
         raise OnlyForPublicData(
             "this baseline looks at everybody's rows in one place, so it runs only on data that every party declared "

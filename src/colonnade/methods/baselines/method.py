@@ -64,7 +64,6 @@ def ideal(federation: Federation, spec: TrainingSpec) -> TrainedModel:
 def ideal_messages(
     federation: Federation, spec: TrainingSpec, loss: Loss, options: IdealOptions
 ) -> TrainedModel:
-    """Vertical training without noise, of any loss."""
     _only_public(federation)
     messages = IntermediateOptions.model_validate(
         options.model_dump()
@@ -191,14 +190,12 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
 
 
 def exact_numbers(features: Array, labels: Array) -> tuple[Array, Array]:
-    """The weights, the shortest where several do, and the constant with the least squares."""
     centre, middle = features.mean(axis=0), labels.mean()
     weights = np.linalg.lstsq(features - centre, labels - middle, rcond=None)[0]
     return weights[None, :], np.atleast_1d(middle - centre @ weights)
 
 
 def exact_release(rows: Gathered) -> MomentRelease:
-    """The moments without noise, as a release that promises nothing."""
     return _release(rows, rows.moments(), variance=Fraction(0), reproducible=False)
 
 
@@ -223,7 +220,6 @@ def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease
 
 
 def gaussian_event(sensitivity: Fraction, variance: Fraction, entries: int) -> Approximated:
-    """The release to a reader, as one discrete Gaussian."""
     return Approximated(DiscreteGaussian(sensitivity, variance), draws=entries)
 
 
@@ -275,7 +271,6 @@ class WalkOptions(Form):
 
 
 def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel | MomentRelease:
-    """The exact solution on the same features, as scikit-learn's; for components the moments without noise."""
     rows = gather(federation, spec)
     if spec.task == "pca":
         return exact_release(rows)
@@ -291,7 +286,6 @@ def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel 
 
 
 def central_moments(federation: Federation, spec: TrainingSpec) -> MomentRelease:
-    """One release of second moments with Gaussian noise."""
     return gaussian_release(gather(federation, spec), randomness=federation.randomness("trusted party"))
 
 
@@ -305,7 +299,6 @@ def laplace_descent(federation: Federation, spec: TrainingSpec) -> TrainedModel:
 
 
 def frank_wolfe(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """Private Frank-Wolfe in an L1 ball."""
     options = options_of(spec, WalkOptions)
     rows = gather(federation, spec)
     if rows.loss.outputs > 1:

@@ -79,7 +79,6 @@ def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: EncryptedPlan) -> NoiseSummary | None:
-    """What every message carries; nothing without a defence."""
     if not plan.noise:
         return None
     largest = max(float(variance) for _, variance in plan.noise)

@@ -46,7 +46,6 @@ HARMLESS_SCORES: dict[Approximation, float] = {"taylor": 2.0, "minimax": 3.2, "p
 
 
 def coefficients(approximation: Approximation, scores: Array, labels: Array) -> Array:
-    """f for every record."""
     match approximation:
         case "taylor":
             return 0.25 * scores - 0.5 * labels
@@ -101,7 +100,6 @@ class EncryptedOptions(Options):
         return PaillierKeys(self.key_bits)
 
     def check(self, spec: TrainingSpec) -> None:
-        """Without a sound defence a run is of public data, in one process, and nowhere else."""
         if self.defence != "sound" and not spec.public:
             raise OnlyForPublicData(
                 f"defence = {self.defence!r} runs on public data in one process and promises nothing. "
@@ -111,7 +109,6 @@ class EncryptedOptions(Options):
     def plan(
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> EncryptedPlan:
-        """The plan with the least noise that keeps ε for every owner about the others' part of a record."""
         terms = agreed(spec, group, schemas, rows, task="classification")
         plan = EncryptedPlan(**terms)
         _check(plan)
@@ -131,11 +128,7 @@ class EncryptedOptions(Options):
 
 @dataclass(frozen=True)
 class EncryptedPlan(TrainingPlan, Layout):
-    """Every batch of every epoch, how messages become integers, and what noise they carry. Made by
-    `EncryptedOptions`.
-
-    `noise` has σ² of each owner's messages in units of the grid; it is empty without a defence.
-    """
+    """Made by `EncryptedOptions`; `noise` has σ² of each owner's messages in units of the grid."""
 
     noise: tuple[tuple[str, Fraction], ...] = ()
 
@@ -212,7 +205,6 @@ class EncryptedPlan(TrainingPlan, Layout):
         return (LARGEST_SCORE << self.fraction_bits) + support
 
     def noise_of(self, owner: str) -> DiscreteGaussianNoise:
-        """The noise on every message of an owner."""
         return DiscreteGaussianNoise(dict(self.noise)[owner])
 
     @property
@@ -261,7 +253,6 @@ class EncryptedPlan(TrainingPlan, Layout):
         return -(-self.width(receiver) // self.packing(receiver).count)
 
     def mask(self, receiver: str) -> BoundedMask:
-        """What covers a receiver's sums, where masks are bounded."""
         return BoundedMask(self.packing(receiver).bits)
 
     def entry_bits(self, receiver: str) -> int:
@@ -292,7 +283,6 @@ class EncryptedPlan(TrainingPlan, Layout):
         )
 
     def seen_by(self, observer: str) -> Event:
-        """What one owner has of all others together."""
         others = [owner for owner in self.group.owners if owner != observer]
         steps = tuple(
             PerStep(self.sensitivities_by_owner[other], dict(self.noise)[other]) for other in others
@@ -303,12 +293,10 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @cached_property
     def sensitivities_by_owner(self) -> dict[str, tuple[float, ...]]:
-        """The sensitivities of all owners; noise does not change them."""
         return {owner: self.sensitivities(owner).per_step for owner in self.group.owners}
 
     @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
-        """σ of the paper's formulas, in paper mode; they promise nothing."""
         return tuple(self.paper_sigmas.values()) if self.options.defence == "paper" else ()
 
     @cached_property
@@ -334,15 +322,12 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """Every owner."""
         return self.group.owners
 
     def receiver_for(self, party: str) -> str:
-        """Every other owner."""
         return ", ".join(owner for owner in self.group.owners if owner != party)
 
     def own_data(self) -> dict[str, Any]:
-        """The schedule, and how messages are packed."""
         owners = self.group.owners
         return {
             "batch": self.schedule.batch,

@@ -82,7 +82,6 @@ class Dissection:
 
     @cached_property
     def features(self) -> Positions:
-        """Where all features stand, in the order of the owners."""
         return np.concatenate(list(self.features_of.values()))
 
     @property
@@ -115,7 +114,6 @@ class Dissection:
         return sum(block.size for block in self.blocks)
 
     def matrix(self, coefficients: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The symmetric matrix of opened coefficients; what was not opened is 0."""
         left = np.concatenate([block.left for block in self.blocks])
         right = np.concatenate([block.right for block in self.blocks])
         matrix = np.zeros((self.columns, self.columns), dtype=np.int64)
@@ -173,11 +171,9 @@ class BlockNoise:
 
     @property
     def is_laplace(self) -> bool:
-        """Whether it is the owners' alone, and its ε pure."""
         return self.law == "laplace"
 
     def finer(self, bits: int) -> BlockNoise:
-        """The same noise drawn to so many bits; only discrete Gaussians can be."""
         return replace(self, bits=bits) if self.law == "gaussian" else self
 
     @property
@@ -191,7 +187,6 @@ class BlockNoise:
 
     @cached_property
     def whole(self) -> DiscreteLaplaceNoise | DiscreteGaussianNoise | SkellamNoise:
-        """The law that the parts of a whole add up to."""
         return DiscreteLaplaceNoise(self.parameter) if self.is_laplace else self.dealt.vector
 
     def part(self, group: Group) -> DiscreteLaplaceNoise | PolyaNoise | DiscreteGaussianNoise | SkellamNoise:
@@ -209,7 +204,6 @@ class BlockNoise:
         return len(self.dealers(group)) * each
 
     def event(self, change: CoefficientChange, group: Group, *, entries: int, known: int) -> Event:
-        """What the opened block is to an observer who knows so many parts."""
         if self.is_laplace:
             # t owners' parts may be known whatever else was agreed; fewer known are no less than a whole either.
             known = max(known, group.threshold)
@@ -220,7 +214,6 @@ class BlockNoise:
         return self.dealt.vector_event(change, group, entries=entries, known=known)
 
     def variance(self, group: Group) -> float:
-        """Of an opened coefficient, every dealer's part included."""
         if not self.is_laplace:
             return float(self.dealt.total_variance(group))
         rate = float(1 / self.parameter)
@@ -250,10 +243,7 @@ def calibrated(
     delta: float,
     bits: int,
 ) -> BlockNoise:
-    """The least noise of this law that keeps a block within ε, at δ = 0 or at this δ.
-
-    Laplace noise is calibrated to its pure ε whatever δ is.
-    """
+    """The least noise of this law that keeps a block within ε: Laplace noise its pure ε, whatever δ is."""
     if law == "laplace":
         scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
         laplace = BlockNoise(law, scale)

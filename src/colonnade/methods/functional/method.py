@@ -31,19 +31,8 @@ from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import Spectrum, decompose, floor_of
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.planning.cost import Pilot, in_blocks, kept
+from colonnade.privacy import paper
 from colonnade.privacy.guarantee import epsilon_text
-from colonnade.privacy.paper import (
-    LABEL,
-    PaperFigure,
-    bottom_up_epsilon,
-    linear_block_sensitivity,
-    linear_party_sensitivity,
-    linear_sensitivity,
-    logistic_block_sensitivity,
-    logistic_party_sensitivity,
-    logistic_sensitivity,
-    party_epsilon,
-)
 from colonnade.protocols.plans import Task, TrainingSpec, options_of
 from colonnade.randomness import Randomness
 
@@ -110,10 +99,9 @@ def _spectrum(matrix: Array, noise: float, ridge: float | None) -> Spectrum:
 
 
 def opened_objective(opened: OpenedObjective) -> Objective:
-    """The objective in natural units from the integers that were opened.
+    """The objective in natural units; the square of the intercept's 1 is the public number of rows.
 
-    In the ball a feature is x/√m, as everywhere in a release; in the box it is x itself. The square of the intercept's
-    1 is the public number of rows.
+    In the ball a feature is x/√m, as everywhere in a release; in the box it is x itself.
     """
     plan, parts = opened.plan, opened.plan.dissection
     matrix = parts.matrix(opened.coefficients).astype(np.float64)
@@ -134,7 +122,6 @@ def opened_objective(opened: OpenedObjective) -> Objective:
 
 
 def check_classes(opened: OpenedObjective) -> None:
-    """Refuse to tell two classes apart where the noisy count of one of them is not above zero."""
     plan, parts = opened.plan, opened.plan.dissection
     if plan.spec.task != "classification" or parts.constant is None:
         return
@@ -156,16 +143,15 @@ def paper_objective(
 ) -> Objective:
     """The objective as the paper perturbs it, from rows in the clear: for data that is public, and no guarantee.
 
-    Features lie in [−1, 1]; labels in [−1, 1], or 0 and 1. Lap(Δ_f/ε) is added to every first-order and every ordered
-    second-order coefficient, Δ_f as in the paper; there is no intercept. The noise is Laplace on a grid of 2^-20 of its
-    scale.
+    Features and labels lie in [−1, 1], or labels are 0 and 1. Lap(Δ_f/ε), on a grid of 2⁻²⁰ of its scale, is added to
+    every first-order and every ordered second-order coefficient; there is no intercept.
     """
     width = features.shape[1]
     if task == "classification":
-        sensitivity = logistic_sensitivity(width)
+        sensitivity = paper.logistic_sensitivity(width)
         quadratic, linear = features.T @ features / 8.0, features.T @ (0.5 - labels)
     else:
-        sensitivity = linear_sensitivity(width)
+        sensitivity = paper.linear_sensitivity(width)
         quadratic, linear = features.T @ features, -2.0 * features.T @ labels
     scale = sensitivity.value / epsilon
     drawn = DiscreteLaplaceNoise(Fraction(_GRID)).draw((width + 1, width), randomness) * (scale / _GRID)
@@ -178,13 +164,11 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 def model(spec: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
-    """The model at the minimum of the objective, which every owner and the server have."""
     opened = next((opened for opened in results.values() if opened.coefficients.size), None)
     return None if opened is None else objective_model(opened, options_of(spec, FunctionalOptions))
 
 
 def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LinearModel:
-    """The model at the minimum of an objective that was opened, for whoever has it."""
     check_classes(opened)
     plan, minimum = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
@@ -200,7 +184,6 @@ def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> Line
 
 
 def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str, ...]:
-    """The bill, block by block, each party's own ε, and what the minimum left out."""
     lines = [f"Block {line}." for line in plan.bill]
     for stated in plan.part_guarantees:
         lines.append(f"{stated.unit.sentence}: ε = {epsilon_text(stated.epsilon)} to the server.")
@@ -227,7 +210,6 @@ def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[
 
 
 def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """Laplace noise of the paper's scale on coefficients in the clear, for data that everybody declared public."""
     options = options_of(spec, FunctionalOptions)
     rows = gather(federation, spec)
     if rows.plan.label.one_hot and rows.plan.label.width != 2:
@@ -251,25 +233,25 @@ def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
         intercepts,
         frame=InputSpec(encoders, rows.plan.label),
         privacy=Privacy(()),
-        notes=(f"Calibrated as the paper says: {LABEL}.",),
+        notes=(f"Calibrated as the paper says: {paper.LABEL}.",),
         figures=figures,
     )
 
 
 def paper_figures(
     spec: TrainingSpec, widths: dict[str, int], holder: str, epsilons: dict[str, float]
-) -> tuple[PaperFigure, ...]:
+) -> tuple[paper.PaperFigure, ...]:
     """Δ_f, every party's Δ_f^k and ε^(k), and bottom-up the ε of Corollary 1, as the paper's formulas have them."""
     logistic = spec.task == "classification"
     features = sum(widths.values())
-    whole = logistic_sensitivity(features) if logistic else linear_sensitivity(features)
+    whole = paper.logistic_sensitivity(features) if logistic else paper.linear_sensitivity(features)
     figures = [whole]
     for party, own in widths.items():
-        of_party = logistic_party_sensitivity if logistic else linear_party_sensitivity
+        of_party = paper.logistic_party_sensitivity if logistic else paper.linear_party_sensitivity
         part = of_party(features, own=own, holds_label=party == holder)
-        figures += [part, party_epsilon(spec.epsilon, party_sensitivity=part, sensitivity=whole)]
+        figures += [part, paper.party_epsilon(spec.epsilon, party_sensitivity=part, sensitivity=whole)]
     if epsilons:
-        of_block = logistic_block_sensitivity if logistic else linear_block_sensitivity
+        of_block = paper.logistic_block_sensitivity if logistic else paper.linear_block_sensitivity
         single = [
             (of_block(own, label=0 if party == holder else None).value, _named(epsilons, party))
             for party, own in widths.items()
@@ -285,7 +267,7 @@ def paper_figures(
             )
             for first, second in combinations(widths, 2)
         ]
-        figures.append(bottom_up_epsilon(whole.value, single=single, cross=cross))
+        figures.append(paper.bottom_up_epsilon(whole.value, single=single, cross=cross))
     return tuple(figures)
 
 

@@ -42,20 +42,9 @@ from colonnade.privacy.sensitivity.functional import (
     cross_replaced,
     cross_zeroed,
 )
+from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify, server_assumption
 from colonnade.protocols.dealt_noise import bits_for, near_enough
-from colonnade.protocols.plans import (
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    agreed,
-    check_computing_parties,
-    check_memory,
-    gamma_advice,
-    guarantees_of,
-    options_of,
-    refuse_paper_plan,
-)
 from colonnade.protocols.shared_plan import Layout, SharedPlan
 from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import checked_block, chosen_verify
@@ -69,8 +58,6 @@ _LEAST_GAMMA = {"ball": LEAST_GAMMA_NEAREST, "box": 2}
 
 @dataclass(frozen=True)
 class BlockCost:
-    """One line of the bill: whose coefficients, how far a zeroed record moves them, and what that costs."""
-
     name: str
     kind: str
     coefficients: int
@@ -89,7 +76,7 @@ class BlockCost:
         )
 
 
-class FunctionalOptions(Options):
+class FunctionalOptions(plans.Options):
     """What a job may choose. `epsilons` has one ε for each block, "bank" or "bank+shop", and only bottom-up."""
 
     method = "functional"
@@ -103,8 +90,8 @@ class FunctionalOptions(Options):
     ridge: Annotated[float, Number(ge=0)] | None = None
     intercept: bool = True
 
-    def check(self, spec: TrainingSpec) -> None:
-        refuse_paper_plan(self.calibration)
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.refuse_paper_plan(self.calibration)
         if self.budget == "bottom-up" and not self.epsilons:
             raise PlanError(
                 "budget = 'bottom-up' needs an ε for every block: write them as [options.epsilons], "
@@ -116,22 +103,20 @@ class FunctionalOptions(Options):
             )
 
     def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> FunctionalPlan:
-        """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
+        """Discrete Laplace noise is calibrated to pure ε, and δ is then what truncation costs, or 0.
 
-        With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own
-        ε needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and
-        δ is then what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
+        The other laws are calibrated to (ε, δ), in which every block has an equal share of δ.
         """
-        check_computing_parties(group)
+        plans.check_computing_parties(group)
         task, epsilon, gamma, domain = spec.task, spec.epsilon, spec.gamma, self.domain
         if task not in ("classification", "regression"):
             raise PlanError(
                 f"the functional mechanism minimises a linear or a logistic objective; {task} has neither. "
                 "Choose classification or regression."
             )
-        terms = agreed(spec, group, schemas, rows)
+        terms = plans.agreed(spec, group, schemas, rows)
         least = _LEAST_GAMMA[domain]
         if not least <= gamma <= MOST_GAMMA:
             raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
@@ -153,7 +138,7 @@ class FunctionalOptions(Options):
         try:
             plan = _calibrated(blank, laws)
         except PlanError as error:
-            advice = gamma_advice(
+            advice = plans.gamma_advice(
                 lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, requested=gamma
             )
             raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
@@ -165,12 +150,8 @@ class FunctionalOptions(Options):
 
 
 @dataclass(frozen=True)
-class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
-    """One noisy quadratic objective: who, which columns, which blocks, at what ε, with how much noise.
-
-    Made by `FunctionalOptions`, which choose `noises`: one for all coefficients, or one for each block. `epsilons` are
-    the blocks' own, in their order.
-    """
+class FunctionalPlan(SharedPlan, plans.TrainingPlan, Layout):
+    """Made by `FunctionalOptions`, which choose `noises`: one for all coefficients, or one for each block."""
 
     gamma: int
     epsilons: tuple[tuple[str, float], ...]
@@ -182,7 +163,7 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def options(self) -> FunctionalOptions:
-        return options_of(self.spec, FunctionalOptions)
+        return plans.options_of(self.spec, FunctionalOptions)
 
     @property
     def mode(self) -> Mode:
@@ -220,7 +201,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def bounds(self) -> dict[str, int]:
-        """The integer that the squared norm of each owner's features never exceeds."""
         return {owner: part.square for owner, part in zip(self.group.owners, self.row.parts, strict=True)}
 
     @cached_property
@@ -234,10 +214,7 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def claims(self) -> dict[str, tuple[RowClaim, ...]]:
-        """What each owner proves about every row: its features, and apart from them the constant and the label.
-
-        In the ball the norm of the features, in the box each of them: what the sensitivity of coefficients rests on.
-        """
+        """In the ball the norm of the features, in the box each of them; apart from them constant and label."""
         claims = {}
         for owner, part in zip(self.group.owners, self.row.parts, strict=True):
             if part.side is None:
@@ -251,7 +228,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
         return claims
 
     def noise_of(self, block: CoefficientBlock) -> BlockNoise:
-        """The noise on the coefficients of a block."""
         return self.noises[self.dissection.blocks.index(block) if len(self.noises) > 1 else 0]
 
     @property
@@ -261,7 +237,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        """The field of the shares, in which no sum of rows and noise wraps around."""
         check_fits(
             FIELD63,
             rows=self.rows,
@@ -274,7 +249,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
     def change(
         self, block: CoefficientBlock | None = None, replaced: Collection[str] | None = None
     ) -> CoefficientChange:
-        """How far a record moves a block, or all coefficients: zeroed out, or with these parties' parts replaced."""
         parties = [self.group.owners.index(owner) for owner in replaced or ()]
         if block is None:
             return self.row.zeroed() if replaced is None else self.row.replaced(parties)
@@ -291,10 +265,7 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
         return self.row.replaced(())
 
     def event(self, replaced: Collection[str] | None = None, *, known: int | None = None) -> Event:
-        """What is opened, to an observer who knows so many parts of the noise, or as many as may be known.
-
-        Of a record zeroed out, or of these parts replaced.
-        """
+        """Of a record zeroed out, or of these parts replaced."""
         known = self.group.tolerated if known is None else known
         if self.options.budget == "top-down":
             entries = self.dissection.coefficients
@@ -321,7 +292,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
         return self.event(known=known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """For the others' part of a record, replaced."""
         # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
         others = [other for other in self.group.owners if other != owner or self.group.threshold > 1]
         return self.event(others, known=known)
@@ -344,14 +314,11 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
             more = self.stated(partial(self.event, [owner], known=group.tolerated + 1))
             assumption = server_assumption(group, more, self.verify, deals=self.server_adds)
             views.append(View(Server(), PartOf(owner), self.event([owner]), assumption))
-        return guarantees_of(views, self.delta)
+        return plans.guarantees_of(views, self.delta)
 
     @cached_property
     def bill(self) -> tuple[BlockCost, ...]:
-        """Block by block: whose, how many, how sensitive in units of γ², at which ε, under which noise.
-
-        Bottom-up the ε is the one that was chosen, at the block's own δ, and all of them add up.
-        """
+        """Block by block, in units of γ². Bottom-up ε is the one that was chosen, at the block's own δ."""
         unit, blocks = float(self.gamma) ** 2, self.dissection.blocks
         lines = []
         for block in blocks:
@@ -377,7 +344,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
         return tuple(lines)
 
     def own_data(self) -> dict[str, Any]:
-        """The blocks, their noise, and how columns become integers."""
         return {
             **self.layout_data(),
             "epsilons": dict(self.epsilons),
@@ -404,7 +370,7 @@ def _check_columns(plan: FunctionalPlan) -> None:
             f"{mapped[0]} maps its columns, and what a map makes has a bounded norm but no bounds of its own. "
             "Choose domain = 'ball', or leave the map out."
         )
-    check_memory(plan.dissection.columns, what="an objective")
+    plans.check_memory(plan.dissection.columns, what="an objective")
 
 
 def _chosen(

@@ -1,15 +1,8 @@
 """The functional mechanism among parties: a quadratic objective with noise inside, opened once.
 
 After "Achieving Differential Privacy in Vertically Partitioned Multiparty Learning", whose parties decrypt exact
-coefficients and add noise afterwards. Here nobody holds a coefficient without noise:
-
-1. every owner charges its ledger for the whole objective and tells its peers the ledger's head;
-2. block by block of rows, owners deal integer columns to the computing parties at degree t, and where the plan says
-so prove to
-   two of them that features, constant and label keep their bounds;
-3. each computing party multiplies its own shares: degree 2t, nothing is sent;
-4. every dealer of noise, each owner and a server that keeps shares, deals its part on each block at degree 2t;
-5. the coefficients of all blocks are opened to the server, once; the squares of label and constant never are.
+coefficients and add noise afterwards. Here nobody holds a coefficient without noise, and the squares of label and
+constant are never opened.
 """
 
 from __future__ import annotations
@@ -37,9 +30,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class OpenedObjective(SessionResult[FunctionalPlan]):
-    """The noisy coefficients, block by block, with everything that says what they are; none at a mere computing
-    party.
-    """
+    """The noisy coefficients, block by block; none at a mere computing party."""
 
     coefficients: Integers = field(repr=False)
 
@@ -50,7 +41,6 @@ async def functional_session(party: Party, table: Table | None, spec: TrainingSp
 
 
 async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
-    """Open the objective of an agreed plan once, and publish it to every owner."""
     opened = await functional_mechanism(party, aligned, plan)
     shape = (plan.dissection.coefficients,)
     coefficients = await publish_integers(
@@ -62,7 +52,6 @@ async def open_objective(party: Party, aligned: AlignedTable | None, plan: Funct
 async def functional_mechanism(
     party: Party, table: RowSource | None, plan: FunctionalPlan
 ) -> Integers | None:
-    """The noisy coefficients at the server, None elsewhere."""
     server, dissection = party.group.server, plan.dissection
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)

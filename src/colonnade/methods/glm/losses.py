@@ -100,7 +100,6 @@ class Logistic:
         _check_two_classes(label, self.name)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
-        """±1 for class codes."""
         return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
@@ -133,7 +132,6 @@ class SquaredHinge:
         _check_two_classes(label, self.name)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
-        """±1 for class codes."""
         return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
@@ -167,7 +165,6 @@ class LeastSquares:
         _range(label, self.name)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
-        """The label in [−1, 1]."""
         return LabelBlock(label).to_unit(values)
 
     def value(self, scores: Array, targets: Array) -> Array:
@@ -199,7 +196,6 @@ class Poisson:
     radius: float = 1.0
 
     def check(self, label: Label) -> None:
-        """A number that is never negative."""
         low, _ = _range(label, self.name)
         if low < 0:
             raise LabelMismatch(
@@ -249,7 +245,6 @@ class Gamma:
     radius: float = 1.0
 
     def check(self, label: Label) -> None:
-        """A number that is always above 0."""
         low, high = _range(label, self.name)
         if low <= 0:
             raise LabelMismatch(
@@ -258,7 +253,6 @@ class Gamma:
             )
 
     def unit(self, label: Label) -> float:
-        """s: the middle of the declared range on the logarithmic scale."""
         low, high = _range(label, self.name)
         return math.sqrt(low) * math.sqrt(high)
 
@@ -275,7 +269,6 @@ class Gamma:
             return np.asarray(1.0 - targets * np.exp(-scores))
 
     def mean(self, scores: Array, label: Label) -> Array:
-        """The expected value in the label's own units."""
         return np.asarray(self.unit(label) * np.exp(scores))
 
     def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
@@ -352,7 +345,6 @@ class Penalty:
         return float(self.l1 * np.abs(weights).sum() + self.l2 / 2 * (weights @ weights))
 
     def to_data(self) -> dict[str, float]:
-        """The penalty as plain values, for the parties to compare."""
         return {"l1": self.l1, "l2": self.l2}
 
 

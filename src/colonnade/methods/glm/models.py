@@ -63,7 +63,6 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
 def solve_parts(
     parts: Mapping[str, Array], targets: Array, *, active: str, loss: Loss, penalty: Penalty
 ) -> dict[str, Array]:
-    """The same of owners' rows side by side: weights by owner, the active one's with that of the constant last."""
     order = [*(owner for owner in parts if owner != active), active]
     constant = np.full((len(targets), 1), CONSTANT)
     features = np.concatenate([*(parts[owner] for owner in order), constant], axis=1)

@@ -73,7 +73,6 @@ class ClippedRows:
         return rows
 
     def of(self, owner: str, block: Block) -> NDArray[np.float64]:
-        """An owner's features for some people, without the active party's constant."""
         return self.integers(owner, block) / GAMMA
 
 
@@ -91,7 +90,6 @@ class ClippedPlan(TrainingPlan):
 
     @property
     def passive(self) -> tuple[str, ...]:
-        """Every other owner, in the order of the group."""
         return tuple(owner for owner in self.group.owners if owner != self.active)
 
     @cached_property

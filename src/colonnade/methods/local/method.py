@@ -39,7 +39,6 @@ def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: LocalPlan) -> NoiseSummary:
-    """What every party adds to its own columns."""
     return NoiseSummary(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
 
 

@@ -85,7 +85,6 @@ class LocalPlan(TrainingPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the perturbed rows are to each observer. A party that saw them all would learn no more than this."""
         whole = self.event(self.bound_of_all_but(None))
         views = [
             View(Server(), ZERO_OUT, whole, _SECRET),
@@ -102,12 +101,10 @@ class LocalPlan(TrainingPlan):
         return (self.group.server,)
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
-        """Beside the views: what a record replaced is to readers."""
         return (*lines_about(party, self.views), LedgerLine(Reader().name, REPLACE.name, self.replaced))
 
     @property
     def replaced(self) -> Event:
-        """What the perturbed rows are for a record replaced by any other."""
         return self.event(4 * self.bound_of_all_but(None))
 
     @property
@@ -130,7 +127,6 @@ class LocalOptions(Options):
     def plan(
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> LocalPlan:
-        """The plan with the least noise that keeps ε for the server and for readers."""
         terms = agreed(spec, group, schemas, rows)
         blank = LocalPlan(
             spec.gamma,
@@ -186,7 +182,6 @@ async def local_session(party: Party, table: Table | None, spec: TrainingSpec) -
 
 
 async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPlan) -> Integers | None:
-    """The moments of the perturbed rows, and their sums as one more row, at the server; None elsewhere."""
     columns = plan.columns
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     total, sums = GramSum(FIELD63, plan.size), np.zeros(plan.size, dtype=np.int64)

@@ -231,7 +231,6 @@ class Waves:
 
     @cached_property
     def extent(self) -> TableBounds:
-        """The longest rows of both tables, for `privacy.sensitivity.margin.verified_slopes`."""
         return TableBounds(_most(self.plain), _most(self.labelled), self.others)
 
     @property
@@ -245,11 +244,9 @@ class Waves:
         return cosines[places], sines[places]
 
     def deal_plain(self, scores: Array) -> Integers:
-        """What an owner without the label deals for these scores."""
         return self.plain.take(angle_of(scores), axis=0).astype(np.int64)
 
     def deal_labelled(self, scores: Array, positive: NDArray[np.bool_]) -> Integers:
-        """What the holder of the label deals for these scores."""
         return self.labelled.take(angle_of(scores) + ANGLES * positive, axis=0).astype(np.int64)
 
 

@@ -31,14 +31,12 @@ def model(_requested: TrainingSpec, results: Mapping[str, MarginTrained]) -> Tra
 
 
 def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> TrainedModel:
-    """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
     with one_thread():
         descent = ideal_margin(plan, tables, randomness)
     return linear_model(descent.model, descent.counts, plan, reproducible=False)
 
 
 def linear_model(weights: Array, counts: Array, plan: MarginPlan, *, reproducible: bool) -> LinearModel:
-    """The model of these weights; `counts` are of each head's class."""
     coefficients, intercepts = as_scores(weights, plan)
     notes = (
         f"Trained in {plan.schedule.steps} steps over all {plan.rows} people, each a noisy gradient of a margin loss; "
@@ -57,7 +55,7 @@ def linear_model(weights: Array, counts: Array, plan: MarginPlan, *, reproducibl
 def as_scores(weights: Array, plan: MarginPlan) -> tuple[Array, Array]:
     """Coefficients on features of norm at most 1, and the intercepts, one row for each head.
 
-    Training rows are divided by √(m + 1), the model's features by √m; the constant is the last of its holder's part.
+    Rows are divided by √(m + 1), features by √m; the constant is the last of its holder's part.
     """
     coefficients, intercepts, start = [], np.zeros(plan.heads), 0
     for owner, width in plan.widths.items():
@@ -82,7 +80,6 @@ def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: MarginPlan) -> NoiseSummary:
-    """What every step carries."""
     return NoiseSummary(plan.deviation / plan.rows, "an entry of each step's mean gradient")
 
 

@@ -26,34 +26,16 @@ from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, MatrixChange, Repeated
-from colonnade.privacy.sensitivity.gradient import (
-    GradientChange,
-    Slopes,
-    margin_others_replaced,
-    margin_replace,
-    margin_zero_out,
-    rounded_slopes,
-    verified_slopes,
-)
+from colonnade.privacy.sensitivity import gradient as sensitivity
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,
     matrix_change_replace,
     matrix_change_zero_out,
 )
+from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
-from colonnade.protocols.plans import (
-    ClassOptions,
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    agreed,
-    check_computing_parties,
-    check_job_gamma,
-    check_memory,
-    physical_memory,
-)
 from colonnade.protocols.shared_plan import Layout, SharedPlan
 from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import chosen_verify
@@ -68,8 +50,6 @@ _LARGEST_GRID = 1 << 18
 
 @dataclass(frozen=True)
 class MarginSchedule:
-    """How many gradients, of how fine a curve, and which share of the budget the moments take."""
-
     steps: int = 20
     harmonics: int = 6
     moments_share: Fraction = Fraction(1, 10)
@@ -100,8 +80,8 @@ CHECKED_HARMONICS = 3
 of six, for about the same accuracy."""
 
 
-class MarginOptions(ClassOptions, Options):
-    """How the training goes: nothing must be chosen, and nothing is by looking at the data.
+class MarginOptions(plans.ClassOptions, plans.Options):
+    """Nothing must be chosen, and nothing is by looking at the data.
 
     `steps` gradients are opened, of a curve of so many `harmonics`; second moments take `moments_share` of the budget.
     Half the steps cost half the time and about a thousandth of accuracy. Left out there are 6 harmonics, and 3 where
@@ -121,22 +101,21 @@ class MarginOptions(ClassOptions, Options):
         harmonics = self.harmonics or (CHECKED_HARMONICS if verify == "all" else MarginSchedule().harmonics)
         return MarginSchedule(self.steps, harmonics, share)
 
-    def check(self, spec: TrainingSpec) -> None:
-        check_job_gamma(
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(
             spec, "is the grid of a moment release; margin has its own. Write it under [options]."
         )
 
     def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> MarginPlan:
-        """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
-        check_computing_parties(group)
+        plans.check_computing_parties(group)
         if spec.verify == "rows":
             raise PlanError(
                 "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
                 "nothing where products are not. Write verify = 'all', or 'none'."
             )
-        terms = agreed(spec, group, schemas, rows, task="classification")
+        terms = plans.agreed(spec, group, schemas, rows, task="classification")
         gamma = self.gamma or _grid(group)
         if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
             raise PlanError(
@@ -175,11 +154,8 @@ class MarginOptions(ClassOptions, Options):
 
 
 @dataclass(frozen=True)
-class MarginPlan(SharedPlan, TrainingPlan, Layout):
-    """One training run: who, which columns, at what ε, on which grids, with how much noise.
-
-    Made by `MarginOptions`, which choose grids and noise.
-    """
+class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
+    """Made by `MarginOptions`, which choose grids and noise."""
 
     schedule: MarginSchedule
     gamma: int
@@ -215,7 +191,6 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The owners without the label, in the order of the group."""
         return tuple(owner for owner in self.group.owners if owner != self.label_holder)
 
     @property
@@ -240,13 +215,11 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def dealt(self) -> dict[str, int]:
-        """How many integers of a row each owner deals at the start: its columns, and ỹ·a₀ where it holds the label."""
         extra = {self.label_holder: self.heads}
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
     @property
     def claims(self) -> dict[str, tuple[RowClaim, ...]]:
-        """What each owner proves about every row: the norm of its columns, and of ỹ·a₀ where it holds the label."""
         claims = {
             owner: (RowClaim(width, self.shape_of(owner).norm_squared),) if width else ()
             for owner, width in self.widths.items()
@@ -269,13 +242,13 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return int(self.label_grid * self.wave_grid ** len(self.others))
 
     @cached_property
-    def slopes(self) -> Slopes:
+    def slopes(self) -> sensitivity.Slopes:
         """What r̃ never leaves, rounding included; where waves are checked, whatever one owner deals."""
         if self.verify != "none":
             constant = self.waves.constant * self.wave_grid ** len(self.others)
-            return verified_slopes(self.waves.extent, constant)
+            return sensitivity.verified_slopes(self.waves.extent, constant)
         curve = self.waves.curve
-        return rounded_slopes(
+        return sensitivity.rounded_slopes(
             curve.bounds,
             curve.amplitudes,
             label_grid=self.label_grid,
@@ -286,7 +259,6 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
     # --- sensitivities
 
     def shape_of(self, party: str) -> RowShape:
-        """The bound on one party's part of an integer row."""
         own = self.constant**2 if party == self.label_holder else 0
         return RowShape(features=self.widths[party], norm_squared=self.bounds[party] + own)
 
@@ -299,12 +271,11 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def row(self) -> RowShape:
-        """The bound on a whole row."""
         return self.shape_of_all_but(None)
 
     @property
-    def gradient_zeroed(self) -> GradientChange:
-        return margin_zero_out(
+    def gradient_zeroed(self) -> sensitivity.GradientChange:
+        return sensitivity.margin_zero_out(
             self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
         )
 
@@ -361,7 +332,6 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
     # --- what it is to whom
 
     def zeroed(self, known: int) -> Event:
-        """The moments and all gradients, for a record zeroed out."""
         return self.released(self._dealt, known)
 
     def released(self, dealt: tuple[DealtNoise, DealtNoise], known: int | None = None) -> Event:
@@ -369,11 +339,9 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self._event(matrix_change_zero_out(self.row), self.gradient_zeroed, dealt, known)
 
     def all_replaced(self, known: int) -> Event:
-        """The moments and all gradients, for a record replaced."""
         return self._event(matrix_change_replace(self.row), self._gradient_replaced, self._dealt, known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """The moments and all gradients, for the others' part of a record replaced."""
         if self.group.threshold > 1:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
             return self.all_replaced(known)
@@ -382,7 +350,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         if owner != self.label_holder:
             # The label is among what is replaced, so the slope may change its sign.
             return self._event(matrix, self._gradient_replaced, self._dealt, known)
-        change = margin_others_replaced(
+        change = sensitivity.margin_others_replaced(
             self.slopes,
             own_norm_squared=own.norm_squared,
             others_norm_squared=rest.norm_squared,
@@ -392,15 +360,15 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self._event(matrix, change, self._dealt, known)
 
     @property
-    def _gradient_replaced(self) -> GradientChange:
-        return margin_replace(
+    def _gradient_replaced(self) -> sensitivity.GradientChange:
+        return sensitivity.margin_replace(
             self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
         )
 
     def _event(
         self,
         matrix: MatrixChange,
-        gradient: GradientChange,
+        gradient: sensitivity.GradientChange,
         dealt: tuple[DealtNoise, DealtNoise],
         known: int | None,
     ) -> Event:
@@ -413,7 +381,6 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return f"second moments of {self.size} columns and {self.schedule.steps} gradients of a margin loss"
 
     def own_data(self) -> dict[str, Any]:
-        """The schedule, the grids, the noise, and how columns become integers."""
         return {
             **self.layout_data(),
             "schedule": self.schedule.to_data(),
@@ -448,14 +415,14 @@ def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
         1,
         1,
         Fraction(1),
-        spec=TrainingSpec("classification", epsilon, options=MarginOptions()),
+        spec=plans.TrainingSpec("classification", epsilon, options=MarginOptions()),
         group=group,
         rows=1,
         schemas=(),
         delta=delta or 1e-5,
     )
     try:
-        check_computing_parties(group)
+        plans.check_computing_parties(group)
         _on_grids(blank, None)
     except PlanError as error:
         return str(error)
@@ -511,8 +478,8 @@ def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
 
 
 def _check_size(plan: MarginPlan) -> None:
-    check_memory(plan.size)
-    need, held = 16 * plan.rows * plan.size, physical_memory()
+    plans.check_memory(plan.size)
+    need, held = 16 * plan.rows * plan.size, plans.physical_memory()
     if held is not None and need > held:
         raise TooMuchMemory(
             f"{plan.rows} rows of {plan.size} columns: computing parties hold shares of all rows between steps, "

@@ -1,7 +1,4 @@
-"""Noisy margin descent.
-
-Second moments once, then one opened gradient a step; between parties and as a trusted party would.
-"""
+"""Noisy margin descent: second moments once, then one opened gradient a step; and its twin in one place."""
 
 from __future__ import annotations
 
@@ -66,7 +63,6 @@ class MarginDescent:
         return inverse
 
     def step(self, opened: NDArray[np.int64]) -> None:
-        """Move by one opened gradient, Σ r̃x̃ with its noise, as integers."""
         plan = self._plan
         gradient = np.asarray(opened, dtype=np.float64).reshape(plan.heads, plan.size).T
         gradient /= plan.scale * plan.gamma
@@ -141,7 +137,6 @@ class OwnRows:
 
     @classmethod
     def read(cls, owner: str, table: RowSource | None, plan: MarginPlan, randomness: Randomness) -> OwnRows:
-        """Encode, bound and round every row, once."""
         quantizer, holds = plan.quantizers[owner], owner == plan.label_holder
         kind = np.int16 if 2 * plan.gamma < 1 << 15 else np.int32
         features = np.empty((plan.rows, plan.widths[owner]), dtype=kind)
@@ -160,7 +155,6 @@ class OwnRows:
         return cls(features, positive)
 
     def dealt(self, rows: slice, plan: MarginPlan) -> Integers:
-        """What this owner deals for these rows at the start: its columns, and ỹ·a₀ where it holds the label."""
         features = self.features[rows].astype(np.int64)
         if self.positive is None:
             return features
@@ -168,7 +162,6 @@ class OwnRows:
         return np.concatenate([features, constants], axis=1)
 
     def waves(self, rows: slice, weights: Array, plan: MarginPlan) -> Integers:
-        """What this owner deals for these rows at its part of the weights: 2M integers for every head."""
         scores = self.features[rows] @ weights / plan.gamma
         heads = []
         for head in range(plan.heads):
@@ -180,7 +173,6 @@ class OwnRows:
 
 
 def part_of(plan: MarginPlan, owner: str) -> slice:
-    """Where an owner's part of the weights stands."""
     start = 0
     for name, width in plan.widths.items():
         if name == owner:
@@ -314,7 +306,6 @@ async def _gradient(
 async def _waves(
     party: Party, dealt: Integers | None, rows: int, plan: MarginPlan, step: str
 ) -> dict[str, Shared]:
-    """Every owner's waves for a block, checked where the plan says so."""
     if plan.verify != "none":
         return await share_verified(party, dealt, rows, plan.wave_claims, scheme=plan.scheme, step=step)
     shapes = dict.fromkeys(party.group.owners, (rows, plan.wave_width))
@@ -348,7 +339,6 @@ async def published_weights(
 
 
 def noise_part(party: Party, plan: MarginPlan) -> Integers:
-    """This dealer's part of the noise of a step."""
     return plan.noise.part(party.group.whole).draw((1, plan.size * plan.heads), party.randomness)
 
 
@@ -359,11 +349,10 @@ def _blocks(plan: MarginPlan) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class MarginTrained(SessionResult[MarginPlan]):
-    """The weights with everything that says what they are, and, at an owner, the rows that went into them.
+    """Weights and counts are empty at a member that only kept shares; `descent` is what the server made.
 
-    `counts` are noisy numbers of people of each head's class. Weights are in the order of the plan's owners, each
-    owner's features, one column for each head; the constant is the last of the label holder's. Both are empty at a
-    member that only kept shares. `descent` is what the server opened and made of it.
+    `counts` are noisy numbers of people of each head's class. Weights are in the order of the plan's owners, one column
+    for each head; the constant is the last of the label holder's.
     """
 
     weights: Array
@@ -396,7 +385,6 @@ def ideal_margin(plan: MarginPlan, tables: Mapping[str, RowSource], randomness: 
 
 
 def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomness) -> MarginDescent:
-    """The descent on rows that are integers already."""
     joint = np.concatenate([rows[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
     dealers, parts = range(len(plan.group.dealers)), plan.group.whole
     moments = (joint.T @ joint).astype(np.int64)
@@ -412,7 +400,6 @@ def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomn
 
 
 def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) -> Integers:
-    """r̃ of every row and head, from what each owner would deal."""
     everything = slice(0, plan.rows)
     dealt = {
         owner: part.waves(everything, weights[part_of(plan, owner)], plan) for owner, part in rows.items()
@@ -437,6 +424,7 @@ def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) 
 
 
 def summed_slopes(joint: Array, slopes: Integers) -> Integers:
+    """Σ r̃x̃ over all rows, head by head: floats would not hold it, so slopes are added in two halves that they hold."""
     """Σ r̃x̃ over all rows, head by head: floats would not hold it, so slopes are added in two halves that they hold."""
     low = slopes & ((1 << 20) - 1)
     high = (slopes - low) >> 20

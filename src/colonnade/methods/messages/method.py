@@ -54,7 +54,6 @@ def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: IntermediatePlan) -> NoiseSummary:
-    """What every message carries."""
     return NoiseSummary(
         max(plan.sigma(owner) for owner in plan.senders), "every person's score or residual, each time"
     )

@@ -33,14 +33,7 @@ from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event,
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
 from colonnade.privacy.paper import PaperFigure
-from colonnade.privacy.sensitivity.messages import (
-    LossBounds,
-    Schedule,
-    StepSensitivities,
-    active_messages,
-    largest_step,
-    passive_messages,
-)
+from colonnade.privacy.sensitivity import messages
 from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
 from colonnade.protocols.plans import Options, TrainingSpec, agreed, options_of
 from colonnade.protocols.session import array_digest
@@ -62,10 +55,9 @@ _TENTH = 0.3
 
 
 class IntermediateOptions(GlmOptions, Options):
-    """How the descent goes; every default is chosen without data.
+    """Every default is chosen without data: a choice made by looking costs budget that nobody counts here.
 
-    A choice made by looking at private data, such as cross-validation, costs budget that nobody counts here. None
-    leaves a number to a rule: all rows in one batch, half the longest step that is proved, the loss's own radius,
+    None leaves a number to a rule: all rows in one batch, half the longest step that is proved, the loss's own radius,
     messages clipped to the largest residual.
     """
 
@@ -89,7 +81,6 @@ class IntermediateOptions(GlmOptions, Options):
         return value
 
     def check(self, spec: TrainingSpec) -> None:
-        """Paper mode is of public data, in one process, and nowhere else."""
         if self.calibration != "sound" and not spec.public:
             raise OnlyForPublicData(
                 f"calibration = {self.calibration!r} protects nobody: it runs on public data in one process. Use "
@@ -99,7 +90,7 @@ class IntermediateOptions(GlmOptions, Options):
     def plan(
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> IntermediatePlan:
-        """The plan with the least noise that keeps ε for each owner's part of a record, against all others together."""
+        """Least noise that keeps ε for each owner's part of a record, against all others together."""
         terms = agreed(spec, group, schemas, rows)
         loss = chosen_loss(spec, self)
         _check(spec, self, loss, group, schemas, rows)
@@ -140,11 +131,10 @@ class IntermediateOptions(GlmOptions, Options):
 
 @dataclass(frozen=True)
 class IntermediatePlan(ClippedPlan):
-    """One training run by noisy messages: who, which columns, which steps, with how much noise.
+    """Made by `IntermediateOptions`; `variances` has one σ² a sender, in grid units.
 
-    Made by `IntermediateOptions`, which choose the noise. `variances` has one σ² a sender, in grid units. Only "sound"
-    protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at all, and both
-    are for public data.
+    Only "sound" protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at
+    all, and both are for public data.
     """
 
     batch: int
@@ -180,11 +170,10 @@ class IntermediatePlan(ClippedPlan):
         return (self.active, *self.passive)
 
     @property
-    def schedule(self) -> Schedule:
-        return Schedule(self.rows, self.batch, self.options.epochs)
+    def schedule(self) -> messages.Schedule:
+        return messages.Schedule(self.rows, self.batch, self.options.epochs)
 
     def batches(self) -> Iterator[tuple[int, slice]]:
-        """Step numbers and the rows of each step, in the public order that `seed` gives."""
         schedule = self.schedule
         for step in range(schedule.steps):
             start = step % schedule.steps_per_epoch * self.batch
@@ -200,7 +189,6 @@ class IntermediatePlan(ClippedPlan):
         return {owner: self.clipped.cap(owner) for owner in self.group.owners}
 
     def cap(self, owner: str) -> float:
-        """c_q: no row of this owner is longer."""
         return self.caps[owner]
 
     @property
@@ -208,7 +196,7 @@ class IntermediatePlan(ClippedPlan):
         return math.fsum(self.cap(owner) for owner in self.passive)
 
     @cached_property
-    def bounds(self) -> LossBounds:
+    def bounds(self) -> messages.LossBounds:
         return self.loss.bounds(
             self.label, radius=self.radius, active_cap=self.cap(self.active), passive_cap=self.passive_cap
         )
@@ -246,24 +234,22 @@ class IntermediatePlan(ClippedPlan):
         steep = max(1.0, self.bounds.slope)
         return float(GRID) + 2 * steep * _ULP * (cap * lost + (width + 16) * extent)
 
-    def sensitivity(self, owner: str) -> StepSensitivities:
-        """How far one record of this owner moves each of its messages, given the transcript."""
+    def sensitivity(self, owner: str) -> messages.StepSensitivities:
         shared = {"radius": self.radius, "step_size": self.rate(owner), "grid": self.charged_grid(owner)}
         if owner == self.active:
-            return active_messages(self.schedule, self.bounds, cap=self.cap(owner), **shared)
+            return messages.active_messages(self.schedule, self.bounds, cap=self.cap(owner), **shared)
         clip = self.bounds.size if self.clip is None else self.clip
-        return passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
+        return messages.passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
 
     @cached_property
     def noise(self) -> dict[str, DiscreteGaussianNoise]:
-        """The noise of each owner's messages, in grid units; none without protection."""
         return {
             owner: DiscreteGaussianNoise(variance, self.bits)
             for owner, variance in zip(self.senders, self.variances, strict=False)
         }
 
     def sigma(self, owner: str) -> float:
-        """The standard deviation of the noise in each of an owner's messages, in the units of what it sends."""
+        """In the units of what the owner sends."""
         return math.sqrt(self.variances[self.senders.index(owner)]) * float(GRID) if self.variances else 0.0
 
     def weight(self, owner: str) -> float:
@@ -288,7 +274,6 @@ class IntermediatePlan(ClippedPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the run is to each party, and to all parties but one together; nothing reaches the server."""
         if self.options.calibration != "sound":
             return ()
         owners = self.group.owners
@@ -307,7 +292,6 @@ class IntermediatePlan(ClippedPlan):
 
     @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
-        """In paper mode, the paper's sensitivities and σ of both directions: formulas, not guarantees."""
         if self.options.calibration != "paper":
             return ()
         passive, active = paper_sensitivities(self)
@@ -323,15 +307,12 @@ class IntermediatePlan(ClippedPlan):
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """Every owner: messages go both ways."""
         return self.group.owners
 
     def receiver_for(self, party: str) -> str:
-        """The active party, whose answers go to the others."""
         return self.active if party != self.active else ", ".join(self.passive)
 
     def own_data(self) -> dict[str, Any]:
-        """The loss, the schedule and the noise of each sender."""
         return {
             "loss": self.loss.name,
             "batch": self.batch,
@@ -353,7 +334,6 @@ class IntermediatePlan(ClippedPlan):
 
 
 def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int, bits: int) -> Event:
-    """So many steps of these sensitivities with noise of this variance, both in grid units."""
     return Approximated(PerStep(steps, variance), draws=draws, bits=bits)
 
 
@@ -378,7 +358,6 @@ def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigur
 
 
 def _drawable(plan: IntermediatePlan) -> IntermediatePlan:
-    """Refuses, before any data is touched, what cannot be drawn."""
     _ = plan.noise
     return plan
 
@@ -407,7 +386,7 @@ def _step(options: IntermediateOptions, plan: IntermediatePlan) -> float:
     """The step size, which must not let a gradient step spread the active party's weights apart."""
     if options.calibration == "none":
         return DEFAULT_STEP if options.learning_rate is None else float(options.learning_rate)
-    largest = largest_step(plan.bounds, cap=plan.cap(plan.active))
+    largest = messages.largest_step(plan.bounds, cap=plan.cap(plan.active))
     if options.learning_rate is None:
         return float(_four_digits_below(largest / 2))
     if options.calibration == "sound" and options.learning_rate > largest * (1 - 1e-9):

@@ -35,25 +35,19 @@ _EXTENT = 2.0**40
 
 @dataclass(frozen=True, eq=False)
 class TrainedPart(SessionResult[IntermediatePlan]):
-    """What one member comes away with: the plan, and at an owner its own weights and rows.
-
-    `weights` act on the owner's clipped rows; at the active party the last one is the constant's.
-    """
+    """`weights` act on the owner's clipped rows; at the active party the last one is the constant's."""
 
     weights: Array | None
 
 
 @dataclass(eq=False)
 class MessagesDescent:
-    """Where an owner stands between two steps: all that a run would need to go on from here."""
-
     weights: Array
     rate: float
     step: int = 0
 
 
 async def intermediate_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedPart:
-    """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
     aligned, plan, state = await from_start_to_end(party, table, spec, IntermediatePlan, intermediate_results)
     return TrainedPart(plan, party.run, party.seeded, aligned, None if state is None else state.weights)
 
@@ -61,7 +55,6 @@ async def intermediate_session(party: Party, table: Table | None, spec: Training
 async def intermediate_results(
     party: Party, table: AlignedTable | None, plan: IntermediatePlan
 ) -> MessagesDescent | None:
-    """The protocol after the plan: charge, then one exchange a step. None at a member without columns."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return None
@@ -142,7 +135,6 @@ async def _answer(
     batch: Array,
     targets: Array,
 ) -> Array:
-    """The active party's step: receive and clip noisy scores, send everybody the same noisy residuals."""
     scores = batch @ state.weights
     for passive in plan.passive:
         received = _received(await hear(party, passive, f"scores {state.step}"), plan, len(batch))
@@ -167,7 +159,6 @@ class NoiseStream:
         self._drawn: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def take(self, count: int) -> NDArray[np.int64]:
-        """The next values, in an array of their own."""
         if count > len(self._drawn):
             size = max(count - len(self._drawn), min(_DRAWN, self._left))
             self._left -= size

@@ -16,7 +16,6 @@ from colonnade.protocols.plans import TrainingSpec
 
 
 def model(_spec: TrainingSpec, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
-    """The release, as everybody has it who read it."""
     return next((released(opened) for opened in results.values() if opened.matrix.size), None)
 
 
@@ -39,9 +38,8 @@ def noise(plan: MomentsPlan) -> NoiseSummary:
 def people_for(plan: MomentsPlan) -> int:
     """With fewer people than these nothing stands out of the noise, whatever they are like.
 
-    A row has norm at most 1, so no direction of n of them has a moment above n, and one stands out of the noise s of a
-    matrix of d columns only above s√d (docs/proofs/moment-rules.md). Of two classes the smaller one has at most n/2
-    people, and its count must be above its own noise.
+    No direction of n rows has a moment above n, and one stands out of the noise s of a matrix of d columns only above
+    s√d (docs/proofs/moment-rules.md). The smaller of two classes has at most n/2 people, counted above its own noise.
     """
     features = sum(encoder.width for encoder in plan.encoders.values())
     fewest = noise_of(plan) * math.sqrt(features)

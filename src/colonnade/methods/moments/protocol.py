@@ -36,7 +36,6 @@ async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan
 
 
 def symmetric(upper: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """The symmetric matrix of an upper triangle, row by row."""
     matrix = np.zeros((size, size), dtype=np.int64)
     matrix[np.triu_indices(size)] = upper
     return matrix + np.triu(matrix, 1).T
@@ -62,8 +61,6 @@ def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
 def integer_blocks(
     party: Party, table: RowSource | None, plan: MomentsPlan
 ) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
-    """Row counts of the agreed blocks, with this owner's integers for each of them."""
-
     def integers(block: Block) -> NDArray[np.int64]:
         mine = plan.quantizers[party.name].quantize(block, party.randomness)
         if party.name != plan.label_holder:
@@ -78,10 +75,9 @@ def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
 
 
 def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
-    """This dealer's part of the noise, in the order in which columns are dealt.
+    """This dealer's part, in the order in which columns are dealt.
 
-    Two different classes of one label are never both there: their product is 0 in every row, is
-    known to everybody, and gets no noise.
+    The product of two classes of one label is 0 in every row, which everybody knows, and gets no noise.
     """
     noise = plan.noise.part(plan.group.whole).draw_symmetric(plan.size, party.randomness)
     start = sum(width for _, width in _until_label(plan))
@@ -149,7 +145,6 @@ async def _dealt(
 
 
 def _ones(party: Party, rows: int, plan: MomentsPlan) -> Shared:
-    """A column of ones, of which every computing party knows its share."""
     share, t = None, party.group.threshold
     if party.keeps_shares:
         ones = plan.field.encode(np.ones((rows, 1), dtype=np.int64))
@@ -158,7 +153,6 @@ def _ones(party: Party, rows: int, plan: MomentsPlan) -> Shared:
 
 
 def conditional_widths(plan: MomentsPlan) -> dict[str, int]:
-    """How many columns each owner deals: its features; the label's holder for every class, with indicators."""
     classes = plan.label.width
     return {
         owner: classes * width + classes - 1 if owner == plan.label_holder else width
@@ -215,7 +209,6 @@ async def _by_class(
 
 
 def noise_by_class(party: Party, plan: MomentsPlan) -> Integers:
-    """This dealer's part of the noise, one matrix for each class along one diagonal."""
     part = plan.noise.part(plan.group.whole)
     whole = np.zeros((plan.size, plan.size), dtype=np.int64)
     for kind in range(plan.label.width):
@@ -245,13 +238,10 @@ def along_diagonal(opened: Integers, plan: MomentsPlan) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class OpenedMoments(SessionResult[MomentsPlan]):
-    """The noisy matrix with everything that says what it is, and, at an owner, the rows that went into it."""
-
     matrix: NDArray[np.int64]
 
 
 async def moments_session(party: Party, table: Table | None, spec: TrainingSpec) -> OpenedMoments:
-    """Prepare, release once, publish."""
     aligned, plan = await prepare(party, table, spec, MomentsPlan)
     protocol = conditional_moments if plan.conditional else noisy_moments
     opened = await protocol(party, aligned, plan)

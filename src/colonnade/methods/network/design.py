@@ -34,8 +34,7 @@ OWN = "own"
 class Design:
     """The shape of a network in parts, who holds the last part, and in which regime it was trained.
 
-    `networks` is a kind of `colonnade.methods.network.modules` or "own", `fusion` is "linear" or "own". Sums of
-    embeddings, each coordinate of each party within ±`bound`, are divided by `scale` before the fusion model.
+    Sums of embeddings, each coordinate within ±`bound`, are divided by `scale` before the fusion model.
     """
 
     task: Task

@@ -37,8 +37,6 @@ Array = NDArray[np.float64]
 
 
 class _Neural(Estimator):
-    """What both estimators share: parameters, a fit on a federation, scores of raw rows."""
-
     _task: Task
 
     def __init__(
@@ -100,8 +98,7 @@ class _Neural(Estimator):
         """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
 
         With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
-        charged twice, and no batch that was released is drawn again. A network that method "network" trained is taken
-        as it is.
+        charged twice, and no batch that was released is drawn again. A trained network is taken as it is.
         """
         refuse_labels(y)
         trained = self.learn(source) if not isinstance(source, TrainedModel) else source
@@ -118,7 +115,6 @@ class _Neural(Estimator):
         return self
 
     def learn(self, federation: Federation) -> NetworkModel:
-        """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
         from colonnade.federation.federation import Federation as Parties
         from colonnade.methods.network.training import modules_for, train
@@ -275,7 +271,6 @@ class _Neural(Estimator):
             )
 
     def _scores(self, rows: Rows) -> Array:
-        """Exact sums of all parties' embeddings through the fusion model: a simulation of all parties."""
         self._fitted()
         return np.asarray(self.network_.scores(self.frame_.features(rows)))
 
@@ -312,7 +307,6 @@ class NeuralClassifier(_Neural, Classifier):
     _task: Task = "classification"
 
     def predict_proba(self, X: Rows) -> Array:
-        """One probability per class, in the order of `classes_`."""
         return probabilities(self._scores(X))
 
 
@@ -336,5 +330,4 @@ class NeuralRegressor(_Neural, Regressor):
     _task: Task = "regression"
 
     def predict(self, X: Rows) -> Array:
-        """The label of each person, in its own units and within its declared bounds."""
         return self._scores(X)[:, 0]

@@ -19,7 +19,6 @@ from colonnade.runtime.run import Program
 
 
 def session(_spec: TrainingSpec) -> Program:
-    """What each party runs: its module begins alike wherever the others are."""
     need_networks()
     from colonnade.methods.network.training import Settings, network_session
 
@@ -27,7 +26,6 @@ def session(_spec: TrainingSpec) -> Program:
 
 
 def model(_spec: TrainingSpec, results: Mapping[str, TrainedEmbeddings]) -> TrainedModel:
-    """The parts of those who are here, which stay with their parties."""
     need_networks()
     from colonnade.methods.network.training import Settings, network_of
 
@@ -35,7 +33,6 @@ def model(_spec: TrainingSpec, results: Mapping[str, TrainedEmbeddings]) -> Trai
 
 
 def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
-    """Fewer epochs of fewer batches, learnt from and held out."""
     batch = plan.batch
 
     def at(epochs: int, train_batches: int, held_out: int) -> EmbeddingsPlan:

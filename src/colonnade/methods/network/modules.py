@@ -23,8 +23,6 @@ KINDS = get_args(Kind)
 
 
 class DenseNet(nn.Module):
-    """Three dense layers: numbers → width → width → embedding."""
-
     def __init__(self, numbers: int, embedding: int, *, width: int = 32) -> None:
         super().__init__()
         self.layers = nn.Sequential(
@@ -138,7 +136,6 @@ def local_network(
     image: ImageShape | None,
     seed: int,
 ) -> nn.Module:
-    """The default network of a kind for one party, from a public seed."""
     if kind not in KINDS:
         raise InputError(
             f"networks = {kind!r} is not one of {', '.join(KINDS)}, nor a mapping from parties to modules."
@@ -249,11 +246,9 @@ class LocalNetwork:
         return self.weights.count
 
     def embed(self, rows: Indices) -> Floats:
-        """One embedding per row, in [−C, C]^P."""
         return self.embed_features(self.features[torch.from_numpy(rows)])
 
     def embed_features(self, features: torch.Tensor) -> Floats:
-        """Embeddings of rows that need not be the party's own training rows."""
         with torch.no_grad():
             out: Floats = self._rows(self.weights.parameters, features).numpy()
         return out
@@ -289,7 +284,6 @@ class LocalNetwork:
         return flat.double().numpy()
 
     def plain_sum(self, rows: Indices, gradient: Floats) -> Floats:
-        """Σ over rows of their gradients, as they are."""
         features = self.features[torch.from_numpy(rows)]
         leaves = {key: value.requires_grad_() for key, value in self.weights.parameters.items()}
         out = self.bound * torch.tanh(
@@ -366,11 +360,9 @@ class FusionModel:
         self._seen: dict[bool, list[tuple[float, float, int]]] = {False: [], True: []}
 
     def labels(self) -> Floats:
-        """What is to be learnt, one row each."""
         return self._labels
 
     def scores(self, sums: Floats) -> Floats:
-        """What the module says of sums of embeddings."""
         with torch.no_grad():
             out: Floats = self._forward(self._tensor(sums), self.weights.parameters).numpy()
         return out
@@ -396,7 +388,6 @@ class FusionModel:
         return gradient
 
     def look(self, rows: Indices, sums: Floats, targets: Floats, *, held_out: bool = True) -> None:
-        """Note how good the model is, without learning."""
         with torch.no_grad():
             scores = self._forward(self._tensor(sums), self.weights.parameters)
             self._note(scores, self._loss(scores, self._tensor(targets)), targets, held_out=held_out)
@@ -407,7 +398,6 @@ class FusionModel:
         self.weights.parameters["bias"].copy_(self._tensor(intercepts))
 
     def forget_unfinished(self) -> None:
-        """Leave out of the learning curve what was seen since its last point."""
         self._seen = {False: [], True: []}
 
     def goes_on(self, epoch: int) -> bool:
@@ -516,7 +506,6 @@ def solve_on_sums(
 
 
 def targets_of(codes: NDArray[Any], classes: int) -> Floats:
-    """±1 targets of class numbers: one for two classes, one per class for more."""
     if classes == 2:
         return np.where(np.asarray(codes) == 1, 1.0, -1.0)[:, None]
     targets = np.full((len(codes), classes), -1.0)

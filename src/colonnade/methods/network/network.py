@@ -33,10 +33,7 @@ Tensors = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Parts beside each other, as only a simulation in one process sees them; or those that one party has.
-
-    A party without the label has its own module and no fusion model.
-    """
+    """Parts side by side, as only a simulation in one process sees them; or those that one party has."""
 
     design: Design
     frame: InputSpec
@@ -44,7 +41,7 @@ class Network:
     fusion: FusionModel | None
 
     def scores(self, features: Array) -> Array:
-        """What all parts together say of rows of `frame.features`: log-odds of classes, or the label's own units."""
+        """Log-odds of classes, or the label's own units, of rows of `frame.features`."""
         # A frame divides by √m for the moments family; networks read each column in its own units.
         rows = torch.from_numpy((features * math.sqrt(self.frame.attributes)).astype(np.float32))
         total, start = np.zeros((len(rows), self.design.embedding)), 0
@@ -54,7 +51,6 @@ class Network:
         return self.read(total)
 
     def read(self, sums: Array) -> Array:
-        """What the fusion model says of sums of embeddings."""
         if self.fusion is None:
             raise ModelError(
                 f"this part of a network scores nobody: {self.design.receiver} has its last layer."
@@ -63,7 +59,6 @@ class Network:
         return scores if self.design.classes else self.frame.label.from_unit(np.clip(scores, -1.0, 1.0))
 
     def terms(self) -> dict[str, Terms]:
-        """Each party's summand: the embeddings of its own rows."""
         return {party: _embedded(self.locals[party], encoder) for party, encoder in self.frame.encoders}
 
     def score_people(
@@ -78,8 +73,8 @@ class Network:
         """Scores of people whose columns lie with the parties; only the label holder sees them.
 
         Exact scores disclose, for each person, the others' sum of embeddings to the label holder, and are refused for
-        people in `trained_on`, and altogether where nobody knows who was trained on; with ε the sums carry noise and
-        are charged. A network of the paper's regime scores public data only.
+        people in `trained_on`, and altogether where nobody knows who was trained on; with ε sums carry noise and are
+        charged.
         """
         if self.design.regime == "paper" and not people.public:
             raise OnlyForPublicData(
@@ -128,7 +123,6 @@ class Network:
 
     @classmethod
     def joined(cls, parts: Mapping[str, Network]) -> Network:
-        """Parts beside each other again, in one process."""
         every = list(parts.values())
         label = next((part.frame.label for part in every if part.fusion is not None), every[0].frame.label)
         return cls(
@@ -148,7 +142,6 @@ class Network:
         networks: Mapping[str, nn.Module] | None = None,
         fusion: nn.Module | None = None,
     ) -> Network:
-        """The network with these weights; `networks` and `fusion` are needed where they are a user's own modules."""
         locals_ = {}
         for party, encoder in frame.encoders:
             module = _module(design, party, encoder, networks)
@@ -202,7 +195,6 @@ def _arrays(weights: Weights) -> Tensors:
 
 
 def _fill(module: nn.Module, tensors: Tensors, prefix: str) -> None:
-    """Put weights into a module of the same shape."""
     places = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     given = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
     shapes = {name: tuple(value.shape) for name, value in places.items()}

@@ -1,7 +1,4 @@
-"""A trained network as plain values: its shape, its two files, and what every method asks of a model.
-
-PyTorch is not needed to read them.
-"""
+"""A trained network as plain values, its two files, and what every method asks of a model; without PyTorch."""
 
 from __future__ import annotations
 
@@ -19,17 +16,7 @@ from colonnade.methods.network.design import Design, need_networks
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import formula_bytes
 from colonnade.models.discriminant import Reading
-from colonnade.models.files.document import (
-    IMPOSSIBLE,
-    UNCOVERED,
-    Privacy,
-    described,
-    frame_in,
-    privacy_in,
-    read_document,
-    write_contents,
-    write_document,
-)
+from colonnade.models.files import document
 from colonnade.models.inputs import InputSpec
 from colonnade.runtime.run import Outcome
 
@@ -57,7 +44,7 @@ class NetworkFile:
     design: Design
     frame: InputSpec
     tensors: Tensors
-    privacy: Privacy
+    privacy: document.Privacy
     regime: str
     run: str
     party: str | None = None
@@ -68,7 +55,6 @@ class NetworkFile:
         return KINDS[self.kind]
 
     def save(self, path: Path) -> None:
-        """Write the weights, then the document that names their digest."""
         need_networks()
         from safetensors.numpy import save
 
@@ -79,34 +65,34 @@ class NetworkFile:
                 f"{path}: the weights are written beside it under that name. Let it end in .json."
             )
         # No guarantee covers showing a network's weights, whole or in parts.
-        write_contents(companion, weights, own=True)
-        data = described(
+        document.write_contents(companion, weights, own=True)
+        data = document.described(
             self.frame,
             self.privacy,
             kind=self.kind,
             method=self.method,
             run=self.run,
             party=self.party,
-            statement="\n".join([WHOLE if self.party is None else UNCOVERED, self.regime, str(self.privacy)]),
+            statement="\n".join(
+                [WHOLE if self.party is None else document.UNCOVERED, self.regime, str(self.privacy)]
+            ),
         )
         data["design"] = self.design.to_data()
         data["regime"] = self.regime
         data["tensors"] = {"file": companion.name, "sha256": hashlib.sha256(weights).hexdigest()}
-        write_document(path, data, own=True)
+        document.write_document(path, data, own=True)
 
     @classmethod
     def load(cls, path: Path) -> NetworkFile:
-        """The network in a pair of files; a pair that is cut off, altered or newer is refused by name."""
-        return cls.of(read_document(path), path)
+        return cls.of(document.read_document(path), path)
 
     @classmethod
     def of(cls, data: Mapping[str, Any], path: Path) -> NetworkFile:
-        """The network that a document describes, with the weights beside it."""
         need_networks()
         if data.get("kind") not in KINDS:
             raise ModelError(f"{path} holds a {data.get('kind')}, which is no network.")
         try:
-            design, frame = Design.from_data(data["design"]), frame_in(data)
+            design, frame = Design.from_data(data["design"]), document.frame_in(data)
             if KINDS[data["kind"]].classifies != (design.task == "classification"):
                 raise ValueError(f"a {data['kind']} for {design.task}")
             return cls(
@@ -114,7 +100,7 @@ class NetworkFile:
                 design=design,
                 frame=frame,
                 tensors=_weights(path.with_name(str(data["tensors"]["file"])), data["tensors"]["sha256"]),
-                privacy=privacy_in(data),
+                privacy=document.privacy_in(data),
                 regime=str(data["regime"]),
                 run=str(data["run"]),
                 party=data["party"],
@@ -122,11 +108,10 @@ class NetworkFile:
             )
         except DataError:
             raise
-        except IMPOSSIBLE as error:
+        except document.IMPOSSIBLE as error:
             raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
 
     def network(self, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Network:
-        """The network itself; `networks` and `fusion` are a user's own modules, which no file holds."""
         need_networks()
         from colonnade.methods.network.network import Network
 
@@ -134,9 +119,8 @@ class NetworkFile:
 
 
 def network_file(
-    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str, party: str | None = None
+    kind: str, network: Network, privacy: document.Privacy, *, regime: str, run: str, party: str | None = None
 ) -> NetworkFile:
-    """A network, or one party's part of it, ready to be saved."""
     return NetworkFile(
         kind=kind,
         design=network.design,
@@ -150,9 +134,8 @@ def network_file(
 
 
 def network_parts(
-    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str
+    kind: str, network: Network, privacy: document.Privacy, *, regime: str, run: str
 ) -> dict[str, NetworkFile]:
-    """One file for each party whose part is here, with that alone; the label holder's with the fusion model."""
     holder = () if network.fusion is None else (network.design.receiver,)
     return {
         party: network_file(kind, network.part(party), privacy, regime=regime, run=run, party=party)
@@ -161,7 +144,6 @@ def network_parts(
 
 
 def weights_path(path: Path) -> Path:
-    """Where the weights of a model file lie: beside it, under the same name."""
     return path.with_suffix(".safetensors")
 
 
@@ -200,12 +182,10 @@ class Communication:
 
     @property
     def over_formula(self) -> float:
-        """Sums and gradients over the formula: what framing and whole bits cost."""
         return (self.sums + self.gradients) / self.formula
 
     @classmethod
     def of(cls, outcome: Outcome, plan: EmbeddingsPlan, epochs: int) -> Communication:
-        """The ledger of a finished run, which may have stopped early."""
         sent = outcome.bytes_by_step
         return cls(
             sums=sent.get("sum", 0),
@@ -217,10 +197,9 @@ class Communication:
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel(TrainedModel):
-    """A network in parts that stay with their parties, its learning curve and how many epochs it took.
+    """A network in parts that stay with their parties; `network` has the parts of those who are here.
 
-    `network` has the parts of those who are here. `history` is what the label holder saw, and nobody else: it is made
-    with exact labels.
+    `history` is what the label holder saw, and nobody else: it is made with exact labels.
     """
 
     network: Network

@@ -27,18 +27,9 @@ from colonnade.privacy.guarantee import AccountedCost, Guarantee, View, account,
 from colonnade.privacy.observers import Coalition, ColumnsOf, Observer, OthersPart, PartOf, PartyView, Server
 from colonnade.privacy.paper import local_variance
 from colonnade.privacy.sensitivity.matrix import root_up
+from colonnade.protocols import plans
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import UNCHECKED
-from colonnade.protocols.plans import (
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    check_job_gamma,
-    check_parties,
-    checked_delta,
-    lines_about,
-    options_of,
-)
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Group
 
@@ -161,7 +152,7 @@ def label_event(plan: EmbeddingsPlan) -> Event:
 
 
 def lines_of(plan: EmbeddingsPlan, party: str) -> tuple[LedgerLine, ...]:
-    """What an owner's ledger holds: its own part and whole records, to everyone but itself.
+    """An owner's own part and whole records, to everyone but itself.
 
     The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated and
     not charged: no release hides them, and no account is kept for them.
@@ -169,11 +160,10 @@ def lines_of(plan: EmbeddingsPlan, party: str) -> tuple[LedgerLine, ...]:
     parts = (
         view for view in plan.views if not isinstance(view.unit, ColumnsOf) and view.observer != Server()
     )
-    return lines_about(party, parts)
+    return plans.lines_about(party, parts)
 
 
 def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
-    """One statement per view. Many views share an event, which is accounted for once."""
     statements = []
     for view in views:
         check_claim(view.event, observer=view.observer, unit=view.unit)
@@ -186,7 +176,6 @@ def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 @lru_cache(maxsize=256)
 def cost_of(event: Event, delta: float) -> AccountedCost:
-    """ε of an event at δ; infinite where it is so large that nothing can be stated."""
     try:
         return account(event, delta)
     except PrivacyError:
@@ -203,7 +192,7 @@ Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class NetworkOptions(Options):
+class NetworkOptions(plans.Options):
     """What `NeuralClassifier` takes, but for modules of one's own, which no job file can hold.
 
     `networks` left out is "random" where networks are frozen, else "dense"; `image` is [channels, height, width] of
@@ -239,9 +228,8 @@ class NetworkOptions(Options):
     coalitions: list[list[str]] = Field(default_factory=list)
     seed: Annotated[int, Field(ge=0)] = 0
 
-    def check(self, spec: TrainingSpec) -> None:
-        """The paper's regime is for public data, in one process, and nowhere else."""
-        check_job_gamma(spec, "is the grid of a moment release, and networks have none. Leave it out.")
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(spec, "is the grid of a moment release, and networks have none. Leave it out.")
         if self.regime == "paper" and not spec.public:
             raise OnlyForPublicData(
                 "regime = 'paper' protects nobody end to end: it runs on public data in one process. Use regime = "
@@ -251,22 +239,19 @@ class NetworkOptions(Options):
         _check_noise(self)
 
     def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> EmbeddingsPlan:
-        """The plan with the least noise that keeps ε for what the label holder learns of one part of one record.
-
-        The paper's regime takes b and β as given and promises nothing.
-        """
+        """ε is kept for what the label holder learns of one part of one record; the paper's regime promises nothing."""
         if spec.task not in ("classification", "regression"):
             raise PlanError(f"networks learn classification or regression, not {spec.task!r}.")
-        check_parties(group, schemas, spec.task)
+        plans.check_parties(group, schemas, spec.task)
         for members in self.coalitions:
             if len(set(members)) < 2 or set(members) - set(group.owners):
                 raise PlanError(
                     f"a coalition is two owners or more of {', '.join(group.owners)}, not {', '.join(members)}."
                 )
         private = self.regime != "paper" and self.mechanism != "none"
-        delta = checked_delta(spec.epsilon if private else 1.0, spec.delta, spec.accepted_delta, rows)
+        delta = plans.checked_delta(spec.epsilon if private else 1.0, spec.delta, spec.accepted_delta, rows)
         held_out = int(self.held_out * rows)
         if rows - held_out < 1:
             raise PlanError(
@@ -296,8 +281,8 @@ class NetworkOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingsPlan(TrainingPlan):
-    """One training run: who, which columns, how noisy, how often. Made by `NetworkOptions`.
+class EmbeddingsPlan(plans.TrainingPlan):
+    """Made by `NetworkOptions`.
 
     `beta` is β of the Poisson binomial mechanism; `local_variance` is σ² of the integer noise of the local baseline, in
     units of its grid; `update_variance` that of the clipped sums that local networks learn from; `label_trials` and
@@ -319,7 +304,7 @@ class EmbeddingsPlan(TrainingPlan):
 
     @property
     def options(self) -> NetworkOptions:
-        return options_of(self.spec, NetworkOptions)
+        return plans.options_of(self.spec, NetworkOptions)
 
     @property
     def receiver(self) -> str:
@@ -332,12 +317,10 @@ class EmbeddingsPlan(TrainingPlan):
 
     @property
     def taught(self) -> tuple[str, ...]:
-        """The contributors to whom the label holder says something: all but itself."""
         return tuple(party for party in self.contributors if party != self.receiver)
 
     @property
     def hiding(self) -> int:
-        """How many contributors' counts the label holder does not know."""
         return len(self.taught)
 
     @property
@@ -369,7 +352,6 @@ class EmbeddingsPlan(TrainingPlan):
 
     @cached_property
     def noise(self) -> PoissonBinomialNoise | None:
-        """The quantiser, where sums are what travels."""
         if self.options.mechanism != "poisson-binomial":
             return None
         return PoissonBinomialNoise(self.options.trials, self.beta, Fraction(BOUND))
@@ -415,7 +397,6 @@ class EmbeddingsPlan(TrainingPlan):
         return self.passes * self.steps_in_epoch
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch in public order: every record is in exactly one."""
         split = public_permutation(self.rows, self.options.seed)
         train, looked_at = split[: self.train_rows], split[self.train_rows :]
         # The place of the epoch in the seed's sequence; only its being public and agreed matters.
@@ -428,12 +409,10 @@ class EmbeddingsPlan(TrainingPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the run is to each observer: `colonnade.methods.network.plan`."""
         return views_of(self)
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per view. The paper's regime has none."""
         return costs_of(self.views, self.delta) if self.options.regime != "paper" else ()
 
     @property
@@ -460,7 +439,6 @@ class EmbeddingsPlan(TrainingPlan):
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """The label holder, and where gradients go back everybody who gets them."""
         return self.group.owners if self.learns_locally else (self.receiver,)
 
     @property
@@ -472,7 +450,6 @@ class EmbeddingsPlan(TrainingPlan):
         return self.receiver
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
-        """The lines about a party's own part and about whole records; in the paper's regime nothing is claimed."""
         return lines_of(self, party) if self.options.regime != "paper" else ()
 
     def own_data(self) -> dict[str, Any]:
@@ -557,7 +534,6 @@ def _coin_beta(epsilon: float) -> Fraction:
 
 
 def _check_values(options: NetworkOptions) -> None:
-    """Refuse, with what would do, what an estimator was given and no form has checked."""
     for name, kind, known in (
         ("regime", options.regime, get_args(Regime)),
         ("mechanism", options.mechanism, get_args(Mechanism)),

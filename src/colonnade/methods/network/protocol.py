@@ -89,7 +89,6 @@ ModelFactory = Callable[[AlignedTable | None, EmbeddingsPlan], PartyModels]
 
 
 def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> None:
-    """Before anything is charged: the networks fit the plan."""
     contributor = brought.contributor
     if (contributor is None) is not (party.name not in plan.contributors):
         raise LocalProtocolError(f"{party.name} brings a network exactly if it owns columns")
@@ -111,8 +110,6 @@ def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> No
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What every step of one run needs at one party."""
-
     plan: EmbeddingsPlan
     release: Release
     masks: Masks | None
@@ -121,7 +118,6 @@ class Training:
 
 
 async def one_batch(party: Party, run: Training, batch: Batch) -> Floats | None:
-    """One sum and, where networks learn, one gradient; the estimate of the sum at the label holder."""
     plan, brought = run.plan, run.brought
     sums = await _sum(party, run, batch)
     fusion = brought.fusion
@@ -141,7 +137,6 @@ async def one_batch(party: Party, run: Training, batch: Batch) -> Floats | None:
 
 
 async def _sum(party: Party, run: Training, batch: Batch) -> Floats | None:
-    """Σ h over all contributors as the label holder can estimate it; None elsewhere."""
     plan, contributor = run.plan, run.brought.contributor
     step, shape = f"sum {batch.step}", (len(batch.rows), plan.options.embedding)
     embedded = None if contributor is None else _checked(contributor.embed(batch.rows), shape, party.name)
@@ -211,7 +206,6 @@ def _alone(party: Party, plan: EmbeddingsPlan, embedded: Floats, *, noisy: bool)
 async def _return_gradient(
     party: Party, run: Training, batch: Batch, gradient: NDArray[Any] | None
 ) -> Floats | None:
-    """The gradient of each row's loss by its sum, the same for every contributor."""
     plan, step = run.plan, f"back {batch.step}"
     shape = (len(batch.rows), plan.options.embedding)
     if gradient is None:
@@ -233,7 +227,6 @@ async def _return_gradient(
 
 
 def _learn(party: Party, run: Training, batch: Batch, gradient: Floats) -> None:
-    """One local step: the exact mean in the paper's regime, a clipped sum with integer noise otherwise."""
     plan, contributor = run.plan, run.brought.contributor
     if contributor is None:
         return
@@ -246,7 +239,6 @@ def _learn(party: Party, run: Training, batch: Batch, gradient: Floats) -> None:
 
 
 def _checked(embedded: Floats, shape: tuple[int, int], name: str) -> Floats:
-    """The embeddings, if they are what was agreed."""
     if embedded.shape != shape:
         raise DataError(
             f"{name}: {shape[0]} rows should be embedded into shape {shape}; the network gave {embedded.shape}."
@@ -302,7 +294,6 @@ class TrainedEmbeddings(SessionResult[EmbeddingsPlan]):
 async def embeddings_session(
     party: Party, table: Table | None, spec: TrainingSpec, bring: ModelFactory
 ) -> TrainedEmbeddings:
-    """Meet, compare, align, plan, charge the whole schedule once, train, end together."""
     aligned, plan = await prepare(party, table, spec, EmbeddingsPlan)
     brought = bring(aligned, plan)
     check_models(party, plan, brought)

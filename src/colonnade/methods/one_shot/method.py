@@ -102,7 +102,6 @@ def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -
 
 
 def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
-    """Fewer blocks of rows, or fewer rows where they are few."""
     block = min(block_of(plan, owner) for owner in plan.passive)
     if plan.rows >= 3 * block:
         return in_blocks(plan, block, lambda rows: kept(plan, replace(plan, rows=rows)))

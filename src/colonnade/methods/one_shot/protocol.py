@@ -55,7 +55,6 @@ class OneShotOptions(GlmOptions, Options):
     def plan(
         self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> NoisyColumnsPlan:
-        """The plan with the least noise that keeps ε for each passive party's part of a record."""
         terms = agreed(spec, group, schemas, rows)
         for schema in schemas:
             if schema.label is not None:
@@ -90,11 +89,11 @@ class NoisyColumnsPlan(ClippedPlan):
         return options_of(self.spec, OneShotOptions).stretch
 
     def noise(self, owner: str) -> DiscreteGaussianNoise:
-        """The noise of an owner's entries, in units of 1/GAMMA."""
+        """In units of 1/GAMMA."""
         return DiscreteGaussianNoise(self.variances[self.passive.index(owner)], self.bits)
 
     def sigma(self, owner: str) -> float:
-        """The deviation of the noise in an entry, in the units of clipped rows."""
+        """In the units of clipped rows."""
         return math.sqrt(self.variances[self.passive.index(owner)]) / GAMMA
 
     def event(self, owner: str) -> Event:
@@ -102,7 +101,6 @@ class NoisyColumnsPlan(ClippedPlan):
         return self.event_under(owner, self.variances[self.passive.index(owner)])
 
     def event_under(self, owner: str, variance: Fraction) -> Event:
-        """The same under noise of another variance."""
         # 2√B, upward, in integers.
         moved = math.isqrt(4 * self.clipped.norm_squared(owner) - 1) + 1
         entries = self.rows * self.clipped.encoders[owner].width
@@ -135,7 +133,6 @@ class NoisyColumnsPlan(ClippedPlan):
         return lines_about(party, self.views) if party in self.passive else ()
 
     def own_data(self) -> dict[str, Any]:
-        """How rows are clipped, and the noise of each sender."""
         return {
             "gamma": GAMMA,
             "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
@@ -145,19 +142,15 @@ class NoisyColumnsPlan(ClippedPlan):
 
 @dataclass(frozen=True, eq=False)
 class NoisyColumns(SessionResult[NoisyColumnsPlan]):
-    """What one member comes away with: the plan, its own rows, and at the active party everybody's noisy columns."""
-
     columns: Mapping[str, Array]
 
 
 async def noisy_columns_session(party: Party, table: Table | None, spec: TrainingSpec) -> NoisyColumns:
-    """Meet, compare jobs, introduce columns, align rows, compare plans, charge, send once."""
     aligned, plan, columns = await from_start_to_end(party, table, spec, NoisyColumnsPlan, noisy_columns)
     return NoisyColumns(plan, party.run, party.seeded, aligned, columns)
 
 
 async def noisy_columns(party: Party, table: AlignedTable | None, plan: NoisyColumnsPlan) -> dict[str, Array]:
-    """The protocol after the plan: passive parties send, the active one receives, the rest sees nothing."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return {}
@@ -184,5 +177,4 @@ async def _receive(party: Party, plan: NoisyColumnsPlan, owner: str) -> Array:
 
 
 def block_of(plan: NoisyColumnsPlan, owner: str) -> int:
-    """Rows that an owner sends at a time."""
     return max(1, _ENTRIES // plan.clipped.encoders[owner].width)

@@ -124,7 +124,6 @@ _Positive = Annotated[float, Field(gt=0)]
 
 
 def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """The paper's three releases, simulated on public data."""
     check_job_gamma(
         spec, "is the grid of a moment release; gradients have their own. Write it under [options]."
     )
@@ -173,7 +172,6 @@ def pilots(plan: GradientPlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: GradientPlan) -> NoiseSummary:
-    """What every step carries."""
     expected = float(plan.rows * plan.schedule.rate)
     deviation = math.sqrt(plan.dealt_noise.total_variance(plan.group)) / (4.0 * plan.gamma**3 * expected)
     return NoiseSummary(deviation, "an entry of each step's mean gradient")
@@ -182,7 +180,7 @@ def noise(plan: GradientPlan) -> NoiseSummary:
 def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArray[np.float64], float]:
     """Coefficients on features of norm at most 1, and the intercept.
 
-    Training rows are divided by √(m + 1), the model's features by √m; the constant is the last of its holder's part.
+    Rows are divided by √(m + 1), features by √m; the constant is the last of its holder's part.
     """
     coefficients, intercept, start = [], 0.0, 0
     for owner, width in plan.widths.items():

@@ -1,7 +1,4 @@
-"""Everything the parties agree on before a logistic regression is trained on noisy gradients.
-
-And what the server does with them.
-"""
+"""Everything the parties agree on before a logistic regression is trained on noisy gradients."""
 
 from __future__ import annotations
 
@@ -32,20 +29,9 @@ from colonnade.privacy.sensitivity.gradient import (
     fused_replace,
     fused_zero_out,
 )
+from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
-from colonnade.protocols.plans import (
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    agreed,
-    check_computing_parties,
-    check_job_gamma,
-    check_two_classes,
-    gamma_advice,
-    options_of,
-    refuse_paper_plan,
-)
 from colonnade.protocols.shared_plan import Layout, SharedPlan
 from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import chosen_verify
@@ -139,10 +125,10 @@ _DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 @dataclass(frozen=True)
 class SlrSchedule:
-    """How often, on how many, how far: public, and chosen without the data.
+    """Public, and chosen without the data; made by `schedule`.
 
     `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
-    over, which is taken out of δ; None: as much as takes a hundredth of δ. Made by `schedule`.
+    over, which is taken out of δ; None: as much as takes a hundredth of δ.
     """
 
     steps: int
@@ -190,13 +176,12 @@ def schedule(
     )
 
 
-class SlrOptions(Options):
-    """How the training goes: chosen without the data, because a choice made by looking would cost budget.
+class SlrOptions(plans.Options):
+    """Chosen without the data, because a choice made by looking would cost budget.
 
-    `epochs` times every record is used on average, `rate` of the records at a time; batches are padded so that they
-    are cut with probability at most `overflow` in all (None: as much as a hundredth of δ pays for). Larger batches
-    cost no more work and are far better for the parties, who know the batches. `weight_cap` bounds the weights on
-    rows of norm 1; noise grows with ½ + cap/4.
+    Every record is used `epochs` times on average; batches are padded so that they are cut with probability at most
+    `overflow` in all. Larger batches cost no more work and are far better for the parties, who know the batches.
+    `weight_cap` bounds the weights on rows of norm 1; noise grows with ½ + cap/4.
     """
 
     method = "slr"
@@ -223,18 +208,17 @@ class SlrOptions(Options):
             optimiser=Optimiser(self.optimiser, self.learning_rate, self.average),
         )
 
-    def check(self, spec: TrainingSpec) -> None:
-        check_job_gamma(
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(
             spec, "is the grid of a moment release; gradients have their own. Write it under [options]."
         )
-        refuse_paper_plan(self.calibration)
+        plans.refuse_paper_plan(self.calibration)
 
     def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> GradientPlan:
-        """The plan with the least noise that keeps ε for the server and for readers over all steps."""
-        check_computing_parties(group)
-        terms = agreed(spec, group, schemas, rows, task="classification")
+        plans.check_computing_parties(group)
+        terms = plans.agreed(spec, group, schemas, rows, task="classification")
         plan = GradientPlan(
             self.gamma,
             self.schedule,
@@ -242,7 +226,7 @@ class SlrOptions(Options):
             bits=bits_for(spec.epsilon),
             **terms,
         )
-        check_two_classes(
+        plans.check_two_classes(
             plan.label,
             plan.label_holder,
             why="this trains on",
@@ -255,7 +239,7 @@ class SlrOptions(Options):
         try:
             plan = _calibrated(plan)
         except PlanError as error:
-            advice = gamma_advice(
+            advice = plans.gamma_advice(
                 lambda finer: _calibrated(replace(plan, gamma=finer)),
                 least=LEAST_GAMMA[self.rounding],
                 requested=self.gamma,
@@ -273,11 +257,8 @@ class SlrOptions(Options):
 
 
 @dataclass(frozen=True)
-class GradientPlan(SharedPlan, TrainingPlan, Layout):
-    """One training run: who, which columns, at what ε, on which schedule, with how much noise.
-
-    Made by `SlrOptions`, which choose `law` and `mu`, half the variance of the whole noise of a step.
-    """
+class GradientPlan(SharedPlan, plans.TrainingPlan, Layout):
+    """Made by `SlrOptions`, which choose `law` and `mu`, half the variance of the whole noise of a step."""
 
     gamma: int
     schedule: SlrSchedule
@@ -292,7 +273,7 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def rows_rounded(self) -> Rounding:
-        return options_of(self.spec, SlrOptions).rounding
+        return plans.options_of(self.spec, SlrOptions).rounding
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -300,7 +281,6 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def claims(self) -> dict[str, tuple[RowClaim, ...]]:
-        """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
         claims = {}
         for owner, width in self.widths.items():
             holds = owner == self.label_holder
@@ -337,7 +317,6 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def capacity(self) -> int:
-        """Rows of every batch as it is dealt."""
         half = self.overflow / 2
         return max(1, batch_capacity(self.rows, self.schedule.rate, steps=self.schedule.steps, overflow=half))
 
@@ -379,11 +358,9 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         return f", and {_SECRET if self.verify == 'none' else _DRAWN}"
 
     def zeroed(self, known: int) -> Event:
-        """All steps to somebody who knows no batch."""
         return self.sampled(self.dealt_noise, known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """All of a record replaced bounds a part of it."""
         return self.all_replaced(known)
 
     def all_replaced(self, known: int) -> Event:
@@ -397,7 +374,6 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         return Repeated(step, times=self.uses)
 
     def sampled(self, noise: DealtNoise, known: int | None = None) -> Event:
-        """All steps under this noise to somebody who knows no batch."""
         release = noise.vector_event(fused_zero_out(self.shape), self.group, entries=self.size, known=known)
         return all_steps(self.schedule, release, as_draws(self.limits_cost, noise.bits))
 
@@ -406,7 +382,6 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         return f"{self.schedule.steps} gradients of {self.size} weights"
 
     def own_data(self) -> dict[str, Any]:
-        """The schedule, the noise, and how columns become integers."""
         return {
             "mu": str(self.mu),
             "noise": self.dealt_noise.to_data(),

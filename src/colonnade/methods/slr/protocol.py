@@ -27,7 +27,6 @@ _BYTES = 32
 
 
 async def share_batch_key(party: Party) -> bytes:
-    """A key to which every owner contributed; only owners take part."""
     mine = Message({"contribution": party.randomness.bytes(_BYTES)})
     said = {party.name: mine, **await exchange(party, "batch key", mine, party.group.owners)}
     whole = hashlib.sha256(f"colonnade batches: {party.run}".encode())
@@ -58,7 +57,7 @@ class Batches:
         self._step = 0
 
     def next(self) -> NDArray[np.int64]:
-        """The record in each place of the next batch; −1 where there is none."""
+        """The record in each place; −1 where there is none."""
         plan = self._plan
         randomness = KeyedRandomness(hashlib.sha256(self._key + self._step.to_bytes(8, "little")).digest())
         self._step += 1
@@ -116,7 +115,6 @@ async def noisy_gradient(
 
 
 def noise_part(party: Party, plan: GradientPlan) -> Integers:
-    """This dealer's part of the noise of a step."""
     return plan.noise.part(party.group.whole).draw((1, plan.size), party.randomness)
 
 
@@ -142,7 +140,6 @@ class FusedSum:
             start += width
 
     def add(self, columns: Mapping[str, Shared]) -> None:
-        """Add the rows of one block, dealt by all owners."""
         if self._computing_party is None:
             return
         plan, shares = self._plan, {}
@@ -163,7 +160,6 @@ class FusedSum:
         self._sum = block if self._sum is None else self._sum + block
 
     def value(self) -> Shared:
-        """The sum. The degree has doubled and no mask is left."""
         shape = (1, self._plan.size)
         share = None if self._sum is None else self._sum.reshape(shape)
         return Shared(share, shape, 2 * self._plan.group.threshold)
@@ -226,11 +222,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TrainedWeights(SessionResult[GradientPlan]):
-    """The weights with everything that says what they are, and, at an owner, the rows that went into them.
-
-    In the order of the plan's owners, each owner's features; the constant is the last of the label holder's. Empty at
-    a member that only kept shares.
-    """
+    """In the order of the plan's owners, the constant last of the label holder's; empty where only shares were kept."""
 
     weights: Array
 

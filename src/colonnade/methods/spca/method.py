@@ -26,21 +26,14 @@ from colonnade.privacy.paper import (
     gram_moments,
     server_mu,
 )
-from colonnade.protocols.plans import (
-    DEFAULT_GAMMA,
-    Options,
-    TrainingSpec,
-    check_job_gamma,
-    options_of,
-    refuse_paper_plan,
-)
+from colonnade.protocols import plans
 from colonnade.randomness import Randomness
 from colonnade.runtime.party import Group
 
 Integers = NDArray[np.int64]
 
 
-def paper_spca(federation: Federation, spec: TrainingSpec, *, gamma: int) -> MomentRelease:
+def paper_spca(federation: Federation, spec: plans.TrainingSpec, *, gamma: int) -> MomentRelease:
     """The matrix that Algorithm 1 would publish at this ε by Lemma 2, as a release without any guarantee.
 
     The paper takes rows as centred at the origin and releases no means: the border of the release says mean zero.
@@ -99,7 +92,7 @@ def paper_figures(
     )
 
 
-class SpcaOptions(Options):
+class SpcaOptions(plans.Options):
     """The grid γ and how rows come onto it.
 
     `retry` draws a row's rounding again until its norm keeps the bound γ²c² + n that sensitivity is computed from, so
@@ -110,24 +103,23 @@ class SpcaOptions(Options):
     takes_labels = True
     in_shares = True
 
-    gamma: Annotated[int, Field(ge=4)] = DEFAULT_GAMMA
+    gamma: Annotated[int, Field(ge=4)] = plans.DEFAULT_GAMMA
     rounding: Rounding = "retry"
     calibration: Literal["sound", "paper"] = "sound"
 
-    def check(self, spec: TrainingSpec) -> None:
-        check_job_gamma(spec, "of a job; for spca write it under [options].")
-        refuse_paper_plan(self.calibration)
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(spec, "of a job; for spca write it under [options].")
+        plans.refuse_paper_plan(self.calibration)
 
     def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
     ) -> MomentsPlan:
         return plan_moments(spec, group, schemas, rows, gamma=self.gamma, rounding=self.rounding)
 
 
-def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> MomentRelease:
-    """What the paper's algorithm would release, of public data."""
-    check_job_gamma(spec, "of a job; for spca write it under [options].")
-    return paper_spca(federation, spec, gamma=options_of(spec, SpcaOptions).gamma)
+def as_in_the_paper(federation: Federation, spec: plans.TrainingSpec) -> MomentRelease:
+    plans.check_job_gamma(spec, "of a job; for spca write it under [options].")
+    return paper_spca(federation, spec, gamma=plans.options_of(spec, SpcaOptions).gamma)
 
 
 METHOD = replace(
