@@ -16,9 +16,8 @@ from colonnade.errors import LocalProtocolError
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
-from colonnade.privacy.guarantee import View
 from colonnade.privacy.paper import PaperFigure
-from colonnade.protocols.plans import Plan, Task, TrainingSpec, check_one_label
+from colonnade.protocols.plans import Task, TrainingSpec, check_one_label
 from colonnade.randomness import Randomness
 from colonnade.runtime.run import Program
 
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 LOG_LINK = ("poisson", "gamma")
 """Losses whose models predict exponentials of linear scores."""
-
-
-def _nothing() -> None:
-    """What most methods need beyond the core."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -111,7 +106,8 @@ class NoiseSummary:
 class AnyMethod(ABC):
     """A way to train that has a name: by a protocol between parties, or as a simulation for comparison.
 
-    `trains` decides the estimator that can take it; `needs` raises an `InputError` where an extra is not installed.
+    `trains` decides the estimator that can take it; `needs` raises an `InputError` where an extra is not installed;
+    `public_only` runs only on data that every party declared public.
     """
 
     name: str
@@ -119,17 +115,9 @@ class AnyMethod(ABC):
     tasks: tuple[Task, ...]
     options: type[Form]
     trains: Literal["linear", "network"] = "linear"
-    needs: Callable[[], None] = _nothing
-
-    @property
-    @abstractmethod
-    def public_only(self) -> bool:
-        """Whether it runs only on data that every party declared public."""
-
-    @property
-    @abstractmethod
-    def has_epsilon(self) -> bool:
-        """Whether ε means anything to it."""
+    needs: Callable[[], None] = lambda: None
+    has_epsilon: bool = True
+    public_only: bool = False
 
     @abstractmethod
     def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
@@ -138,22 +126,10 @@ class AnyMethod(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(AnyMethod):
-    """A simulation for comparison, in one process: it has no protocol of its own.
-
-    `private` says whether it adds noise for an ε, and `everybodys_rows` whether it sees all rows in one place.
-    """
+    """A simulation for comparison, in one process: it has no protocol, and most see all rows in one place."""
 
     simulate: Callable[[Federation, TrainingSpec], TrainingResult]
-    private: bool
-    everybodys_rows: bool
-
-    @property
-    def public_only(self) -> bool:
-        return self.everybodys_rows
-
-    @property
-    def has_epsilon(self) -> bool:
-        return self.private
+    public_only: bool = True
 
     def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
         check_one_label([table.public() for table in federation.tables.values()], self.name)
@@ -169,7 +145,7 @@ class Method(AnyMethod):
     `options` make the plan, and `session` is what each party runs. `model` takes what the members who are
     present came away with, all of them in one process, one at a site, and returns what is known there: a release, a
     model, the parts of one that lie there, which may be none; None where a release reached nobody who is present.
-    `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
+    `checks` are what owners prove about what they
     deal and `scores` what a model is judged by on private people, None where no guarantee covers that. A run of many
     steps is `resumable`; a short one starts again. `pilots` are short runs of which a plan is the weighted sum, `noise`
     how much a plan adds, `kernel` what it spends most of its time in. `twin` learns what the protocol would from the
@@ -179,7 +155,6 @@ class Method(AnyMethod):
 
     session: Callable[[TrainingSpec], Program]
     model: Callable[[TrainingSpec, Mapping[str, Any]], TrainingResult | None]
-    views: Callable[[Any], tuple[View, ...]]
     checks: tuple[str, ...]
     scores: Scores | None
     resumable: bool
@@ -188,14 +163,6 @@ class Method(AnyMethod):
     kernel: Kernel
     twin: Callable[[Any, Mapping[str, Table], Randomness], TrainingResult] | None = None
     paper: Callable[[Federation, TrainingSpec], TrainingResult] | None = None
-
-    @property
-    def public_only(self) -> bool:
-        return False
-
-    @property
-    def has_epsilon(self) -> bool:
-        return True
 
     def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
         """Run the protocol between all parties in this process; in the paper's own mode, simulate it."""
@@ -210,10 +177,6 @@ class Method(AnyMethod):
         if result is None:
             raise LocalProtocolError(f"method {self.name!r} left nothing with anybody")
         return replace(result, run=run) if isinstance(result, TrainedModel) else result
-
-
-def plan_views(plan: Plan) -> tuple[View, ...]:
-    return plan.views
 
 
 def frame_of(result: TrainingResult) -> InputSpec:

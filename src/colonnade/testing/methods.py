@@ -90,9 +90,8 @@ def _is_compared(case: _Case) -> None:
 
 def _is_priced(case: _Case) -> None:
     plan = case.run.plan
-    views = case.method.views(plan)
-    expect(bool(views), "a view for each observer", "none")
-    expect(len(plan.guarantees) == len(views), "a guarantee for each view", len(plan.guarantees))
+    expect(bool(plan.views), "a view for each observer", "none")
+    expect(len(plan.guarantees) == len(plan.views), "a guarantee for each view", len(plan.guarantees))
     for owner in plan.group.owners:
         release = plan.release(owner, run="a run", reproducible=False)
         stranger = plan.release(owner, run="another run", reproducible=False)

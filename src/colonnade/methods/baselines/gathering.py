@@ -123,12 +123,16 @@ def release_of(
     )
 
 
-def gather(federation: Federation, spec: TrainingSpec) -> Gathered:
+def check_public(federation: Federation, why: str) -> None:
     if not federation.public:
         raise OnlyForPublicData(
-            "this baseline looks at everybody's rows in one place, so it runs only on data that every party declared "
-            "public (public = true in each party's file). Nothing was read or charged."
+            f"this baseline {why}, so it runs only on data that every party declared public (public = true in each "
+            "party's file). Nothing was read or charged."
         )
+
+
+def gather(federation: Federation, spec: TrainingSpec) -> Gathered:
+    check_public(federation, "looks at everybody's rows in one place")
     group = federation.group
     schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
     check_parties(group, schemas, spec.task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.data.documents import Form
-from colonnade.errors import DataError, LabelMismatch, OnlyForPublicData
+from colonnade.errors import DataError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.descents import CentralLoss, Law, descend, schedule, walk, wander
-from colonnade.methods.baselines.gathering import Gathered, gather, release_of
+from colonnade.methods.baselines.gathering import Gathered, check_public, gather, release_of
 from colonnade.methods.glm.losses import GlmOptions, Loss, Positive, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import ClippedRows
@@ -57,14 +57,13 @@ class IdealOptions(GlmOptions):
 def ideal(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """The protocol of private messages with nothing added to them."""
     options = options_of(spec, IdealOptions)
-    loss = chosen_loss(spec, options)
-    return ideal_messages(federation, spec, loss, options)
+    return ideal_messages(federation, spec, chosen_loss(spec, options), options)
 
 
 def ideal_messages(
     federation: Federation, spec: TrainingSpec, loss: Loss, options: IdealOptions
 ) -> TrainedModel:
-    _only_public(federation)
+    check_public(federation, "protects nobody")
     messages = IntermediateOptions.model_validate(
         options.model_dump()
         | {
@@ -74,11 +73,8 @@ def ideal_messages(
             "stretch": 1.0,
         }
     )
-    noiseless = replace(
-        spec, options=messages, public=federation.group.owners, alignment=federation.alignment
-    )
-    noiseless = noiseless.with_options(calibration="none")
-    run = federation.run(intermediate_session, noiseless)
+    public = replace(spec, options=messages, public=federation.group.owners, alignment=federation.alignment)
+    run = federation.run(intermediate_session, public.with_options(calibration="none"))
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
     notes = (NO_NOISE, SPLIT)
@@ -89,8 +85,7 @@ def ideal_messages(
 def alone(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
     options = options_of(spec, GlmOptions)
-    loss = chosen_loss(spec, options)
-    return exactly(federation, spec, loss, options, alone=True)
+    return exactly(federation, spec, chosen_loss(spec, options), options, alone=True)
 
 
 def exactly(
@@ -98,7 +93,7 @@ def exactly(
 ) -> TrainedModel:
     """The exact model of any loss, of the active party alone or of all rows, on the people in common."""
     if not alone:
-        _only_public(federation)
+        check_public(federation, "protects nobody")
     group = federation.group
     schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
     check_parties(group, schemas, spec.task)
@@ -123,22 +118,13 @@ def exactly(
     return linear_model(clipped, loss, label, weights, privacy=Privacy(()), notes=notes, split=alone)
 
 
-def _only_public(federation: Federation) -> None:
-    if not federation.public:
-        raise OnlyForPublicData(
-            "this baseline protects nobody, so it runs only on data that every party declared public "
-            "(public = true in each party's file). Nothing was read or charged."
-        )
-
-
 IDEAL = Baseline(
     name="vfl-non-private",
     title="vertical training by messages without noise",
     tasks=("classification", "regression"),
     options=IdealOptions,
     simulate=ideal,
-    private=False,
-    everybodys_rows=True,
+    has_epsilon=False,
 )
 SINGLE = Baseline(
     name="single-party",
@@ -146,8 +132,8 @@ SINGLE = Baseline(
     tasks=("classification", "regression"),
     options=GlmOptions,
     simulate=alone,
-    private=False,
-    everybodys_rows=False,
+    has_epsilon=False,
+    public_only=False,
 )
 
 
@@ -195,10 +181,6 @@ def exact_numbers(features: Array, labels: Array) -> tuple[Array, Array]:
     return weights[None, :], np.atleast_1d(middle - centre @ weights)
 
 
-def exact_release(rows: Gathered) -> MomentRelease:
-    return _release(rows, rows.moments(), variance=Fraction(0), reproducible=False)
-
-
 def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease:
     """The moments with discrete Gaussian noise: σ² on the diagonal, σ²/2 off it, within (ε, δ) of the plan.
 
@@ -208,33 +190,27 @@ def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease
     everywhere; its law is another.
     """
     plan = rows.plan
-    change = matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius
-    variance = _variance(Fraction(change), plan.coefficients, epsilon=plan.spec.epsilon, delta=plan.delta)
+    change = Fraction(matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius)
+    variance = _variance(change, plan.coefficients, epsilon=plan.spec.epsilon, delta=plan.delta)
     diagonal = DiscreteGaussianNoise(variance).draw(plan.size, randomness)
     off_diagonal = DiscreteGaussianNoise(variance / 2).draw((plan.size, plan.size), randomness)
     upper = np.triu(off_diagonal, 1)
     noisy = rows.moments() + upper + upper.T + np.diag(diagonal)
     edge = sum(plan.widths.values())
     noisy[edge:, edge:] *= plan.labels.opened
-    return _release(rows, noisy, variance=variance, reproducible=randomness.reproducible)
-
-
-def gaussian_event(sensitivity: Fraction, variance: Fraction, entries: int) -> Approximated:
-    return Approximated(DiscreteGaussian(sensitivity, variance), draws=entries)
+    guarantees = rows.privacy(Approximated(DiscreteGaussian(change, variance), draws=plan.coefficients))
+    return release_of(
+        plan, noisy, mu=variance / 2, guarantees=guarantees, reproducible=randomness.reproducible
+    )
 
 
 @lru_cache(maxsize=256)
 def _variance(sensitivity: Fraction, entries: int, *, epsilon: float, delta: float) -> Fraction:
     return calibrate(
-        lambda variance: gaussian_event(sensitivity, variance, entries), epsilon=epsilon, delta=delta
+        lambda variance: Approximated(DiscreteGaussian(sensitivity, variance), draws=entries),
+        epsilon=epsilon,
+        delta=delta,
     )
-
-
-def _release(rows: Gathered, matrix: np.ndarray, *, variance: Fraction, reproducible: bool) -> MomentRelease:
-    plan = rows.plan
-    change = Fraction(matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius)
-    guarantees = rows.privacy(gaussian_event(change, variance, plan.coefficients)) if variance else ()
-    return release_of(plan, matrix, mu=variance / 2, guarantees=guarantees, reproducible=reproducible)
 
 
 NO_PRIVACY = "This model was trained without any privacy, for comparison."
@@ -244,10 +220,9 @@ _NEVER = 1e9
 
 
 class DescentOptions(Form):
-    """How DP-SGD goes: chosen without the data, because a choice made by looking would cost budget.
+    """DP-SGD. A step takes a twentieth of the rows on average unless `batch` says how many.
 
-    A step takes a twentieth of the rows on average unless `batch` says how many. The learning rate is 8 for classes
-    and ½ for numbers, whose loss bends up to sixteen times as much.
+    The learning rate is 8 for classes and ½ for numbers, whose loss bends up to sixteen times as much.
     """
 
     epochs: Annotated[int, Field(ge=1)] = 20
@@ -273,7 +248,7 @@ class WalkOptions(Form):
 def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel | MomentRelease:
     rows = gather(federation, spec)
     if spec.task == "pca":
-        return exact_release(rows)
+        return release_of(rows.plan, rows.moments(), mu=Fraction(0), reproducible=False)
     if not rows.plan.label.one_hot:
         coefficients, intercepts = exact_numbers(rows.features, rows.labels)
     else:
@@ -283,19 +258,6 @@ def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel 
         fitted = exact_classes(rows.features, classes, penalty=_PENALTY)
         coefficients, intercepts = _of_all_classes(*fitted, occurring, width=rows.plan.label.width)
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
-
-
-def central_moments(federation: Federation, spec: TrainingSpec) -> MomentRelease:
-    return gaussian_release(gather(federation, spec), randomness=federation.randomness("trusted party"))
-
-
-def gradient_descent(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    return _descended(federation, spec, "gaussian")
-
-
-def laplace_descent(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """DP-SGD with Laplace noise; δ = 0."""
-    return _descended(federation, spec, "laplace")
 
 
 def frank_wolfe(federation: Federation, spec: TrainingSpec) -> TrainedModel:
@@ -320,7 +282,7 @@ def frank_wolfe(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     )
 
 
-def _descended(federation: Federation, spec: TrainingSpec, law: Law) -> TrainedModel:
+def _descended(federation: Federation, spec: TrainingSpec, *, law: Law) -> TrainedModel:
     options = options_of(spec, DescentOptions)
     rows = gather(federation, spec)
     count = rows.plan.rows
@@ -379,35 +341,30 @@ BASELINES: tuple[Baseline, ...] = (
         tasks=("classification", "regression", "pca"),
         options=NoOptions,
         simulate=without_privacy,
-        private=False,
-        everybodys_rows=True,
+        has_epsilon=False,
     ),
     Baseline(
         name="central",
         title="central Gaussian moments",
         tasks=("classification", "regression", "pca"),
         options=NoOptions,
-        simulate=central_moments,
-        private=True,
-        everybodys_rows=True,
+        simulate=lambda federation, spec: gaussian_release(
+            gather(federation, spec), randomness=federation.randomness("trusted party")
+        ),
     ),
     Baseline(
         name="dp-sgd",
         title="central DP-SGD",
         tasks=("classification", "regression"),
         options=DescentOptions,
-        simulate=gradient_descent,
-        private=True,
-        everybodys_rows=True,
+        simulate=partial(_descended, law="gaussian"),
     ),
     Baseline(
         name="dp-sgd-laplace",
         title="central DP-SGD, Laplace",
         tasks=("classification", "regression"),
         options=LaplaceOptions,
-        simulate=laplace_descent,
-        private=True,
-        everybodys_rows=True,
+        simulate=partial(_descended, law="laplace"),
     ),
     Baseline(
         name="frank-wolfe",
@@ -415,7 +372,5 @@ BASELINES: tuple[Baseline, ...] = (
         tasks=("classification", "regression"),
         options=WalkOptions,
         simulate=frank_wolfe,
-        private=True,
-        everybodys_rows=True,
     ),
 )

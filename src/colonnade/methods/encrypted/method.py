@@ -11,7 +11,7 @@ import numpy as np
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.plan import Defence, EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session, ideal_descent
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.planning.cost import Pilot, kept
@@ -104,7 +104,6 @@ METHOD = Method(
     options=EncryptedOptions,
     session=lambda _requested: encrypted_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores=None,
     resumable=True,

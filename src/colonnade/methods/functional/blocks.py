@@ -99,7 +99,12 @@ class Dissection:
     def blocks(self) -> tuple[CoefficientBlock, ...]:
         """Single-party blocks in the order of the owners, then cross-party ones; none is empty."""
         blocks = [self._single(owner) for owner in self.owners]
-        blocks += [self._cross(first, second) for first, second in combinations(self.owners, 2)]
+        for pair in combinations(self.owners, 2):
+            sides = [
+                self.features_of[owner].tolist() + [self.label] * (owner == self.holder) for owner in pair
+            ]
+            left, right = (side.ravel() for side in np.meshgrid(*sides, indexing="ij"))
+            blocks.append(_block(pair, [left], [right]))
         return tuple(block for block in blocks if block.size)
 
     @cached_property
@@ -135,14 +140,6 @@ class Dissection:
             left.append(mine)
             right.append(np.full(len(mine), border))
         return _block((owner,), left, right)
-
-    def _cross(self, first: str, second: str) -> CoefficientBlock:
-        sides = []
-        for owner in (first, second):
-            label = [self.label] if owner == self.holder else []
-            sides.append(np.concatenate([self.features_of[owner], np.array(label, dtype=np.int64)]))
-        left, right = (side.ravel() for side in np.meshgrid(*sides, indexing="ij"))
-        return _block((first, second), [left], [right])
 
 
 def _block(owners: tuple[str, ...], left: list[Positions], right: list[Positions]) -> CoefficientBlock:

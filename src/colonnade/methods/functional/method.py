@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from colonnade.data.labels import LabelBlock
 from colonnade.errors import DrownedByNoise, LabelMismatch, PlanError
@@ -24,7 +23,6 @@ from colonnade.methods.method import (
     NoiseSummary,
     TrainedModel,
     in_label_units,
-    plan_views,
 )
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
@@ -160,17 +158,13 @@ def paper_objective(
     return Objective(noisy, linear + drawn[0], noise=scale)
 
 
-Positive = Annotated[float, Field(gt=0)]
-
-
-def model(spec: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
+def model(_spec: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
     opened = next((opened for opened in results.values() if opened.coefficients.size), None)
-    return None if opened is None else objective_model(opened, options_of(spec, FunctionalOptions))
-
-
-def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LinearModel:
+    if opened is None:
+        return None
     check_classes(opened)
-    plan, minimum = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
+    plan = opened.plan
+    minimum = minimise(opened_objective(opened), ridge=plan.options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
     scale = math.sqrt(plan.attributes) if plan.options.domain == "box" else 1.0
     coefficients, intercepts = _in_label_units(minimum, plan.label, scale)
@@ -251,32 +245,21 @@ def paper_figures(
         part = of_party(features, own=own, holds_label=party == holder)
         figures += [part, paper.party_epsilon(spec.epsilon, party_sensitivity=part, sensitivity=whole)]
     if epsilons:
+        chosen = {frozenset(name.replace(" ", "").split("+")): value for name, value in epsilons.items()}
         of_block = paper.logistic_block_sensitivity if logistic else paper.linear_block_sensitivity
-        single = [
-            (of_block(own, label=0 if party == holder else None).value, _named(epsilons, party))
-            for party, own in widths.items()
-        ]
-        cross = [
-            (
-                of_block(
-                    widths[first],
-                    other=widths[second],
-                    label=(first, second).index(holder) if holder in (first, second) else None,
-                ).value,
-                _named(epsilons, f"{first}+{second}"),
-            )
-            for first, second in combinations(widths, 2)
-        ]
+
+        def cost(*block: str) -> tuple[float, float]:
+            if frozenset(block) not in chosen:
+                raise PlanError(
+                    f"bottom-up, every block needs an ε, and epsilons has none for {'+'.join(block)}."
+                )
+            other = widths[block[1]] if len(block) > 1 else 0
+            label = block.index(holder) if holder in block else None
+            return of_block(widths[block[0]], other=other, label=label).value, chosen[frozenset(block)]
+
+        single, cross = [cost(party) for party in widths], [cost(*pair) for pair in combinations(widths, 2)]
         figures.append(paper.bottom_up_epsilon(whole.value, single=single, cross=cross))
     return tuple(figures)
-
-
-def _named(epsilons: dict[str, float], name: str) -> float:
-    """The ε of a block, whichever way round two parties are named."""
-    for given, value in epsilons.items():
-        if set(given.replace(" ", "").split("+")) == set(name.split("+")):
-            return value
-    raise PlanError(f"bottom-up, every block needs an ε, and epsilons has none for {name}.")
 
 
 METHOD = Method(
@@ -286,7 +269,6 @@ METHOD = Method(
     options=FunctionalOptions,
     session=lambda _requested: functional_session,
     model=model,
-    views=plan_views,
     checks=("rows",),
     scores="released weights",
     resumable=False,

@@ -120,12 +120,7 @@ class FunctionalOptions(plans.Options):
         least = _LEAST_GAMMA[domain]
         if not least <= gamma <= MOST_GAMMA:
             raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
-        blank = FunctionalPlan(
-            gamma,
-            (),
-            (),
-            **terms,
-        )
+        blank = FunctionalPlan(gamma, (), (), **terms)
         _check_columns(blank)
         # In a box by default nothing: every feature has pads of its own, which takes more than two and a half times.
         wanted = spec.verify if domain == "ball" else spec.verify or "none"
@@ -218,14 +213,12 @@ class FunctionalPlan(SharedPlan, plans.TrainingPlan, Layout):
         claims = {}
         for owner, part in zip(self.group.owners, self.row.parts, strict=True):
             if part.side is None:
-                listed = [RowClaim(part.features, part.square)] if part.features else []
+                claims[owner] = [RowClaim(part.features, part.square)] if part.features else []
             else:
-                listed = [RowClaim(1, part.side**2)] * part.features
-            if owner == self.label_holder:
-                listed += [RowClaim(1, self.constant_size**2)] * int(self.options.intercept)
-                listed.append(RowClaim(1, self.label_size**2))
-            claims[owner] = tuple(listed)
-        return claims
+                claims[owner] = [RowClaim(1, part.side**2)] * part.features
+        claims[self.label_holder] += [RowClaim(1, self.constant_size**2)] * int(self.options.intercept)
+        claims[self.label_holder].append(RowClaim(1, self.label_size**2))
+        return {owner: tuple(listed) for owner, listed in claims.items()}
 
     def noise_of(self, block: CoefficientBlock) -> BlockNoise:
         return self.noises[self.dissection.blocks.index(block) if len(self.noises) > 1 else 0]
@@ -326,20 +319,11 @@ class FunctionalPlan(SharedPlan, plans.TrainingPlan, Layout):
             event = noise.event(change, self.group, entries=block.size, known=self.group.tolerated)
             delta = self.delta
             if self.options.budget == "bottom-up":
-                pure = noise.is_laplace
-                delta = truncation_delta((event,), delta) if pure else delta / len(blocks)
+                delta = truncation_delta((event,), delta) if noise.is_laplace else delta / len(blocks)
+            epsilon, deviation = account(event, delta).epsilon, noise.variance(self.group) ** 0.5 / unit
+            moved = float(change.l1) / unit, change.l2 / unit
             lines.append(
-                BlockCost(
-                    name=block.name,
-                    kind=block.kind,
-                    coefficients=block.size,
-                    l1=float(change.l1) / unit,
-                    l2=change.l2 / unit,
-                    epsilon=account(event, delta).epsilon,
-                    delta=delta,
-                    noise=str(noise),
-                    deviation=noise.variance(self.group) ** 0.5 / unit,
-                )
+                BlockCost(block.name, block.kind, block.size, *moved, epsilon, delta, str(noise), deviation)
             )
         return tuple(lines)
 
@@ -412,13 +396,11 @@ def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
         events = [view.event for view in plan.views]
         events += [plan.event([owner]) for owner in plan.group.owners]
         plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))
-    plan = _drawable(plan)
-    return near_enough(plan, FunctionalPlan.accounted, _finer)
 
+    def finer(plan: FunctionalPlan, bits: int) -> FunctionalPlan:
+        return _drawable(replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises)))
 
-def _finer(plan: FunctionalPlan, bits: int) -> FunctionalPlan:
-    """The same noise with finer draws, where it has a law that can be drawn so."""
-    return _drawable(replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises)))
+    return near_enough(_drawable(plan), FunctionalPlan.accounted, finer)
 
 
 def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
@@ -428,21 +410,19 @@ def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
 
 
 def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
-    def least(block: CoefficientBlock | None, entries: int, epsilon: float, delta: float) -> BlockNoise:
-        return least_noise(
+    wanted: list[tuple[CoefficientBlock | None, int, float]] = [
+        (block, block.size, epsilon)
+        for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=bool(plan.epsilons))
+    ] or [(None, plan.dissection.coefficients, plan.spec.epsilon)]
+    return tuple(
+        least_noise(
             laws,
             plan.change(block),
             plan.group,
             entries=entries,
             epsilon=epsilon,
-            delta=delta,
+            delta=plan.delta / len(wanted),
             bits=bits_for(plan.spec.epsilon),
         )
-
-    if not plan.epsilons:
-        return (least(None, plan.dissection.coefficients, plan.spec.epsilon, plan.delta),)
-    share = plan.delta / len(plan.epsilons)
-    return tuple(
-        least(block, block.size, epsilon, share)
-        for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=True)
+        for block, entries, epsilon in wanted
     )

@@ -17,7 +17,6 @@ from colonnade.methods.method import (
     NoiseSummary,
     TrainedModel,
     in_label_units,
-    plan_views,
 )
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
@@ -102,7 +101,6 @@ METHOD = Method(
     options=LocalOptions,
     session=lambda _requested: local_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores="released weights",
     resumable=False,

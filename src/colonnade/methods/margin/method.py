@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from colonnade.data.table import Table
 from colonnade.methods.margin.plan import MarginOptions, MarginPlan
 from colonnade.methods.margin.protocol import MarginTrained, ideal_margin, margin_session
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.numbers.threads import one_thread
@@ -90,7 +90,6 @@ METHOD = Method(
     options=MarginOptions,
     session=lambda _requested: margin_session,
     model=model,
-    views=plan_views,
     checks=("rows", "products"),
     scores="released weights",
     resumable=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Annotated, Any
 
 from pydantic import Field as Number
@@ -264,10 +264,8 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
 
     def shape_of_all_but(self, party: str | None) -> RowShape:
         """The bound on the rest of an integer row; on the whole row without a party."""
-        first, *rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
-        for part in rest:
-            first = first.alongside(part)
-        return first
+        rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
+        return reduce(RowShape.alongside, rest)
 
     @cached_property
     def row(self) -> RowShape:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from colonnade.methods.glm.models import linear_model
 from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
-from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.planning.cost import Axis, Pilot, in_rows, kept, product
 from colonnade.protocols.plans import TrainingSpec
@@ -66,7 +66,6 @@ METHOD = Method(
     options=IntermediateOptions,
     session=lambda _requested: intermediate_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores=None,
     resumable=True,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.federation.federation import released
-from colonnade.methods.method import Method, NoiseSummary, plan_views
+from colonnade.methods.method import Method, NoiseSummary
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
 from colonnade.methods.moments.protocol import OpenedMoments, moments_session
 from colonnade.models.release import MomentRelease
@@ -56,7 +56,6 @@ METHOD = Method(
     options=MomentsOptions,
     session=lambda _spec: moments_session,
     model=model,
-    views=plan_views,
     checks=("rows",),
     scores="released weights",
     resumable=False,

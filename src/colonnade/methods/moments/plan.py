@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from colonnade.crypto.product_proof import MOST_ROWS
@@ -22,15 +22,8 @@ from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import COARSE_BITS, Event, MatrixChange
-from colonnade.privacy.sensitivity.matrix import (
-    RowShape,
-    conditional_change_part_replaced,
-    conditional_change_replace,
-    conditional_change_zero_out,
-    matrix_change_part_replaced,
-    matrix_change_replace,
-    matrix_change_zero_out,
-)
+from colonnade.privacy.sensitivity import matrix
+from colonnade.privacy.sensitivity.matrix import RowShape
 from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
@@ -111,17 +104,16 @@ class MomentsPlan(SharedPlan, plans.TrainingPlan, Layout):
 
     def shape_of(self, party: str) -> RowShape:
         quantizer = self.quantizers[party]
-        features = RowShape(features=quantizer.encoder.width, norm_squared=quantizer.norm_squared_bound)
+        features, bound = quantizer.encoder.width, quantizer.norm_squared_bound
         if party != self.label_holder:
-            return features
-        label = RowShape(
-            features=0,
-            norm_squared=0,
+            return RowShape(features, bound)
+        whole = RowShape(
+            features,
+            bound,
             label_entries=self.labels.width,
             label_norm_squared=self.labels.norm_squared(self.gamma),
             one_hot=self.labels.one_hot,
         )
-        whole = features.alongside(label)
         if self.verify == "none" or self.conditional:
             # By class features and indicators are proved apart, and indicators to be one-hot.
             return whole
@@ -130,11 +122,8 @@ class MomentsPlan(SharedPlan, plans.TrainingPlan, Layout):
 
     def shape_of_all_but(self, party: str | None) -> RowShape:
         """The bound on the rest of an integer row; on the whole row without a party."""
-        rest = [self.shape_of(owner) for owner in self.group.owners if owner != party]
-        shape = rest[0]
-        for part in rest[1:]:
-            shape = shape.alongside(part)
-        return shape
+        rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
+        return reduce(RowShape.alongside, rest)
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -224,23 +213,21 @@ class MomentsPlan(SharedPlan, plans.TrainingPlan, Layout):
         if self.group.threshold > 1:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
             return self.all_replaced(known)
-        parts = self.shape_of_all_but(owner), self.shape_of(owner)
         change = (
-            conditional_change_part_replaced(*parts)
+            matrix.conditional_change_part_replaced
             if self.conditional
-            else matrix_change_part_replaced(*parts)
+            else matrix.matrix_change_part_replaced
         )
-        return self._event(change, known)
+        return self._event(change(self.shape_of_all_but(owner), self.shape_of(owner)), known)
 
     def all_replaced(self, known: int) -> Event:
-        whole = self.shape_of_all_but(None)
-        change = conditional_change_replace(whole) if self.conditional else matrix_change_replace(whole)
-        return self._event(change, known)
+        change = matrix.conditional_change_replace if self.conditional else matrix.matrix_change_replace
+        return self._event(change(self.shape_of_all_but(None)), known)
 
     @cached_property
     def zeroed_change(self) -> MatrixChange:
-        whole = self.shape_of_all_but(None)
-        return conditional_change_zero_out(whole) if self.conditional else matrix_change_zero_out(whole)
+        change = matrix.conditional_change_zero_out if self.conditional else matrix.matrix_change_zero_out
+        return change(self.shape_of_all_but(None))
 
     def _event(self, change: MatrixChange, known: int) -> Event:
         return self.dealt_noise.matrix_event(change, self.group, size=self.size, known=known)
@@ -276,15 +263,7 @@ def plan_moments(
 ) -> MomentsPlan:
     plans.check_computing_parties(group)
     terms = plans.agreed(spec, group, schemas, rows)
-    blank = _with_checks(
-        MomentsPlan(
-            gamma,
-            Fraction(1),
-            rounding,
-            bits=bits_for(spec.epsilon),
-            **terms,
-        )
-    )
+    blank = _with_checks(MomentsPlan(gamma, Fraction(1), rounding, bits=bits_for(spec.epsilon), **terms))
     plans.check_memory(blank.size)
     _ = blank.quantizers  # refuses what is no grid at all
 

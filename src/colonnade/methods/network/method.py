@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel
 from colonnade.methods.network.design import need_networks
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import TrainedEmbeddings
@@ -60,7 +60,6 @@ METHOD = Method(
     needs=need_networks,
     session=session,
     model=model,
-    views=plan_views,
     checks=(),
     scores="joint scores",
     resumable=True,

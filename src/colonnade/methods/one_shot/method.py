@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.methods.glm.losses import Loss, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -120,7 +120,6 @@ METHOD = Method(
     options=OneShotOptions,
     session=lambda _requested: noisy_columns_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores=None,
     resumable=False,

@@ -15,7 +15,7 @@ from pydantic import Field
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.methods.slr.plan import GradientPlan, Optimiser, SlrDescent, SlrOptions
 from colonnade.methods.slr.protocol import TrainedWeights, gradient_session
 from colonnade.models.files.document import Privacy
@@ -200,7 +200,6 @@ METHOD = Method(
     options=SlrOptions,
     session=lambda _requested: gradient_session,
     model=model,
-    views=plan_views,
     checks=("rows",),
     scores="released weights",
     resumable=True,
