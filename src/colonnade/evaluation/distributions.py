@@ -1,8 +1,7 @@
-"""What an evaluation on private people opened, read: distributions of scores, labels and residuals, figures from them.
+"""What an evaluation on private people opened, read: distributions of scores, labels and residuals, and figures.
 
-What was opened are noisy characteristic functions. Each is read as the distribution of greatest entropy, relative to a
-normal one, whose characteristic function is within noise and sampling of it: it is positive, sums to one, and every
-curve made of it is monotone. How far noise moves figures is seen by evaluating people with just these distributions
+Each noisy characteristic function is read as the distribution of greatest entropy, relative to a normal one, that is
+within noise and sampling of it. How far noise moves figures is seen by evaluating people with just these distributions
 again under fresh noise. All of it is post-processing (docs/proofs/judging.md).
 """
 
@@ -55,10 +54,7 @@ _STEPS = 60
 
 
 def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances: bool) -> Estimate:
-    """The estimate of what was opened about people nobody may look at; `centres` are added to everybody's scores.
-
-    `chances` says that scores are log-odds.
-    """
+    """`centres` are added to everybody's scores; `chances` says that scores are log-odds."""
     if opened.plan.numbers:
         return estimate_opened_numbers(opened, centre=float(centres[0]))
     if len(centres) == 1:
@@ -116,10 +112,7 @@ def greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) 
 
 @dataclass(frozen=True, eq=False)
 class OpenedScore:
-    """Counts and characteristic functions by class, as they were opened; `centre` is added to every score.
-
-    Of several classes they are of a `place` among heads: of everybody of another class, then of its own.
-    """
+    """Counts and characteristic functions by class; of several classes of everybody of another class, then its own."""
 
     plan: EvaluationPlan
     place: int
@@ -131,7 +124,7 @@ class OpenedScore:
     def of(
         cls, coefficients: NDArray[Any], plan: EvaluationPlan, centre: float, place: int = 0
     ) -> OpenedScore:
-        """What integers that were opened stand for. How many people there are is known, which the counts take in."""
+        """How many people there are is known, which the counts take in."""
         counts, sums = plan.read_head(place, coefficients)
         counts = counts + (plan.rows - counts.sum()) / len(counts)
         if plan.scores > 1:
@@ -174,10 +167,7 @@ class OpenedScore:
         return float(0.5 + (2.0 / math.pi) * (np.imag(second * np.conj(first)) / odd).sum())
 
     def mean_losses(self) -> dict[str, float]:
-        """Log-loss and Brier score: each loss as the combination of waves that is nearest to it where people are.
-
-        Such a combination is linear in what was opened, so that noise does not move it on average.
-        """
+        """Each loss as the combination of waves nearest to it where people are: noise does not move it on average."""
         design = np.concatenate([np.ones((POINTS, 1)), self.head.waves(self.grid)], axis=1)
         means = dict.fromkeys(("log-loss", "Brier score"), 0.0)
         for number in (0, 1):
@@ -191,7 +181,6 @@ class OpenedScore:
         return {name: max(value, 0.0) for name, value in means.items()}
 
     def distribution(self) -> ScoreDistribution:
-        """Smooth distributions of the scores of both classes."""
         waves = self.head.waves(self.grid)
         shares = [
             fitted(self.values[at], self.variances[at], self.counts[at], waves, self._normal(at, _WIDER))
@@ -200,10 +189,7 @@ class OpenedScore:
         return ScoreDistribution(self.grid + self.centre, self.counts[:, None] * np.stack(shares))
 
     def read(self, threshold: float) -> tuple[ScoreDistribution, dict[str, float]]:
-        """What has an estimate without bias is read from what was opened itself, the rest from the smooth one.
-
-        One class against the rest has no probability that is linear in scores: its score is recalibrated to be one.
-        """
+        """One class against the rest has no probability that is linear in scores: its score is recalibrated."""
         scored, unbiased = self.distribution(), {"AUC": min(max(self.auc(), 0.0), 1.0)}
         if self.plan.scores == 1:
             unbiased |= self.mean_losses()
@@ -231,7 +217,6 @@ class OpenedScore:
 def estimate_opened_score(
     opened: Opened, *, centre: float, threshold: float, chances: bool, place: int = 0
 ) -> TwoClassEstimate:
-    """The estimate of two classes; of several classes, of one against the rest."""
     plan = opened.plan
     score = OpenedScore.of(opened.coefficients, plan, centre, place)
     scored, values = score.read(threshold)
@@ -262,10 +247,7 @@ def estimate_opened_score(
 
 
 def estimate_opened_classes(opened: Opened, centres: Array) -> ClassEstimate:
-    """The estimate of several classes, each against the rest.
-
-    Which score is the largest depends on all of them together, and what is opened is the distribution of each alone.
-    """
+    """Each against the rest: what is opened is the distribution of each score alone."""
     each = tuple(
         estimate_opened_score(opened, centre=float(centre), threshold=0.0, chances=True, place=place)
         for place, centre in enumerate(centres)
@@ -365,7 +347,6 @@ def _errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, f
 def _baseline(
     wrong: NumberDistribution, truth: NumberDistribution, people: int
 ) -> list[tuple[str, float, float]]:
-    """What chance does to each figure, and what always answering with the mean would have."""
     square, root = wrong.mean(wrong.values**2), math.sqrt(people)
     apart = truth.values - truth.mean(truth.values)
     variance = max(truth.mean(apart**2), 1e-300)

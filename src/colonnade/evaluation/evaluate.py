@@ -1,8 +1,7 @@
 """Evaluate a model: on rows that may be looked at, or on private people, by a protocol and charged.
 
-By released weights sums over everybody are opened, and everybody may read the estimate. Of a network people are scored
-with noise, and its label holder alone holds the scores to its labels: the figures are exact statistics of these, for it
-alone, and in no shared file.
+By released weights sums over everybody are opened for everybody to read. Of a network people are scored with noise, and
+the label holder alone holds the scores to its labels: the figures are for it alone, and in no shared file.
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ LEAST = 1e-9
 
 
 def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str) -> Estimate:
-    """The estimate of a model on the rows of one file, which has every column of the model and the label."""
     declared = model.frame.label.label
     if declared is None:
         raise PlanError("the model predicts nothing: principal components have no label to be judged by.")
@@ -86,16 +84,12 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
 
 
 def threshold_of_model(model: Saved) -> float:
-    """The score above which a model of two classes says the second."""
     return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """An evaluation on private people: the run that it was read from, and the estimate where that may be read.
-
-    Everybody may, but of a network the `receiver` alone; `reason` is why it has none.
-    """
+    """The estimate, where it may be read: of a network by the `receiver` alone; `reason` is why it has none."""
 
     run: Run[Any]
     estimate: Estimate | None = None
@@ -133,7 +127,6 @@ class Price:
 
 
 def limits_of(plan: Plan) -> tuple[Limit, ...]:
-    """What a run was to each observer about each unit, at its own δ."""
     lines = {
         (line.observer, line.unit): line.event
         for owner in plan.group.owners
@@ -144,10 +137,7 @@ def limits_of(plan: Plan) -> tuple[Limit, ...]:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationTask:
-    """What is asked of the parties, each owner's part of the scores, and how to read what comes of it.
-
-    Everybody who has the model, or a part of it, makes the same request.
-    """
+    """Everybody who has the model, or a part of it, makes the same request."""
 
     frame: InputSpec
     request: EvaluationSpec | ScoresSpec
@@ -155,7 +145,7 @@ class EvaluationTask:
     read: Callable[[Run[Any], Any], Evaluation]
 
     async def session(self, party: Party, table: Table | None, request: Any) -> Opened | Scored:
-        """What one party runs; of several labels the one counts that the model predicts."""
+        """Of several labels the one counts that the model predicts."""
         labelled = None if table is None else with_label_of(self.frame, table)
         if isinstance(request, ScoresSpec):
             return await scores_session(party, labelled, request, self.terms(party.name))
@@ -288,11 +278,7 @@ def network_task_within(
 
 
 def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Evaluation:
-    """Evaluate a model on the people of a federation, those held out if it holds some out, charged to every ledger.
-
-    People that it was trained on are refused: figures on them would be too good. Those evaluated on are remembered like
-    those trained on, because exact scores of them would show more than was promised.
-    """
+    """Charged to every ledger; people that the model was trained on are refused."""
     if stored.whole is None:
         task = _stored_network_task(stored, federation, price)
     else:
@@ -333,7 +319,6 @@ def check_model(model: Saved) -> ModelFile:
 
 
 def _stored_network_task(stored: Stored, federation: Federation, price: Price) -> EvaluationTask:
-    """Of a network whose parts lie here."""
     first = next(part for part in stored.parts.values() if isinstance(part, NetworkFile))
     network = network_of(stored, first)
     design = network.design
@@ -362,7 +347,6 @@ def _stored_network_task(stored: Stored, federation: Federation, price: Price) -
 
 
 def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) -> None:
-    """Refuse people who do not have the columns that a model reads, or another label than it predicts."""
     declared = set(table.schema.columns)
     missing = [column.name for column in encoder.columns if column not in declared]
     if missing:
@@ -430,8 +414,6 @@ def shortened(epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """Where one owner's part of a score can lie: around a middle, by at most a reach."""
-
     middle: float
     extent: float
 

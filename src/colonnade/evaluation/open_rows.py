@@ -36,10 +36,7 @@ METRICS: dict[Task, str] = {
 
 
 def split(tables: Sequence[Table], *, seed: int, share: float) -> tuple[list[Table], list[Table]]:
-    """The people that all tables have in common, in two parts by a public seed: to train on, and to test on.
-
-    In both parts every table has the same people in the same order.
-    """
+    """The people that all tables have in common, in two parts by a public seed: to train on, and to test on."""
     if not 0 < share < 1:
         raise InputError(f"a test share of {share:g} leaves nobody on one side. Give one between 0 and 1.")
     places = [{name: place for place, name in enumerate(table.ids())} for table in tables]
@@ -69,14 +66,10 @@ class HeldOut:
     components: int | None = None
 
     def score(self, trained: TrainedModel | MomentRelease) -> float:
-        """How well a model does on these people: accuracy, mean squared error, or captured variance."""
         return next(iter(self.figures(trained).values()))
 
     def figures(self, trained: TrainedModel | MomentRelease) -> dict[str, float]:
-        """The score that a task is judged by, and what is read beside it: AUC, or R² and RMSE in the label's units.
-
-        Of several classes the AUC is the mean over each class against the rest.
-        """
+        """AUC, or R² and RMSE, stand beside it; of several classes the AUC is the mean over each against the rest."""
         if self.task == "pca":
             if not isinstance(trained, MomentRelease):
                 raise TypeError("components are of a release")
@@ -92,7 +85,7 @@ class HeldOut:
         return self._figures(np.asarray(scores, dtype=np.float64).reshape(len(self.labels), -1))
 
     def constant_figures(self) -> dict[str, float]:
-        """The same of whoever always says the commonest class, or the mean; nothing for components."""
+        """Of whoever always says the commonest class, or the mean."""
         if self.task == "pca":
             return {}
         if self.task == "regression":
@@ -101,7 +94,6 @@ class HeldOut:
         return {METRICS["classification"]: float(counts.max() / len(self.labels)), "AUC": 0.5}
 
     def features(self, frame: InputSpec) -> Array:
-        """One row for each person, of the features that a model reads."""
         return encoded_rows(self.tables, frame.encoders, attributes=frame.attributes)
 
     @cached_property

@@ -53,10 +53,9 @@ IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discl
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
+    """`exact` is of how many people without noise, `noise` how far it moves every number, where there is some.
 
-    `statement` says what was disclosed to whom; `exact` is of how many people without noise, and `noise` how far noise
-    moves every number, where scores carry some. `left_out` are those who could not be scored, with the reason.
+    `left_out` are those who could not be scored, with the reason.
     """
 
     ids: tuple[str, ...]
@@ -119,23 +118,18 @@ def model_of_label(folder: Path, label: str | None) -> Path:
 
 
 def models_by_label(folder: Path) -> dict[str, Path]:
-    """The whole models of a run's folder by what they predict."""
     files = [folder / MODEL, *sorted(folder.glob(MORE_MODELS.format(number="*")))]
     labels = {file: load_model(file).frame.label.label for file in files if file.is_file()}
     return {label.column: file for file, label in labels.items() if label is not None}
 
 
 def load_model(path: Path) -> Saved:
-    """The model in a file, linear or a network; what is none is refused by name."""
     data = read_document(path)
     return (NetworkFile if data.get("kind") in NETWORKS else ModelFile).of(data, path)
 
 
 def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict: bool = True) -> Scores:
-    """Scores of people whose columns lie in one file, by a model that lies in one file.
-
-    A row that is not as declared refuses the file, or where it is not `strict` is left out and named.
-    """
+    """A row that is not as declared refuses the file, or where it is not `strict` is left out and named."""
     table = rows_of_model(model.frame, path, id_columns)
     ids = tuple(table.ids())
     left_out: tuple[tuple[str, str], ...] = ()
@@ -162,7 +156,6 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
 def rows_of_model(
     frame: InputSpec, path: Path, id_columns: tuple[str, ...], *, label: Label | None = None
 ) -> Table:
-    """One file with every column of a model, under the names that its frame gives them."""
     declared = (column for _, encoder in frame.encoders for column in encoder.columns)
     columns = [replace(column, name=name) for name, column in zip(frame.column_names, declared, strict=True)]
     return Table("rows", path, Schema(id_columns, tuple(columns), label=label))
@@ -284,18 +277,15 @@ def score_rows(scores: Scores) -> list[tuple[str, ...]]:
 
 
 def scores_csv(scores: Scores) -> str:
-    """Scores as the text of a CSV file."""
     return csv_text(score_rows(scores))
 
 
 def network_of(stored: Stored, first: NetworkFile) -> Network:
-    """All of a network whose parts lie here, beside each other as nowhere but in one process."""
     parts = {name: part.network() for name, part in stored.parts.items() if isinstance(part, NetworkFile)}
     return first.network() if not parts else type(first.network()).joined(parts)
 
 
 def names_of(model: Saved) -> tuple[str, ...]:
-    """What the numbers of a score are called."""
     width = len(model.weights) if isinstance(model, ModelFile) else 1
     return model.reading.names(model.frame.label, width)
 

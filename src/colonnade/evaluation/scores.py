@@ -1,7 +1,4 @@
-"""Scores between parties: each computes its own term, and only the one that asks sees the sums.
-
-For linear models with released or public weights, and, through `NeuralClassifier.joint_scores`, for networks.
-"""
+"""Scores between parties: each computes its own term, and only the one that asks sees the sums."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class JointScores:
-    """What the receiver got: one row of numbers per person, and whose they are. `statement` says what was disclosed.
-
-    `opened` are the sums as they came out; of networks `sums` are what the label holder's part makes of them.
-    """
+    """`opened` are the sums as they came out; of networks `sums` are what the label holder's part makes of them."""
 
     sums: Array
     opened: Array
@@ -55,8 +49,8 @@ def score_jointly(
 ) -> JointScores:
     """Sum the parties' terms for the people of a federation; a party without terms adds nothing.
 
-    Exact scores are refused for people in `trained_on`, whom the model knows, for those whom a party's data set
-    remembers from any training, and altogether where ids are not read as they were then.
+    Exact scores are refused for people in `trained_on`, for those whom a party's data set remembers from any training,
+    and altogether where ids are not read as they were then.
     """
     known = {party: _lists(federation, party, (trained_on or {}).get(party)) for party in federation.tables}
     if request.epsilon is None and not federation.public:
@@ -81,7 +75,6 @@ def score_jointly(
 
 
 def trained_people(run: Any) -> dict[str, TrainingMembership]:
-    """The people that each party trained on, as it knows them itself."""
     return {
         party: TrainingMembership.of_table(aligned.table, SystemRandomness(), run=run.name)
         for party, aligned in run.aligned.items()

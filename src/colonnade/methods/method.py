@@ -55,10 +55,9 @@ class TrainedModel(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LinearModel(TrainedModel):
-    """One row of coefficients, or one for each class, on `frame.features`.
+    """One row of coefficients, or one for each class, on `frame.features`; with a log link logarithms.
 
-    `loss` is a name of `colonnade.methods.glm.losses`; empty for the task's own, logistic or least squares. With a log
-    link coefficients give the logarithm of the predicted label. `counts` are people by class where training opened
+    `loss` is empty for the task's own, logistic or least squares. `counts` are people by class where training opened
     them, with their noise, and none below twice that.
     """
 
@@ -88,11 +87,7 @@ Scores = Literal["released weights", "joint scores"]
 
 @dataclass(frozen=True)
 class NoiseSummary:
-    """The standard deviation of what a plan adds, and to what; of several kinds, the largest.
-
-    With fewer than `people` nothing can be learnt through it, whatever they are like; two where nothing better is
-    known.
-    """
+    """The largest deviation of what a plan adds, and to what; with fewer than `people` nothing can be learnt."""
 
     deviation: float
     on: str
@@ -140,17 +135,13 @@ class Baseline(AnyMethod):
 class Method(AnyMethod):
     """The contract: everything that a job, a site, a forecast and a report ask of a way to train between parties.
 
-    Nothing that only a method can say has a default, so that a method which forgets it cannot be made.
-
-    `options` make the plan, and `session` is what each party runs. `model` takes what the members who are
-    present came away with, all of them in one process, one at a site, and returns what is known there: a release, a
-    model, the parts of one that lie there, which may be none; None where a release reached nobody who is present.
-    `checks` are what owners prove about what they
-    deal and `scores` what a model is judged by on private people, None where no guarantee covers that. A run of many
-    steps is `resumable`; a short one starts again. `pilots` are short runs of which a plan is the weighted sum, `noise`
-    how much a plan adds, `kernel` what it spends most of its time in. `twin` learns what the protocol would from the
-    randomness it is given, far quicker, and `paper` simulates the paper's own calibration on public data, where the
-    protocol itself does not run it.
+    Nothing that only a method can say has a default. `model` takes what the members who are present came away with, all
+    in one process, one at a site, and returns what is known there: a release, a model, the parts of one that lie there;
+    None where a release reached nobody. `checks` are what owners prove about what they deal and `scores` what a model
+    is judged by on private people, None where no guarantee covers that. A run of many steps is `resumable`. `pilots`
+    are short runs of which a plan is the weighted sum, `kernel` what it spends most of its time in. `twin` learns what
+    the protocol would from the randomness it is given, and `paper` simulates the paper's own calibration on public
+    data.
     """
 
     session: Callable[[TrainingSpec], Program]

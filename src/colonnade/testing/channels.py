@@ -1,7 +1,6 @@
 """What every channel owes: each frame once, in order, to its receiver alone, and an end that is told from silence.
 
-Laws that need time only ever wait too long for a channel that is right, never too short: none passes or fails by the
-speed of a machine.
+None of these laws passes or fails by the speed of a machine.
 """
 
 from __future__ import annotations

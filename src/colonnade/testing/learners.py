@@ -1,8 +1,4 @@
-"""What every learner owes: scikit-learn's contract where it applies, and that everything is paid for once, and first.
-
-A learner is fitted from a release or a federation and never from rows, so scikit-learn's own estimator checks cannot
-run on it; these are the ones that apply, and what privacy adds to them.
-"""
+"""What every learner owes: scikit-learn's contract where it applies, and that it is paid for once, and first."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """What every noise mechanism and every event owes, so that ledgers, plans and accounts may treat it like any other.
 
-A mechanism draws exact integers from the source it is given, its parts sum to the whole, and its event never credits
-an observer with noise it knows. The statistics compare two samples by χ² at a false-alarm rate of 1e-9, with draws from
-fixed seeds: a mechanism passes or fails in the same way every time.
-
-The laws of events hold a Rényi rule to what any divergence obeys. Whether it bounds the divergence of a mechanism is a
-theorem that no suite can check; with an `oracle` that computes the divergence from its definition, the rule is held
-against that.
+Statistics compare two samples by χ² at a false-alarm rate of 1e-9, with draws from fixed seeds. The laws of events hold
+a Rényi rule to what any divergence obeys; whether it bounds the divergence of a mechanism is a theorem, and with an
+`oracle` that computes the divergence from its definition, the rule is held against that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What every method owes: a plan that is compared and priced, and the same model wherever it is kept.
-
-A site has what one member came away with, and one process what all did. What a site makes of its own must be its part
-of what one process makes of everybody's, or jobs between machines would leave something else than was tried.
-"""
+"""What every method owes: a plan that is compared and priced, and the same model wherever it is kept."""
 
 from __future__ import annotations
 

@@ -73,10 +73,7 @@ _PIECE = 1 << 22
 
 @dataclass(frozen=True)
 class DescentSchedule:
-    """How often, on how many, with how much noise: all of it public and chosen without the data.
-
-    `rate` is a multiple of 2⁻³². `noise` is σ² for Gaussian noise and the scale for Laplace noise, on the grid.
-    """
+    """Public, chosen without the data. `rate` is a multiple of 2⁻³²; `noise` is σ² or Laplace's scale, on the grid."""
 
     law: Law
     rows: int
@@ -135,16 +132,18 @@ def descend(
     learning_rate: float,
     randomness: Randomness,
 ) -> Array:
-    """Weights after all steps, one row for each output; the mean over the second half, which costs nothing.
-
-    A step divides by the expected size of a sample, not by the size it drew, which would be another release.
-    """
+    """The mean over the second half, which costs nothing; steps are divided by the expected size of a sample."""
     weights = np.zeros((loss.outputs, features.shape[1]))
     average = np.zeros_like(weights)
     mechanism, kept = plan.mechanism, plan.steps - plan.steps // 2
     pace = learning_rate * clip / (GRID * float(plan.rate) * plan.rows)
     for step in range(plan.steps):
-        chosen = _sample(plan, randomness)
+        chosen = np.arange(plan.rows)
+        if plan.rate < 1:
+            # Each record with probability `rate`, exactly and independently.
+            bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
+            draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
+            chosen = np.flatnonzero(draws < np.uint32(bound))
         total = clipped_sum(features, loss, weights, chosen, clip=clip, law=plan.law)
         total += mechanism.draw(plan.entries, randomness)
         weights = weights - pace * total.reshape(weights.shape)
@@ -156,11 +155,7 @@ def descend(
 def clipped_sum(
     features: Array, loss: CentralLoss, weights: Array, chosen: NDArray[np.int64], *, clip: float, law: Law
 ) -> NDArray[np.int64]:
-    """The sum of the chosen records' gradients, each clipped and truncated on the grid.
-
-    Guarantee: each record adds integers of norm at most `GRID`, in L2 for Gaussian and in L1 for Laplace noise,
-    checked in integer arithmetic.
-    """
+    """Guarantee: each record adds integers of norm at most `GRID`, in L2 for Gaussian and in L1 for Laplace noise."""
     total = np.zeros(weights.size, dtype=np.int64)
     piece = max(1, _PIECE // weights.size)
     for start in range(0, len(chosen), piece):
@@ -180,16 +175,6 @@ def clipped_sum(
     return total
 
 
-def _sample(plan: DescentSchedule, randomness: Randomness) -> NDArray[np.int64]:
-    """Each record with probability `rate`, exactly and independently."""
-    bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
-    if bound == 1 << _RATE_BITS:
-        return np.arange(plan.rows)
-    draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
-    return np.flatnonzero(draws < np.uint32(bound))
-
-
-"""The largest entry of one record's gradient, in units of the grid."""
 LARGEST_EPSILON = 20.0
 # A choice of this ε costs more than the largest target at every useful δ, so calibration never settles beyond it.
 _LARGEST_CHOICE = 30.0
@@ -240,10 +225,7 @@ def _choices(scale: Fraction, steps: int) -> events.Repeated:
 
 
 def wander(features: Array, loss: CentralLoss, plan: Walk, *, bound: float, randomness: Randomness) -> Array:
-    """Weights after the walk, one row. `features` are at most 1 in modulus and residuals at most `bound`.
-
-    Whatever the records are, each moves each score by at most `GRID`: its entries are clipped to that in integers.
-    """
+    """`features` are at most 1 in modulus, residuals at most `bound`; a record moves each score by at most `GRID`."""
     weights = np.zeros(features.shape[1])
     noise = DiscreteLaplaceNoise(plan.scale)
     everybody = np.arange(len(features))

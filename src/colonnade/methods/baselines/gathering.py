@@ -32,10 +32,7 @@ TRUST = "one place that holds all rows, which a federation does not have, is tru
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """All rows in the clear, as features and as the integers that a moment release is made of.
-
-    `plan` says what the columns are; its noise is not used.
-    """
+    """All rows in the clear. `plan` says what the columns are; its noise is not used."""
 
     plan: MomentsPlan
     tables: tuple[AlignedTable, ...]

@@ -43,10 +43,7 @@ _RATES = {"logistic": 8.0, "svm": 1.0, "least_squares": 1.0, "poisson": 0.2, "ga
 
 
 class IdealOptions(GlmOptions):
-    """How a descent without noise goes; there is nothing to protect, so there is no radius.
-
-    `learning_rate` left out is 8 for the logistic loss and smaller for losses that bend more.
-    """
+    """There is nothing to protect, so there is no radius; `learning_rate` is smaller for losses that bend more."""
 
     epochs: Annotated[int, Field(ge=1)] = 500
     batch: Annotated[int, Field(ge=1)] | None = None
@@ -143,10 +140,7 @@ _FLAT = 1e-6
 
 
 def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float) -> tuple[Array, Array]:
-    """Weights and constants with the least summed log-loss plus penalty/2·‖weights‖²; constants are free.
-
-    `classes` are numbered from 0 and all occur: of two there is one row of weights, of more one for each.
-    """
+    """Least summed log-loss plus penalty/2·‖weights‖²; `classes` are numbered from 0 and all occur."""
     # Loading it takes longer than most runs wait for anything, and few are compared with no privacy.
     from scipy.optimize import minimize
 
@@ -220,10 +214,7 @@ _NEVER = 1e9
 
 
 class DescentOptions(Form):
-    """DP-SGD. A step takes a twentieth of the rows on average unless `batch` says how many.
-
-    The learning rate is 8 for classes and ½ for numbers, whose loss bends up to sixteen times as much.
-    """
+    """A step takes a twentieth of the rows unless `batch` says how many; the rate is 8 for classes, ½ for numbers."""
 
     epochs: Annotated[int, Field(ge=1)] = 20
     batch: Annotated[int, Field(ge=1)] | None = None

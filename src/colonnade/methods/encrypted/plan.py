@@ -15,7 +15,6 @@ from pydantic import Field as Number
 from colonnade.crypto.paillier import KEY_BITS
 from colonnade.crypto.paillier_vectors import SECURITY, BoundedMask, Fields
 from colonnade.data.coding import Mode
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
@@ -30,7 +29,7 @@ from colonnade.privacy.sensitivity.messages import (
     encrypted_passive_messages,
 )
 from colonnade.protocols.paillier import Keys, PaillierKeys
-from colonnade.protocols.plans import Options, TrainingPlan, TrainingSpec, agreed, options_of
+from colonnade.protocols.plans import Options, Schemas, TrainingPlan, TrainingSpec, agreed, options_of
 from colonnade.protocols.shared_plan import Layout
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Group
@@ -106,9 +105,7 @@ class EncryptedOptions(Options):
                 "Use defence = 'sound'."
             )
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> EncryptedPlan:
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> EncryptedPlan:
         terms = agreed(spec, group, schemas, rows, task="classification")
         plan = EncryptedPlan(**terms)
         _check(plan)
@@ -182,11 +179,7 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @property
     def splits(self) -> bool:
-        """Whether scores stay sums under encryption: only what is linear in them can.
-
-        The other approximations need a power or a comparison of a sum that nobody has; there the owner of the label
-        reads the sum of the others' scores.
-        """
+        """Whether scores stay sums under encryption, as only what is linear can; else the active party reads them."""
         return self.options.approximation == "taylor"
 
     @cached_property
@@ -216,10 +209,7 @@ class EncryptedPlan(TrainingPlan, Layout):
         return tuple(owner for owner in self.group.owners if owner in first)
 
     def relay(self, receiver: str) -> tuple[str, ...]:
-        """Who adds its scores for a receiver, in order; the first holds the key.
-
-        Only sums arrive, so that a receiver cannot tell the others' scores apart.
-        """
+        """Who adds its scores for a receiver, in order; the first holds the key. Only sums arrive."""
         if not self.splits and receiver != self.active:
             return (self.active,)
         return tuple(owner for owner in self.group.owners if owner != receiver)
@@ -231,10 +221,7 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @property
     def bounded(self) -> bool:
-        """Whether masks leave room above them, which lets the key's owner refuse what was not agreed.
-
-        Without a defence they are uniform modulo N as the protocol is printed; they hide as well, and hide too much.
-        """
+        """Whether masks leave room above them, which lets the key's owner refuse what was not agreed."""
         return self.options.defence == "sound"
 
     def packing(self, receiver: str) -> Fields:
@@ -350,28 +337,25 @@ def _calibrated(plan: EncryptedPlan) -> EncryptedPlan:
         return noisy
 
     def least(owner: str) -> Fraction:
-        def seen(factor: Fraction) -> Event:
-            return scaled(factor).seen_by(owner)
+        return calibrate(
+            lambda factor: scaled(factor).seen_by(owner), epsilon=plan.spec.epsilon, delta=plan.delta
+        )
 
-        return calibrate(seen, epsilon=plan.spec.epsilon, delta=plan.delta)
-
-    return scaled(max(least(owner) for owner in plan.group.owners))
+    return scaled(max(map(least, plan.group.owners)))
 
 
 def _check(plan: EncryptedPlan) -> None:
-    options, rows = plan.options, plan.rows
-    classes = len(plan.label.classes)
+    options, rows, classes = plan.options, plan.rows, len(plan.label.classes)
     if classes != 2:
         raise LabelMismatch(
             f"the encrypted gradient tells two classes apart; this label has {classes}. Use moments."
         )
-    if options.defence != "sound":
-        private = [owner for owner in plan.group.owners if owner not in plan.spec.public]
-        if private:
-            raise OnlyForPublicData(
-                f"defence = {options.defence!r} protects nobody and is for data that every party declared public; "
-                f"{', '.join(private)} did not. Use defence = 'sound', or write public = true in each party's file."
-            )
+    private = [owner for owner in plan.group.owners if owner not in plan.spec.public]
+    if options.defence != "sound" and private:
+        raise OnlyForPublicData(
+            f"defence = {options.defence!r} protects nobody and is for data that every party declared public; "
+            f"{', '.join(private)} did not. Use defence = 'sound', or write public = true in each party's file."
+        )
     if options.defence != "none" and not plan.splits:
         raise PlanError(
             f"defence = {options.defence!r} is worked out for approximation = 'taylor', not for "

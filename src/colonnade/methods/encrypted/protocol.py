@@ -27,7 +27,9 @@ from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
+Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Notify = dict[str, tuple[Array, Array]]
 
 
 class Question(Protocol):
@@ -73,6 +75,7 @@ class Exchange:
     async def begin(self) -> None:
         party, plan = self._party, self._plan
         others = [owner for owner in plan.group.owners if owner != party.name]
+        relays = [plan.relay(receiver) for receiver in plan.group.owners]
         for holder in plan.key_holders:
             if holder == party.name:
                 self._private = await make_key(party, plan.options.keys, others)
@@ -80,32 +83,19 @@ class Exchange:
                 own = await asyncio.to_thread(paillier.Encryptor.for_owner, self._private, party.randomness)
                 self._encryptors[holder] = own
                 continue
-            self._keys[holder] = await hear_key(party, holder, plan.options.keys)
-            if self._adds_under(holder):
-                made = await asyncio.to_thread(
-                    paillier.Encryptor.for_key, self._keys[holder], party.randomness
-                )
-                self._encryptors[holder] = made
+            self._keys[holder] = key = await hear_key(party, holder, plan.options.keys)
+            if not plan.splits or any(relay[0] == holder and party.name in relay for relay in relays):
+                adding = await asyncio.to_thread(paillier.Encryptor.for_key, key, party.randomness)
+                self._encryptors[holder] = adding
         if len(others) > 1:
             # One owner adds to what another encrypted, so all must hold the same keys.
-            await agree_on_public(party, "keys", plan.group.owners, *map(self._key_bytes, plan.key_holders))
-
-    def _key_bytes(self, holder: str) -> NDArray[np.uint8]:
-        key = self._keys[holder]
-        return np.frombuffer(key.modulus.to_bytes(-(-key.bits // 8), "little"), dtype=np.uint8)
-
-    def _adds_under(self, holder: str) -> bool:
-        plan, name = self._plan, self._party.name
-        if not plan.splits:
-            return True
-        return any(
-            plan.relay(receiver)[0] == holder and name in plan.relay(receiver)
-            for receiver in plan.group.owners
-        )
+            keys = [self._keys[holder] for holder in plan.key_holders]
+            contents = [key.modulus.to_bytes(-(-key.bits // 8), "little") for key in keys]
+            arrays = [np.frombuffer(content, dtype=np.uint8) for content in contents]
+            await agree_on_public(party, "keys", plan.group.owners, *arrays)
 
     async def contribute(self, receiver: str, mine: Integers, step: str) -> None:
-        chain = self._plan.relay(receiver)
-        holder = self._holder(receiver)
+        chain, holder = self._plan.relay(receiver), self._holder(receiver)
         place = chain.index(self._party.name)
         numbers = await asyncio.to_thread(self._encryptors[holder].encrypt, mine.tolist())
         if place:
@@ -114,21 +104,19 @@ class Exchange:
         following = chain[place + 1] if place + 1 < len(chain) else receiver
         await tell(self._party, following, f"{step} for {receiver}", ciphertext_message(numbers))
 
-    async def collect(self, count: int, step: str) -> paillier.Ciphertexts:
-        return (await self._collected(count, step))[1]
-
     async def read_sums(self, count: int, step: str) -> tuple[int, ...]:
         """What everybody added up under this owner's own key, each number within what was agreed."""
         if self._private is None:
             raise ValueError(f"{self._party.name} holds no key and reads nothing")
-        said, numbers = await self._collected(count, step)
+        said, numbers = await self.collect(count, step)
         most = sum(self._plan.extent(owner) for owner in self._plan.relay(self._party.name))
         try:
             return await asyncio.to_thread(paillier.decrypt, self._private, numbers, at_most=most)
         except paillier.InvalidCiphertext as error:
             raise said.wrong(error) from None
 
-    async def _collected(self, count: int, step: str) -> tuple[Message, paillier.Ciphertexts]:
+    async def collect(self, count: int, step: str) -> tuple[Message, paillier.Ciphertexts]:
+        """What everybody added up for this owner, encrypted, with the message that brought it."""
         name = self._party.name
         said = await hear(self._party, self._plan.relay(name)[-1], f"{step} for {name}")
         return said, await heard_ciphertexts(said, self._keys[self._holder(name)], count)
@@ -190,22 +178,22 @@ class Exchange:
         return -(-bits // 8)
 
 
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class OwnerTranscript:
-    """What an owner that follows the protocol can write down, batch by batch: kept where a run is recorded.
+    """What an owner can write down, batch by batch; `weights` are its own before the batch.
 
-    `weights` are its own before the batch. `sums` are Σ f·x over the batch as they came to it: f times 4 with the
-    Taylor approximation, whose coefficients are (θᵀx − 2y)/4. `scores` are the others' summed scores, where it reads
-    them.
+    `sums` are Σ f·x as they came to it: f times 4 with the Taylor approximation, whose coefficients are (θᵀx − 2y)/4.
+    `scores` are the others' summed scores, where it reads them.
     """
 
     batches: tuple[Integers, ...]
     weights: tuple[Array, ...]
     sums: tuple[Array, ...]
     scores: tuple[Array, ...]
+
+
+def _transcript(pages: Sequence[tuple[Integers, Array, Array, Array]]) -> OwnerTranscript:
+    return OwnerTranscript(*map(tuple, zip(*pages, strict=True)))
 
 
 # Random starting weights are multiples of this.
@@ -234,11 +222,7 @@ class OwnerState:
         return scores
 
     def message(self, rows: Integers) -> Integers:
-        """What the others may add up under encryption: scores, less 2y at the owner of the label, on the grid.
-
-        With a defence, noise is added; with the sound one the noisy value is clipped here, because whoever receives
-        only sums cannot clip.
-        """
+        """Scores, less 2y at the owner of the label, with noise and clipped: who receives only sums cannot clip."""
         sent = self.on_grid(self._terms(rows))
         if self.plan.noise:
             sent = sent + self.plan.noise_of(self.owner).draw(len(sent), self._randomness)
@@ -265,23 +249,17 @@ class OwnerState:
         return coefficients(self.plan.options.approximation, self.scores(rows) + others, self.labels[rows])
 
     def descend_split(self, rows: Integers, received: Sequence[int]) -> Array:
-        """One step on own scores and the sum Σ m·x̃ of what the others sent; returns Σ f·x, as this owner sees it.
-
-        Own scores enter without noise and without rounding: the contraction that sensitivities rest on is theirs.
-        """
+        """Own scores enter without noise and rounding: the contraction that sensitivities rest on is theirs."""
         total: Array = self.features[rows].T @ self._terms(rows) + self.real(received)
-        self._step(0.25 * total)
+        self.descend(0.25 * total)
         return total
 
     def descend(self, total: Array) -> Array:
-        self._step(total)
+        self.weights = self._projected(self.weights - self.plan.step_size * total)
         return total
 
     def real(self, received: Sequence[int]) -> Array:
         return vectors.from_fixed(received, self.plan.fraction_bits) / self.plan.spec.gamma
-
-    def _step(self, total: Array) -> None:
-        self.weights = self._projected(self.weights - self.plan.step_size * total)
 
     def _projected(self, weights: Array) -> Array:
         if not np.isfinite(weights).all():
@@ -295,10 +273,7 @@ class OwnerState:
 
 
 def initial_weights(plan: EncryptedPlan, owner: str, randomness: Randomness) -> Array:
-    """An owner's part of θ₀: zeros, or independent draws whose size depends on the number of all features.
-
-    Xavier: uniform on ±√(6/(d + 1)). Kaiming: normal with variance 2/d. Large: normal with variance 1.
-    """
+    """Xavier: uniform on ±√(6/(d + 1)). Kaiming: normal with variance 2/d. Large: normal with variance 1."""
     width = plan.width(owner)
     joint = sum(plan.width(name) for name in plan.group.owners)
     match plan.options.initialisation:
@@ -343,35 +318,22 @@ async def encrypted_gradient(
     holding = OwnerState(party.name, table, plan, party.randomness)
     exchange = Exchange(party, plan, question)
     await exchange.begin()
-    batches, weights, sums, scores = [], [], [], []
-    number = 0
-    for epoch in range(plan.schedule.epochs):
-        for rows in plan.batches(epoch):
-            before = holding.weights
-            total, others = await _batch(party, plan, holding, exchange, rows, f"batch {number}")
-            number += 1
-            party.progress("batches", number, plan.schedule.steps)
-            if party.seen is not None:
-                batches.append(rows)
-                weights.append(before)
-                sums.append(total)
-                scores.append(others)
-    kept = OwnerTranscript(tuple(batches), tuple(weights), tuple(sums), tuple(scores))
-    return holding.weights, kept if party.seen is not None else None
-
-
-async def _batch(
-    party: Party, plan: EncryptedPlan, holding: OwnerState, exchange: Exchange, rows: Integers, step: str
-) -> tuple[Array, Array]:
-    """One batch: Σ f·x as this owner sees it, and the others' scores where it reads them."""
-    if plan.splits:
-        return await _split_batch(party, plan, holding, exchange, rows, step), np.zeros(0)
-    return await _coefficient_batch(party, plan, holding, exchange, rows, step)
+    descend = _split_batch if plan.splits else _coefficient_batch
+    pages: list[tuple[Integers, Array, Array, Array]] = []
+    batches = [rows for epoch in range(plan.schedule.epochs) for rows in plan.batches(epoch)]
+    for number, rows in enumerate(batches):
+        before = holding.weights
+        total, others = await descend(party, plan, holding, exchange, rows, f"batch {number}")
+        party.progress("batches", number + 1, plan.schedule.steps)
+        if party.seen is not None:
+            pages.append((rows, before, total, others))
+    return holding.weights, _transcript(pages) if party.seen is not None else None
 
 
 async def _split_batch(
     party: Party, plan: EncryptedPlan, holding: OwnerState, exchange: Exchange, rows: Integers, step: str
-) -> Array:
+) -> tuple[Array, Array]:
+    """One batch: Σ f·x as this owner sees it, and the others' scores where it reads them."""
     receivers = [owner for owner in plan.group.owners if plan.width(owner)]
     # One message for all: with fresh noise for each receiver, receivers could average.
     mine = holding.message(rows)
@@ -382,7 +344,7 @@ async def _split_batch(
         await exchange.contribute(receiver, mine, step)
     masks = []
     if party.name in receivers:
-        numbers = await exchange.collect(len(rows), step)
+        _, numbers = await exchange.collect(len(rows), step)
         masks = await exchange.ask(numbers, holding.integers[rows], step)
     for receiver in others:
         if plan.relay(receiver)[0] == party.name:
@@ -390,7 +352,7 @@ async def _split_batch(
     received: tuple[int, ...] = ()
     if party.name in receivers:
         received = await exchange.read(masks, len(rows), step)
-    return holding.descend_split(rows, received)
+    return holding.descend_split(rows, received), np.zeros(0)
 
 
 async def _coefficient_batch(
@@ -399,7 +361,7 @@ async def _coefficient_batch(
     passives = [owner for owner in plan.group.owners if owner != plan.active]
     if party.name != plan.active:
         await exchange.contribute(plan.active, holding.on_grid(holding.scores(rows)), step)
-        numbers = await exchange.collect(len(rows), step)
+        _, numbers = await exchange.collect(len(rows), step)
         masks = await exchange.ask(numbers, holding.integers[rows], step)
         return holding.descend(holding.real(await exchange.read(masks, len(rows), step))), np.zeros(0)
     summed = await exchange.read_sums(len(rows), step)
@@ -410,9 +372,6 @@ async def _coefficient_batch(
     for passive in passives:
         await exchange.answer(passive, step)
     return holding.descend(holding.features[rows].T @ coefficients), others
-
-
-Notify = dict[str, tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,10 +399,9 @@ def ideal_descent(
                 messages[owner].append(message)
             for owner, (total, scores) in revealed.items():
                 pages[owner].append((rows, before[owner], total, scores))
-    diaries = {owner: OwnerTranscript(*map(tuple, zip(*kept, strict=True))) for owner, kept in pages.items()}
     return IdealDescent(
         {owner: holding.weights for owner, holding in holdings.items()},
-        diaries,
+        {owner: _transcript(kept) for owner, kept in pages.items()},
         {owner: tuple(sent) for owner, sent in messages.items()},
     )
 

@@ -50,10 +50,7 @@ class CoefficientBlock:
 
 @dataclass(frozen=True)
 class Dissection:
-    """Who owns how many features, who holds the label, and whether there is an intercept.
-
-    Columns are dealt owner by owner: features, and after the label holder's the constant and the label.
-    """
+    """Columns are dealt owner by owner: features, and after the label holder's the constant and the label."""
 
     owners: tuple[str, ...]
     widths: tuple[int, ...]
@@ -157,10 +154,7 @@ _FAR_IN_SCALES = 75
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """The whole noise that ε was computed for.
-
-    `parameter` is the scale of a Laplace law, the variance of a discrete Gaussian, or the μ of a Skellam law.
-    """
+    """`parameter` is the scale of a Laplace law, the variance of a discrete Gaussian, or the μ of a Skellam law."""
 
     law: Law
     parameter: Fraction
@@ -230,34 +224,6 @@ class BlockNoise:
         return {"law": self.law, "parameter": str(self.parameter), **fine}
 
 
-def calibrated(
-    law: Law,
-    change: CoefficientChange,
-    group: Group,
-    *,
-    entries: int,
-    epsilon: float,
-    delta: float,
-    bits: int,
-) -> BlockNoise:
-    """The least noise of this law that keeps a block within ε: Laplace noise its pure ε, whatever δ is."""
-    if law == "laplace":
-        scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
-        laplace = BlockNoise(law, scale)
-        laplace.part(group)  # refuses what no table can draw
-        return laplace
-    noise = dealt_noise.least_noise(
-        lambda noise: noise.vector_event(change, group, entries=entries),
-        epsilon=epsilon,
-        delta=delta,
-        drawn=lambda noise: noise.vector.part(group.whole),
-        laws=(law,),
-        bits=bits,
-    )
-    parameter = noise.variance / 2 if law == "skellam" else noise.variance
-    return BlockNoise(law, parameter, noise.bits)
-
-
 def least_noise(
     laws: tuple[Law, ...],
     change: CoefficientChange,
@@ -268,13 +234,31 @@ def least_noise(
     delta: float,
     bits: int = COARSE_BITS,
 ) -> BlockNoise:
-    """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice."""
+    """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice.
+
+    Laplace noise is calibrated to its pure ε, whatever δ is.
+    """
+
+    def calibrated(law: Law) -> BlockNoise:
+        if law == "laplace":
+            scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
+            laplace = BlockNoise(law, scale)
+            laplace.part(group)  # refuses what no table can draw
+            return laplace
+        noise = dealt_noise.least_noise(
+            lambda noise: noise.vector_event(change, group, entries=entries),
+            epsilon=epsilon,
+            delta=delta,
+            drawn=lambda noise: noise.vector.part(group.whole),
+            laws=(law,),
+            bits=bits,
+        )
+        return BlockNoise(law, noise.variance / 2 if law == "skellam" else noise.variance, noise.bits)
+
     noises, refused = [], PlanError("no law of noise was named")
     for law in laws:
         try:
-            noises.append(
-                calibrated(law, change, group, entries=entries, epsilon=epsilon, delta=delta, bits=bits)
-            )
+            noises.append(calibrated(law))
         except PlanError as error:
             refused = error
     if not noises:
@@ -283,10 +267,7 @@ def least_noise(
 
 
 def truncation_delta(events: tuple[Event, ...], delta: float) -> float:
-    """The δ at which the pure ε of these Laplace events is stated: 0, or what their truncated draws cost.
-
-    At most the δ given; four times (1 + e^ε) per draw leaves `account` the room it sets aside.
-    """
+    """The δ at which a pure ε is stated: four times (1 + e^ε) per truncated draw leaves `account` its room."""
     needed = 0.0
     for event in events:
         items = itemise(event)

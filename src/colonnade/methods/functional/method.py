@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import Spectrum, decompose, floor_of
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
-from colonnade.planning.cost import Pilot, in_blocks, kept
+from colonnade.planning.cost import in_blocks
 from colonnade.privacy import paper
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.protocols.plans import Task, TrainingSpec, options_of
@@ -45,10 +45,7 @@ _GRID = 1 << 20  # steps of the discrete Laplace noise in one scale of the conti
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """f(w) = wᵀMw + λᵀw; with an intercept the last coordinate is its, and the square of it is exact.
-
-    `noise` is the standard deviation of an entry of M, `border_noise` of one in the intercept's row.
-    """
+    """f(w) = wᵀMw + λᵀw; with an intercept the last coordinate is its. `noise` is the deviation of an entry of M."""
 
     quadratic: Array
     linear: Array
@@ -69,13 +66,11 @@ class Minimum:
 def minimise(objective: Objective, *, ridge: float | None = None) -> Minimum:
     """The minimum of a noisy objective, with its intercept free.
 
-    Without `ridge` eigenvalues are raised to min(2√d, 12) standard deviations of the noise (`default_floor`). With
-    it, so many standard deviations are added to each of them, and directions that are still not positive are left
-    out: 4 is what Zhang et al. propose for the functional mechanism.
+    Without `ridge` eigenvalues are raised to min(2√d, 12) standard deviations of the noise. With it, so many are added
+    to each, and directions still not positive are left out: 4 is what Zhang et al. propose.
 
-    The intercept is taken out first: for given w it is b = −(λ₀/2 + aᵀw)/m, where a is its row of M and m its square.
-    a is in λ − aλ₀/m and in aᵀw, so noise of standard deviation s shifts aᵀw by λ₀ s² tr(T⁻¹)/2m on average, which is
-    taken off again.
+    For given w the intercept is b = −(λ₀/2 + aᵀw)/m, where a is its row of M and m its square. a is in λ − aλ₀/m and in
+    aᵀw, so noise of deviation s shifts aᵀw by λ₀ s² tr(T⁻¹)/2m on average, which is taken off again.
     """
     matrix, linear = objective.quadratic, objective.linear
     if not objective.intercept:
@@ -97,10 +92,7 @@ def _spectrum(matrix: Array, noise: float, ridge: float | None) -> Spectrum:
 
 
 def opened_objective(opened: OpenedObjective) -> Objective:
-    """The objective in natural units; the square of the intercept's 1 is the public number of rows.
-
-    In the ball a feature is x/√m, as everywhere in a release; in the box it is x itself.
-    """
+    """In the ball a feature is x/√m, as everywhere in a release; in the box it is x itself."""
     plan, parts = opened.plan, opened.plan.dissection
     matrix = parts.matrix(opened.coefficients).astype(np.float64)
     gamma, g, c = float(plan.gamma), float(plan.label_size), float(plan.constant_size)
@@ -189,14 +181,6 @@ def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str,
     return tuple(lines)
 
 
-def pilots(plan: FunctionalPlan) -> tuple[Pilot, ...]:
-    return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
-
-
-def noise(plan: FunctionalPlan) -> NoiseSummary:
-    return NoiseSummary(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
-
-
 def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
     """Log-odds as they are; numbers back from [−1, 1] to the label's own units."""
     weights, intercept = scale * minimum.weights[None, :], np.array([minimum.intercept])
@@ -272,8 +256,10 @@ METHOD = Method(
     checks=("rows",),
     scores="released weights",
     resumable=False,
-    pilots=pilots,
-    noise=noise,
+    pilots=lambda plan: in_blocks(plan, plan.block, "field"),
+    noise=lambda plan: NoiseSummary(
+        max(line.deviation for line in plan.bill), "a coefficient, a sum over all people"
+    ),
     kernel="products",
     paper=as_in_the_paper,
 )

@@ -1,11 +1,8 @@
 """Everything the parties agree on before the coefficients of a quadratic objective are opened. It touches no data.
 
-A row on the grid is (x̃, c, ṽ). In the *box* every encoded feature lies in [−1, 1] and is rounded to |x̃_a| ≤ γ; in the
-*ball* party q's features have norm at most γc_q before rounding, Σ c_q² ≤ 1, as in a moment release. Only public
-bounds decide how far a record can move what is opened (docs/proofs/functional-coefficients.md).
-
-Top-down, one ε is for the whole record and all coefficients carry the same noise. Bottom-up, the parties choose an ε
-for every block of the dissection, each block has noise of its own, and the blocks are composed.
+In the *box* every encoded feature lies in [−1, 1] and is rounded to |x̃_a| ≤ γ; in the *ball* party q's features have
+norm at most γc_q before rounding, Σ c_q² ≤ 1. Top-down, one ε is for the whole record and all coefficients carry the
+same noise; bottom-up, each block has an ε and noise of its own, and the blocks are composed.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from pydantic import Field as Number
 from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.functional.blocks import (
     LAWS,
@@ -103,12 +99,9 @@ class FunctionalOptions(plans.Options):
             )
 
     def plan(
-        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int
     ) -> FunctionalPlan:
-        """Discrete Laplace noise is calibrated to pure ε, and δ is then what truncation costs, or 0.
-
-        The other laws are calibrated to (ε, δ), in which every block has an equal share of δ.
-        """
+        """Laplace noise is calibrated to pure ε, at a δ for truncation; other laws at an equal share of δ a block."""
         plans.check_computing_parties(group)
         task, epsilon, gamma, domain = spec.task, spec.epsilon, spec.gamma, self.domain
         if task not in ("classification", "regression"):
@@ -168,9 +161,8 @@ class FunctionalPlan(SharedPlan, plans.TrainingPlan, Layout):
     def label_size(self) -> int:
         """g: the integer that stands for a label of 1.
 
-        In the box the noise is the same on every coefficient of the objective itself: g = γ for Σ (v − wᵀx)², and 4γ
-        for the logistic one, whose first order is ½ and second order ⅛. In the ball features are short and their
-        weights long, so that noise in Σxxᵀ is felt more, and the label gets γ/2.
+        In the box g = γ for Σ (v − wᵀx)², and 4γ for the logistic objective, whose first order is ½ and second order ⅛:
+        the noise is then the same on every coefficient. In the ball noise in Σxxᵀ is felt more, and the label gets γ/2.
         """
         if self.options.domain == "ball":
             return self.gamma // 2

@@ -66,17 +66,21 @@ def _logistic(scores: Array) -> Array:
     return np.where(scores >= 0, 1.0, grown) / (1.0 + grown)
 
 
-def _signs(_label: Label, values: ArrayLike) -> Array:
-    return np.where(np.asarray(values) > 0, 1.0, -1.0)
+class _TwoClasses:
+    """y = ±1 for the second and the first class."""
 
+    name = ""
 
-def _check_two_classes(label: Label, loss: str) -> None:
-    if len(label.classes) != 2:
-        found = f"{len(label.classes)} classes" if label.classes else f"kind {label.kind!r}"
-        raise LabelMismatch(
-            f"the {loss} loss needs a label of two classes; {label.column!r} has {found}. "
-            "Declare two classes, or train by second moments, which take any number."
-        )
+    def check(self, label: Label) -> None:
+        if len(label.classes) != 2:
+            found = f"{len(label.classes)} classes" if label.classes else f"kind {label.kind!r}"
+            raise LabelMismatch(
+                f"the {self.name} loss needs a label of two classes; {label.column!r} has {found}. "
+                "Declare two classes, or train by second moments, which take any number."
+            )
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        return np.where(np.asarray(values) > 0, 1.0, -1.0)
 
 
 def _range(label: Label, loss: str) -> tuple[float, float]:
@@ -89,18 +93,12 @@ def _range(label: Label, loss: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Logistic:
-    """ln(1 + e^(−yθ)), y = ±1 for the second and the first class; h = −y·s(−yθ)."""
+class Logistic(_TwoClasses):
+    """ln(1 + e^(−yθ)); h = −y·s(−yθ)."""
 
     name = "logistic"
     task: Task = "classification"
     radius: float = 3.0
-
-    def check(self, label: Label) -> None:
-        _check_two_classes(label, self.name)
-
-    def targets(self, label: Label, values: ArrayLike) -> Array:
-        return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
         return np.asarray(np.logaddexp(0.0, -targets * scores))
@@ -121,18 +119,12 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class SquaredHinge:
-    """max(0, 1 − yθ)², y = ±1: the l2-SVM; h = −2y·max(0, 1 − yθ)."""
+class SquaredHinge(_TwoClasses):
+    """max(0, 1 − yθ)²: the l2-SVM; h = −2y·max(0, 1 − yθ)."""
 
     name = "svm"
     task: Task = "classification"
     radius: float = 2.0
-
-    def check(self, label: Label) -> None:
-        _check_two_classes(label, self.name)
-
-    def targets(self, label: Label, values: ArrayLike) -> Array:
-        return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
         return np.asarray(np.maximum(0.0, 1.0 - targets * scores) ** 2)
@@ -304,9 +296,7 @@ PenaltyName = Literal["none", "l2", "l1", "elastic_net"]
 class Penalty:
     """`l1`·‖w‖₁ + (`l2`/2)·‖w‖², applied after each gradient step by its proximal operator.
 
-    Guarantee: `step` does not expand distances, coordinate by coordinate. Soft thresholding at ηl₁ and division by
-    1 + ηl₂ are both 1-Lipschitz, and a coordinate that is left alone keeps its distance
-    (docs/proofs/message-sensitivity.md).
+    Guarantee: `step` does not expand distances, coordinate by coordinate (docs/proofs/message-sensitivity.md).
     """
 
     l1: float = 0.0
@@ -321,15 +311,8 @@ class Penalty:
     @classmethod
     def named(cls, name: PenaltyName, strength: float, *, mix: float = 1.0) -> Penalty:
         """λ‖w‖²/2, λ‖w‖₁ or λ(‖w‖₁ + (μ/2)‖w‖²) with λ the strength and μ the mix."""
-        match name:
-            case "none":
-                return cls()
-            case "l2":
-                return cls(l2=strength)
-            case "l1":
-                return cls(l1=strength)
-            case "elastic_net":
-                return cls(l1=strength, l2=strength * mix)
+        l1 = strength if name in ("l1", "elastic_net") else 0.0
+        return cls(l1, {"l2": strength, "elastic_net": strength * mix}.get(name, 0.0))
 
     def step(self, weights: Array, step_size: float, *, free: int = 0) -> Array:
         """The proximal step for this step size; the last `free` weights, an intercept, are left alone."""

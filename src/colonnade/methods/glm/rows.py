@@ -29,11 +29,7 @@ CONSTANT = math.sqrt(0.5)
 
 @dataclass(frozen=True)
 class ClippedRows:
-    """How each owner's columns become rows; public, and the same for every party.
-
-    Linear features of columns with honest bounds fill a third to a half of them: stretched by 3 they use the norm
-    that noise is computed for, and the few rows that become too long are shortened.
-    """
+    """Public. Features of honest bounds fill a third to a half of them: stretched by 3 they use their norm."""
 
     schemas: tuple[PublicSchema, ...]
     active: str
@@ -77,8 +73,6 @@ class ClippedRows:
 
 
 class ClippedPlan(TrainingPlan):
-    """A plan in which the active owner and the others work on clipped rows."""
-
     @property
     @abstractmethod
     def stretch(self) -> float:

@@ -53,10 +53,7 @@ def linear_model(weights: Array, counts: Array, plan: MarginPlan, *, reproducibl
 
 
 def as_scores(weights: Array, plan: MarginPlan) -> tuple[Array, Array]:
-    """Coefficients on features of norm at most 1, and the intercepts, one row for each head.
-
-    Rows are divided by √(m + 1), features by √m; the constant is the last of its holder's part.
-    """
+    """Rows are divided by √(m + 1), features by √m; the constant is the last of its holder's part."""
     coefficients, intercepts, start = [], np.zeros(plan.heads), 0
     for owner, width in plan.widths.items():
         features = plan.encoders[owner].width
@@ -79,10 +76,6 @@ def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
     return product([Axis(plan.schedule.steps, 2, 6), Axis(blocks, 2, 6)], at)
 
 
-def noise(plan: MarginPlan) -> NoiseSummary:
-    return NoiseSummary(plan.deviation / plan.rows, "an entry of each step's mean gradient")
-
-
 METHOD = Method(
     name="margin",
     title="noisy margin descent",
@@ -94,7 +87,7 @@ METHOD = Method(
     scores="released weights",
     resumable=True,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(plan.deviation / plan.rows, "an entry of each step's mean gradient"),
     kernel="products",
     twin=twin,
 )

@@ -18,7 +18,6 @@ from pydantic import Field as Number
 from colonnade.crypto.product_proof import MOST_ROWS
 from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, MOST_GAMMA, Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
 from colonnade.methods.margin.curve import HARMONICS, Curve, Waves
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussianNoise, MatrixGaussianNoise
@@ -106,9 +105,7 @@ class MarginOptions(plans.ClassOptions, plans.Options):
             spec, "is the grid of a moment release; margin has its own. Write it under [options]."
         )
 
-    def plan(
-        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> MarginPlan:
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> MarginPlan:
         plans.check_computing_parties(group)
         if spec.verify == "rows":
             raise PlanError(
@@ -280,10 +277,7 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
     # --- noise
 
     def noises(self, noise: DealtNoise) -> tuple[DealtNoise, DealtNoise]:
-        """The noise of the moments and of every gradient, where the latter is this.
-
-        Variances are to squared sensitivities as the budget is shared out: f to the moments, (1 − f)/T to a gradient.
-        """
+        """Variances are to squared sensitivities as the budget: f to the moments, (1 − f)/T to a gradient."""
         share, steps = self.schedule.moments_share, self.schedule.steps
         of_moments = Fraction(matrix_change_zero_out(self.row).frobenius) ** 2 / share
         of_gradients = self.gradient_zeroed.l2**2 * steps / (1 - share)
@@ -433,10 +427,7 @@ def _grid(group: Group) -> int:
 
 
 def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
-    """The finest grids for labels and waves whose noise can still be drawn.
-
-    The error of rounding is least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²).
-    """
+    """Rounding errs least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²)."""
     sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.spec.epsilon, delta=plan.delta, digits=3)
     share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
     # A little more than at sensitivity ½, or what a checked row may reach, for what rounding adds.

@@ -37,26 +37,13 @@ def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:
 
     def at(epochs: int, number: int) -> IntermediatePlan:
         rows = number if whole else number * plan.batch + plan.rows % plan.batch
-        return kept(
-            plan,
-            replace(
-                plan,
-                spec=plan.spec.with_options(epochs=epochs),
-                rows=rows,
-                batch=rows if whole else plan.batch,
-            ),
-        )
+        batch = rows if whole else plan.batch
+        return kept(plan, replace(plan, spec=plan.spec.with_options(epochs=epochs), rows=rows, batch=batch))
 
     cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
     rows = in_rows(plan.rows, cells) if whole else Axis(plan.rows // plan.batch, 2, 8)
     # Epochs are short here: two lines through few of them would magnify whatever disturbs the clock.
     return product([Axis(plan.options.epochs, 2, 10), rows], at)
-
-
-def noise(plan: IntermediatePlan) -> NoiseSummary:
-    return NoiseSummary(
-        max(plan.sigma(owner) for owner in plan.senders), "every person's score or residual, each time"
-    )
 
 
 METHOD = Method(
@@ -70,6 +57,8 @@ METHOD = Method(
     scores=None,
     resumable=True,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(
+        max(map(plan.sigma, plan.senders)), "every person's score or residual, each time"
+    ),
     kernel="draws",
 )

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field as Number
@@ -22,7 +22,6 @@ from pydantic import field_validator
 from pydantic_core import PydanticKnownError
 
 from colonnade.data.labels import Label
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.methods.glm.losses import GlmOptions, Loss, Penalty, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
@@ -35,7 +34,7 @@ from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
 from colonnade.privacy.paper import PaperFigure
 from colonnade.privacy.sensitivity import messages
 from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
-from colonnade.protocols.plans import Options, TrainingSpec, agreed, options_of
+from colonnade.protocols.plans import Options, Schemas, TrainingSpec, agreed, options_of
 from colonnade.protocols.session import array_digest
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Group
@@ -87,9 +86,7 @@ class IntermediateOptions(GlmOptions, Options):
                 "calibration = 'sound'."
             )
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> IntermediatePlan:
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> IntermediatePlan:
         """Least noise that keeps ε for each owner's part of a record, against all others together."""
         terms = agreed(spec, group, schemas, rows)
         loss = chosen_loss(spec, self)
@@ -120,11 +117,14 @@ class IntermediateOptions(GlmOptions, Options):
             case "none":
                 return plan
             case "paper":
-                plan = replace(plan, variances=_paper_variances(plan))
+                passive, active = ((Fraction(sigma.value) / GRID) ** 2 for sigma in plan.figures[2:])
+                plan = replace(plan, variances=(active, *(passive for _ in plan.passive)))
             case "sound":
                 # The active party's noise first: how long passive steps are depends on it.
                 for owner in plan.senders:
-                    plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
+                    under = partial(plan.event_under, plan.in_grid_units(owner))
+                    least = calibrate(under, epsilon=spec.epsilon, delta=plan.delta)
+                    plan = replace(plan, variances=(*plan.variances, least))
         plan = _drawable(plan)
         return near_enough(plan, in_views, lambda plan, bits: _drawable(replace(plan, bits=bits)))
 
@@ -183,13 +183,8 @@ class IntermediatePlan(ClippedPlan):
     def label(self) -> Label:
         return next(schema.label for schema in self.schemas if schema.label is not None)
 
-    @cached_property
-    def caps(self) -> dict[str, float]:
-        """c_q of each owner: no row of it is longer."""
-        return {owner: self.clipped.cap(owner) for owner in self.group.owners}
-
     def cap(self, owner: str) -> float:
-        return self.caps[owner]
+        return self.clipped.cap(owner)
 
     @property
     def passive_cap(self) -> float:
@@ -263,10 +258,11 @@ class IntermediatePlan(ClippedPlan):
 
     def event(self, owner: str) -> Event:
         """All messages of one owner, to whoever sees every message of the run and knows all other columns."""
-        variance = self.variances[self.senders.index(owner)]
-        return run_of_messages(
-            self.in_grid_units(owner), variance, draws=self.options.epochs * self.rows, bits=self.bits
-        )
+        return self.event_under(self.in_grid_units(owner), self.variances[self.senders.index(owner)])
+
+    def event_under(self, steps: tuple[float, ...], variance: Fraction) -> Event:
+        """Steps of these sensitivities with noise of this variance, both in grid units."""
+        return Approximated(PerStep(steps, variance), draws=self.options.epochs * self.rows, bits=self.bits)
 
     def in_grid_units(self, owner: str) -> tuple[float, ...]:
         # The grid is a power of two: the quotient is exact.
@@ -279,16 +275,16 @@ class IntermediatePlan(ClippedPlan):
         owners = self.group.owners
         events = {owner: self.event(owner) for owner in owners}
         clips = "the others clip what they receive and keep to the public batches"
-        views = []
+        views, coalitions = [], []
         for owner in owners:
-            others = tuple(events[other] for other in owners if other != owner)
-            seen = others[0] if len(others) == 1 else Composed(others)
+            rest = tuple(other for other in owners if other != owner)
+            seen = events[rest[0]]
+            if len(rest) > 1:
+                seen = Composed(tuple(events[other] for other in rest))
+                agreed_by = f"{owner} does as agreed"
+                coalitions.append(View(Coalition(rest), PartOf(owner), events[owner], agreed_by))
             views.append(View(PartyView(owner), OthersPart(owner), seen, clips))
-        if len(owners) > 2:
-            for owner in owners:
-                rest = tuple(other for other in owners if other != owner)
-                views.append(View(Coalition(rest), PartOf(owner), events[owner], f"{owner} does as agreed"))
-        return tuple(views)
+        return (*views, *coalitions)
 
     @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
@@ -319,22 +315,14 @@ class IntermediatePlan(ClippedPlan):
             "learning_rate": self.learning_rate,
             "radius": self.radius,
             "clip": self.clip,
-            "order": self._order,
+            # A library that shuffles differently would train on other pairs of rows; better it is named here.
+            "order": array_digest(public_permutation(self.rows, self.options.seed)),
             "grid_bits": GRID_BITS,
             "gamma": GAMMA,
             "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
             "rates": {owner: self.rate(owner) for owner in self.group.owners},
             "variances": [str(variance) for variance in self.variances],
         }
-
-    @cached_property
-    def _order(self) -> str:
-        # A library that shuffles differently would train on other pairs of rows; better it is named here.
-        return array_digest(public_permutation(self.rows, self.options.seed))
-
-
-def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int, bits: int) -> Event:
-    return Approximated(PerStep(steps, variance), draws=draws, bits=bits)
 
 
 def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigure]:
@@ -360,26 +348,6 @@ def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigur
 def _drawable(plan: IntermediatePlan) -> IntermediatePlan:
     _ = plan.noise
     return plan
-
-
-def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:
-    steps = plan.in_grid_units(owner)
-    draws = plan.options.epochs * plan.rows
-    return calibrate(
-        lambda variance: run_of_messages(steps, variance, draws=draws, bits=plan.bits),
-        epsilon=plan.spec.epsilon,
-        delta=plan.delta,
-    )
-
-
-def _paper_variances(plan: IntermediatePlan) -> tuple[Fraction, ...]:
-    passive, active = paper_sensitivities(plan)
-
-    def variance(figure: PaperFigure) -> Fraction:
-        sigma = hdp_vfl.classical_sigma(plan.spec.epsilon, plan.delta, sensitivity=figure.value).value
-        return (Fraction(sigma) / GRID) ** 2
-
-    return tuple(variance(active if owner == plan.active else passive) for owner in plan.senders)
 
 
 def _step(options: IntermediateOptions, plan: IntermediatePlan) -> float:
@@ -409,7 +377,7 @@ def _check(
     options: IntermediateOptions,
     loss: Loss,
     group: Group,
-    schemas: tuple[PublicSchema, ...],
+    schemas: Schemas,
     rows: int,
 ) -> None:
     private = [owner for owner in group.owners if owner not in spec.public]

@@ -109,14 +109,8 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
 async def _ask(
     party: Party, plan: IntermediatePlan, state: MessagesDescent, noise: NoiseStream | None, *, batch: Array
 ) -> Array:
-    scores = batch @ state.weights
-    message = _noisy(
-        party,
-        plan,
-        scores,
-        noise,
-        limit=plan.radius * plan.cap(party.name) if plan.options.calibration == "sound" else None,
-    )
+    limit = plan.radius * plan.cap(party.name) if plan.options.calibration == "sound" else _EXTENT
+    message = _noisy(party, plan, batch @ state.weights, noise, limit=limit)
     await tell(party, plan.active, f"scores {state.step}", message)
     label = f"residuals {state.step}"
     heard = await hear(party, plan.active, label)
@@ -135,17 +129,15 @@ async def _answer(
     batch: Array,
     targets: Array,
 ) -> Array:
-    scores = batch @ state.weights
+    scores, sound = batch @ state.weights, plan.options.calibration == "sound"
     for passive in plan.passive:
         received = _received(await hear(party, passive, f"scores {state.step}"), plan, len(batch))
-        if plan.options.calibration == "sound":
+        if sound:
             limit = plan.radius * plan.cap(passive)
             received = np.clip(plan.weight(passive) * received, -limit, limit)
         scores = scores + received
     residuals = plan.loss.residual(scores, targets)
-    message = _noisy(
-        party, plan, residuals, noise, limit=plan.bounds.size if plan.options.calibration == "sound" else None
-    )
+    message = _noisy(party, plan, residuals, noise, limit=plan.bounds.size if sound else _EXTENT)
     for passive in plan.passive:
         await tell(party, passive, f"residuals {state.step}", message)
     return residuals
@@ -168,7 +160,7 @@ class NoiseStream:
 
 
 def _noisy(
-    party: Party, plan: IntermediatePlan, values: Array, noise: NoiseStream | None, *, limit: float | None
+    party: Party, plan: IntermediatePlan, values: Array, noise: NoiseStream | None, *, limit: float
 ) -> Message:
     """Values on the grid with fresh noise; as they are where the plan has none."""
     if noise is None:
@@ -176,21 +168,19 @@ def _noisy(
     if not np.isfinite(values).all():
         raise _not_finite(party, plan, "messages")
     # In a sound plan they are within the limit but for rounding; clipping moves no two values apart.
-    extent = _EXTENT if limit is None else limit
     noisy = noise.take(len(values))
-    noisy += np.rint(np.clip(values, -extent, extent) * (1 << GRID_BITS)).astype(np.int64)
+    noisy += np.rint(np.clip(values, -limit, limit) * (1 << GRID_BITS)).astype(np.int64)
     return Message(arrays={"values": noisy})
 
 
 def _received(message: Message, plan: IntermediatePlan, rows: int) -> Array:
     """What a peer sent, as numbers; any integers are fine, since whoever receives them clips them."""
-    if not plan.variances:
-        values = message.array("values", dtype="f8", shape=(rows,))
-        if not np.isfinite(values).all():
-            raise message.wrong("it sent values that are not finite")
-    else:
-        values = message.array("values", dtype="i8", shape=(rows,))
-    return values.astype(np.float64) * (2.0**-GRID_BITS if plan.variances else 1.0)
+    if plan.variances:
+        return message.array("values", dtype="i8", shape=(rows,)).astype(np.float64) * 2.0**-GRID_BITS
+    values: Array = message.array("values", dtype="f8", shape=(rows,))
+    if not np.isfinite(values).all():
+        raise message.wrong("it sent values that are not finite")
+    return values
 
 
 def step_weights(

@@ -16,7 +16,6 @@ from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
 from colonnade.data.labels import LabelBlock, LabelBlocks
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
@@ -34,10 +33,7 @@ from colonnade.runtime.party import Group
 
 
 class MomentsOptions(plans.ClassOptions, plans.Options):
-    """What may be chosen of a moment release.
-
-    `conditional` opens the moments of each class apart, at the same noise: trees need it, linear models do not.
-    """
+    """`conditional` opens the moments of each class apart, at the same noise: trees need it."""
 
     method = "moments"
     takes_labels = True
@@ -45,9 +41,7 @@ class MomentsOptions(plans.ClassOptions, plans.Options):
 
     conditional: bool = False
 
-    def plan(
-        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> MomentsPlan:
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> MomentsPlan:
         if self.conditional and spec.task != "classification":
             raise LabelMismatch(
                 f"conditional = true tells moments apart by class, and {spec.task} has no classes. Leave it out, or "
@@ -255,7 +249,7 @@ class MomentsPlan(SharedPlan, plans.TrainingPlan, Layout):
 def plan_moments(
     spec: plans.TrainingSpec,
     group: Group,
-    schemas: tuple[PublicSchema, ...],
+    schemas: plans.Schemas,
     rows: int,
     *,
     gamma: int,

@@ -45,10 +45,7 @@ def symmetric(upper: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 
 def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
-    """The matrix with the label block last: it is dealt beside the features of the party that holds it.
-
-    Matrices by class are arranged from the start.
-    """
+    """The matrix with the label block last; matrices by class are arranged from the start."""
     if plan.conditional:
         return matrix
     order, labels, start = [], [], 0

@@ -31,7 +31,6 @@ from colonnade.protocols.plans import Task, TrainingSpec
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
     from colonnade.methods.network.network import Network
-    from colonnade.methods.network.training import Settings
 
 Array = NDArray[np.float64]
 
@@ -117,11 +116,17 @@ class _Neural(Estimator):
     def learn(self, federation: Federation) -> NetworkModel:
         need_networks()
         from colonnade.federation.federation import Federation as Parties
-        from colonnade.methods.network.training import modules_for, train
+        from colonnade.methods.network.training import Settings, modules_for, train
 
         if not isinstance(federation, Parties):
             refuse_rows(federation, "a Federation")
-        settings, options = self._settings(), self._options()
+        if self.networks is not None and not isinstance(self.networks, str | Mapping):
+            raise InputError(
+                f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
+            )
+        own = None if isinstance(self.networks, str) else self.networks
+        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        settings, options = Settings(own, self.fusion, checkpoint), self._options()
         if self.parameters is None:
             modules = modules_for(federation.tables, options, settings).values()
             most = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
@@ -137,17 +142,6 @@ class _Neural(Estimator):
             public=federation.group.owners if federation.public else (),
         )
         return train(federation, spec, settings)
-
-    def _settings(self) -> Settings:
-        from colonnade.methods.network import training
-
-        if self.networks is not None and not isinstance(self.networks, str | Mapping):
-            raise InputError(
-                f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
-            )
-        own = None if self.networks is None or isinstance(self.networks, str) else self.networks
-        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
-        return training.Settings(networks=own, fusion=self.fusion, checkpoint=checkpoint)
 
     def _options(self) -> NetworkOptions:
         """The parameters as a job would have them; what no form has checked the plan refuses by name."""
@@ -190,8 +184,7 @@ class _Neural(Estimator):
     def save(self, path: str | Path) -> None:
         """Write the whole network: `path` as JSON, its weights beside it as safetensors.
 
-        The file holds every party's part, which only a simulation in one process has, and the fusion model, which no
-        guarantee covers showing to anybody. `save_parts` keeps the parts apart.
+        It holds every party's part and the fusion model, which no guarantee covers showing to anybody.
         """
         self._fitted()
         network_file(
@@ -199,11 +192,7 @@ class _Neural(Estimator):
         ).save(Path(path))
 
     def save_parts(self, folder: str | Path) -> None:
-        """Write one file for each party with its own part alone, the label holder's with the fusion model.
-
-        They are laid out as `colonnade train` does, with each party's list of the people trained on, so that
-        `colonnade predict` can score with the folder.
-        """
+        """Write each party's part alone, as `colonnade train` does, so that `colonnade predict` takes the folder."""
         self._fitted()
         run = self._run_name
         keep_parts(
@@ -215,10 +204,7 @@ class _Neural(Estimator):
 
     @classmethod
     def load(cls, path: str | Path, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Self:
-        """The network in a file that `save` wrote; a file that is cut off, altered or newer is refused by name.
-
-        `networks` and `fusion` are the modules, where they are your own: files hold weights, and no code.
-        """
+        """The network in a file that `save` wrote; modules of your own are to be given, since files hold no code."""
         file = NetworkFile.load(Path(path))
         if file.party is not None:
             raise ModelError(

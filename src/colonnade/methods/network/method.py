@@ -1,7 +1,4 @@
-"""Neural networks over several parties, as a method: sums of embeddings, after PBM-VFL.
-
-The table of methods imports this without PyTorch. A plan needs none either; training and scoring do.
-"""
+"""Sums of embeddings, after PBM-VFL, as a method: neither the table of methods nor a plan needs PyTorch."""
 
 from __future__ import annotations
 
@@ -47,10 +44,6 @@ def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
     return product([epochs, Axis(plan.train_rows // batch, 8, 32), Axis(plan.held_out // batch, 0, 1)], at)
 
 
-def noise(plan: EmbeddingsPlan) -> NoiseSummary:
-    return NoiseSummary(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
-
-
 METHOD = Method(
     name="network",
     title="a network over noisy sums of embeddings",
@@ -64,6 +57,8 @@ METHOD = Method(
     scores="joint scores",
     resumable=True,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(
+        math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding"
+    ),
     kernel="floats",
 )

@@ -305,8 +305,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 def loss_of(classes: int) -> Loss:
     """The loss of each row, linear in its target, so that a target without bias gives a loss without bias.
 
-    Targets are ±1: one for two classes, one per class for more; without classes, numbers in [−1, 1]. A randomised
-    target may lie outside.
+    Targets are ±1, one for two classes and one per class for more, or numbers in [−1, 1]; randomised ones lie outside.
     """
 
     def logistic(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -324,10 +323,7 @@ def loss_of(classes: int) -> Loss:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One point of a learning curve, as the label holder sees it through the noise.
-
-    Losses are those of `loss_of`: the squared one lacks its constant and can be negative.
-    """
+    """As the label holder sees it through the noise; the squared loss lacks its constant and can be negative."""
 
     epoch: int
     loss: float
@@ -337,10 +333,7 @@ class Epoch:
 
 
 class FusionModel:
-    """A module from sums of embeddings to scores, trained by gradient steps.
-
-    `scale` divides the sums before the module sees them: it is public, and keeps noisy sums of order one.
-    """
+    """A module from sums of embeddings to scores; `scale` is public and keeps noisy sums of order one."""
 
     def __init__(
         self,
@@ -401,10 +394,7 @@ class FusionModel:
         self._seen = {False: [], True: []}
 
     def goes_on(self, epoch: int) -> bool:
-        """Whether the held-out loss was lowest within the last `patience` epochs; always, if none is held out.
-
-        It is computed from the same sums and targets as everything else, so that stopping shows nothing further.
-        """
+        """Whether the held-out loss was lowest within the last `patience` epochs: stopping shows nothing further."""
         self.close_epoch(epoch)
         held_out = [each.held_out_loss for each in self.history if each.held_out_loss is not None]
         if not self._patience or not held_out:
@@ -467,8 +457,7 @@ def solve_on_sums(
     """The linear layer that least squares gives on sums whose noise has this variance.
 
     Training on noisy sums and predicting on exact ones would shrink every weight: the noise adds n·variance to the
-    moments' diagonal, which is taken off here, and what is left of it is what `colonnade.models.discriminant` and
-    `colonnade.models.moments` are made for.
+    moments' diagonal, which is taken off here.
     """
     rows, targets = np.asarray(sums[train], dtype=np.float64), model.labels()[train]
     count, width = rows.shape

@@ -157,16 +157,14 @@ class Network:
                     "the fusion model is a module of its author's own, whose class no file holds. Give it: "
                     "load(path, fusion=module)."
                 )
-            head = copy.deepcopy(fusion) if fusion is not None else _linear(design)
+            head = copy.deepcopy(fusion)
+            if head is None:
+                head = from_seed(0, lambda: nn.Linear(design.embedding, design.outputs))
             _fill(head, tensors, "fusion/")
             last = FusionModel(
                 head, np.zeros((0, design.outputs)), classes=design.classes, scale=design.scale
             )
         return cls(design, frame, locals_, last)
-
-
-def _linear(design: Design) -> nn.Module:
-    return from_seed(0, lambda: nn.Linear(design.embedding, design.outputs))
 
 
 def _module(

@@ -95,17 +95,9 @@ class NetworkFile:
             design, frame = Design.from_data(data["design"]), document.frame_in(data)
             if KINDS[data["kind"]].classifies != (design.task == "classification"):
                 raise ValueError(f"a {data['kind']} for {design.task}")
-            return cls(
-                kind=data["kind"],
-                design=design,
-                frame=frame,
-                tensors=_weights(path.with_name(str(data["tensors"]["file"])), data["tensors"]["sha256"]),
-                privacy=document.privacy_in(data),
-                regime=str(data["regime"]),
-                run=str(data["run"]),
-                party=data["party"],
-                method=str(data["method"]),
-            )
+            tensors = _weights(path.with_name(str(data["tensors"]["file"])), data["tensors"]["sha256"])
+            texts = str(data["regime"]), str(data["run"]), data["party"], str(data["method"])
+            return cls(data["kind"], design, frame, tensors, document.privacy_in(data), *texts)
         except DataError:
             raise
         except document.IMPOSSIBLE as error:
@@ -122,14 +114,7 @@ def network_file(
     kind: str, network: Network, privacy: document.Privacy, *, regime: str, run: str, party: str | None = None
 ) -> NetworkFile:
     return NetworkFile(
-        kind=kind,
-        design=network.design,
-        frame=network.frame,
-        tensors=network.tensors(),
-        privacy=privacy,
-        regime=regime,
-        run=run,
-        party=party,
+        kind, network.design, network.frame, network.tensors(), privacy, regime, run=run, party=party
     )
 
 
@@ -197,10 +182,7 @@ class Communication:
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel(TrainedModel):
-    """A network in parts that stay with their parties; `network` has the parts of those who are here.
-
-    `history` is what the label holder saw, and nobody else: it is made with exact labels.
-    """
+    """The parts of those who are here; `history` is made with exact labels, and for the label holder alone."""
 
     network: Network
     statement: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -16,7 +16,6 @@ from pydantic import Field
 from colonnade.crypto.masks import SumRing
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError, PrivacyError
 from colonnade.ledger import LedgerLine
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
@@ -55,10 +54,9 @@ class Batch:
 
 
 def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
-    """The label holder's views, then each fellow party's, then those of the coalitions that the plan names.
+    """The label holder's views, each fellow party's, and those of the coalitions that the plan names.
 
-    The label holder is listed twice: as the observer "server", which is what PBM-VFL calls it, and as the party that it
-    is, so that a ledger adds up what it learns in all of its roles.
+    The label holder is listed as "server", which is what PBM-VFL calls it, and as the party that a ledger adds up for.
     """
     if plan.options.mechanism == "none":
         return ()
@@ -74,12 +72,8 @@ def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
                 views += _about_all(plan, PartyView(party), {party}, alone)
     for members in plan.options.coalitions:
         if plan.learns_locally or holder in members:
-            views += _about_all(
-                plan,
-                Coalition(tuple(members)),
-                set(members),
-                f"it pools everything its members see{UNCHECKED}",
-            )
+            pooled = f"it pools everything its members see{UNCHECKED}"
+            views += _about_all(plan, Coalition(tuple(members)), set(members), pooled)
     return tuple(views)
 
 
@@ -151,29 +145,6 @@ def label_event(plan: EmbeddingsPlan) -> Event:
     return leaf if plan.label_coordinates == 1 else Repeated(leaf, plan.label_coordinates)
 
 
-def lines_of(plan: EmbeddingsPlan, party: str) -> tuple[LedgerLine, ...]:
-    """An owner's own part and whole records, to everyone but itself.
-
-    The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated and
-    not charged: no release hides them, and no account is kept for them.
-    """
-    parts = (
-        view for view in plan.views if not isinstance(view.unit, ColumnsOf) and view.observer != Server()
-    )
-    return plans.lines_about(party, parts)
-
-
-def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
-    statements = []
-    for view in views:
-        check_claim(view.event, observer=view.observer, unit=view.unit)
-        cost = cost_of(view.event, delta)
-        statements.append(
-            Guarantee(view.observer, view.unit, cost.epsilon, cost.delta, view.assumption, cost.method)
-        )
-    return tuple(statements)
-
-
 @lru_cache(maxsize=256)
 def cost_of(event: Event, delta: float) -> AccountedCost:
     try:
@@ -239,7 +210,7 @@ class NetworkOptions(plans.Options):
         _check_noise(self)
 
     def plan(
-        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int
     ) -> EmbeddingsPlan:
         """ε is kept for what the label holder learns of one part of one record; the paper's regime promises nothing."""
         if spec.task not in ("classification", "regression"):
@@ -258,16 +229,9 @@ class NetworkOptions(plans.Options):
                 f"held_out = {self.held_out:g} of {rows} records leaves none to learn from. Hold out fewer."
             )
         given = self.beta if self.regime == "paper" else None
-        plan = EmbeddingsPlan(
-            beta=Fraction(0) if given is None else Fraction(str(given)),
-            batch=min(self.batch, rows - held_out),
-            held_out=held_out,
-            spec=spec,
-            group=group,
-            schemas=schemas,
-            rows=rows,
-            delta=delta,
-        )
+        terms = plans.Agreed(spec=spec, group=group, rows=rows, schemas=schemas, delta=delta)
+        beta, batch = Fraction(str(given or 0)), min(self.batch, rows - held_out)
+        plan = EmbeddingsPlan(beta=beta, batch=batch, held_out=held_out, **terms)
         if not plan.taught:
             raise PlanError(
                 "an embedding is summed over at least one party beside the label holder; none declares a column."
@@ -325,10 +289,7 @@ class EmbeddingsPlan(plans.TrainingPlan):
 
     @property
     def sum_variance(self) -> float:
-        """The variance of a coordinate of the label holder's estimate of Σ h, at most.
-
-        Where nothing goes back it takes its own counts out of the sum and its own embedding in.
-        """
+        """At most; where nothing goes back the label holder knows its own counts and embedding."""
         noisy = len(self.contributors) if self.learns_locally else self.hiding
         if self.options.mechanism == "poisson-binomial":
             return float(noisy * BOUND**2 / (4 * self.options.trials * self.beta**2))
@@ -358,11 +319,8 @@ class EmbeddingsPlan(plans.TrainingPlan):
 
     @cached_property
     def local_noise(self) -> DiscreteGaussianNoise | None:
-        return (
-            DiscreteGaussianNoise(self.local_variance)
-            if self.options.mechanism == "local-gaussian" and self.local_variance
-            else None
-        )
+        used = self.options.mechanism == "local-gaussian" and self.local_variance
+        return DiscreteGaussianNoise(self.local_variance) if used else None
 
     @cached_property
     def update_noise(self) -> DiscreteGaussianNoise | None:
@@ -413,15 +371,20 @@ class EmbeddingsPlan(plans.TrainingPlan):
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        return costs_of(self.views, self.delta) if self.options.regime != "paper" else ()
+        statements = []
+        for view in self.views if self.options.regime != "paper" else ():
+            check_claim(view.event, observer=view.observer, unit=view.unit)
+            cost = cost_of(view.event, self.delta)
+            statements.append(
+                Guarantee(view.observer, view.unit, cost.epsilon, cost.delta, view.assumption, cost.method)
+            )
+        return tuple(statements)
 
     @property
     def statement(self) -> str:
-        labels = (
-            "gradients are computed from randomised labels"
-            if self.label_noise is not None
-            else "the returned gradient shows labels to every party"
-        )
+        labels = "the returned gradient shows labels to every party"
+        if self.label_noise is not None:
+            labels = "gradients are computed from randomised labels"
         return {
             "frozen": "frozen: local networks are public or random, only the fusion model learns, and nothing is sent "
             "back. What is stated holds end to end. Labels do not leave their holder.",
@@ -450,7 +413,15 @@ class EmbeddingsPlan(plans.TrainingPlan):
         return self.receiver
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
-        return lines_of(self, party) if self.options.regime != "paper" else ()
+        """Its own part and whole records, to everyone but itself; in the paper's regime nothing is claimed.
+
+        The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated
+        and not charged: no release hides them, and no account is kept for them.
+        """
+        if self.options.regime == "paper":
+            return ()
+        views = [view for view in self.views if view.observer != Server()]
+        return plans.lines_about(party, (view for view in views if not isinstance(view.unit, ColumnsOf)))
 
     def own_data(self) -> dict[str, Any]:
         first = next(self.batches(0)).rows
@@ -519,27 +490,22 @@ def _with_noise(blank: EmbeddingsPlan) -> EmbeddingsPlan:
 
 
 def _with_label_noise(plan: EmbeddingsPlan, epsilon: float) -> EmbeddingsPlan:
-    beta = _coin_beta(epsilon / plan.label_coordinates)
-    return replace(plan, label_trials=1, label_beta=beta)
+    """One coin, whose faces differ by at most e^ε between any two values: β = tanh(ε/2)/2, rounded down.
 
-
-def _coin_beta(epsilon: float) -> Fraction:
-    """β of one coin whose faces differ by at most e^ε between any two values: tanh(ε/2)/2, rounded down.
-
-    One coin is also the best count for one number at the ε that labels are given: more trials at the same ε have a
-    smaller bβ².
+    It is also the best count for one number at the ε that labels are given: more trials at the same ε have a smaller
+    bβ².
     """
-    grid = 10**6
-    return Fraction(max(1, min(math.floor(grid * math.tanh(epsilon / 2) / 2), grid // 2 - 1)), grid)
+    grid, each = 10**6, epsilon / plan.label_coordinates
+    faces = max(1, min(math.floor(grid * math.tanh(each / 2) / 2), grid // 2 - 1))
+    return replace(plan, label_trials=1, label_beta=Fraction(faces, grid))
 
 
 def _check_values(options: NetworkOptions) -> None:
-    for name, kind, known in (
-        ("regime", options.regime, get_args(Regime)),
-        ("mechanism", options.mechanism, get_args(Mechanism)),
-    ):
-        if kind not in known:
-            raise PlanError(f"{name} = {kind!r} is not one of {', '.join(known)}.")
+    for name, kinds in (("regime", Regime), ("mechanism", Mechanism)):
+        if getattr(options, name) not in get_args(kinds):
+            raise PlanError(
+                f"{name} = {getattr(options, name)!r} is not one of {', '.join(get_args(kinds))}."
+            )
     for name in ("embedding", "trials", "batch", "epochs", "parameters"):
         value = getattr(options, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -35,7 +35,11 @@ Integers = NDArray[np.int64]
 
 
 class Contributor(Protocol):
-    """An owner's network over its own rows, seen from outside: rows are positions in the aligned order."""
+    """An owner's network over its own rows, seen from outside: rows are positions in the aligned order.
+
+    An embedding lies in [−C, C]^P and is a function of its own row and the network only. Sums are of rows' gradients by
+    the network's parameters, as they are or each clipped and at most `grid` long on integers.
+    """
 
     @property
     def embedding(self) -> int: ...
@@ -43,17 +47,11 @@ class Contributor(Protocol):
     @property
     def parameters(self) -> int: ...
 
-    def embed(self, rows: Indices) -> Floats:
-        """One embedding per row, in [−C, C]^P, each a function of its own row and the network only."""
-        ...
+    def embed(self, rows: Indices) -> Floats: ...
 
-    def clipped_sum(self, rows: Indices, gradient: Floats, *, clip: float, grid: int) -> Integers:
-        """Σ over rows of the gradient by the network's parameters, each clipped and at most `grid` long on integers."""
-        ...
+    def clipped_sum(self, rows: Indices, gradient: Floats, *, clip: float, grid: int) -> Integers: ...
 
-    def plain_sum(self, rows: Indices, gradient: Floats) -> Floats:
-        """Σ over rows of the gradient by the network's parameters, as it is."""
-        ...
+    def plain_sum(self, rows: Indices, gradient: Floats) -> Floats: ...
 
     def step(self, direction: Floats) -> None: ...
 
@@ -69,9 +67,7 @@ class Fusion(Protocol):
         """Learn from a batch and return the gradient of each row's loss by its sum."""
         ...
 
-    def look(self, rows: Indices, sums: Floats, targets: Floats) -> None:
-        """Note how good the model is on rows it does not learn from."""
-        ...
+    def look(self, rows: Indices, sums: Floats, targets: Floats) -> None: ...
 
     def goes_on(self, epoch: int) -> bool: ...
 
@@ -179,17 +175,15 @@ async def _sent_one_by_one(
     if party.name != plan.receiver:
         return None
     total = np.zeros(shape)
+    exact = plan.options.mechanism == "none"
     for name in plan.contributors:
-        code = "u4" if plan.options.mechanism == "none" else "i4"
-        sent = (
-            mine
-            if name == party.name
-            else (await hear(party, name, step)).array("rows", dtype=code, shape=shape)
-        )
-        if sent is None:
-            continue
-        values = np.ascontiguousarray(sent)
-        total += values.view("<f4") if plan.options.mechanism == "none" else values * (BOUND / EMBEDDING_GRID)
+        sent = mine
+        if name != party.name:
+            said = await hear(party, name, step)
+            sent = said.array("rows", dtype="u4" if exact else "i4", shape=shape)
+        if sent is not None:
+            values = np.ascontiguousarray(sent)
+            total += values.view("<f4") if exact else values * (BOUND / EMBEDDING_GRID)
     return total
 
 
@@ -275,11 +269,8 @@ def _travelling(gradient: Floats, plan: EmbeddingsPlan, batch: Batch) -> NDArray
 
 
 def _read_gradient(sent: NDArray[Any], plan: EmbeddingsPlan) -> Floats:
-    return (
-        np.ascontiguousarray(sent)
-        .view("<f4" if plan.options.gradient_bits == 32 else "<f2")
-        .astype(np.float32)
-    )
+    code = "<f4" if plan.options.gradient_bits == 32 else "<f2"
+    return np.ascontiguousarray(sent).view(code).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,15 +342,8 @@ class _Paid(AskingAccountant):
 
 
 def formula_bytes(plan: EmbeddingsPlan) -> float:
-    """T·B·M·P(log₂(bM) + F)/8: PBM-VFL's count of what a run sends, for the rows that its batches really have.
-
-    F is the size of a returned number in bits, 0 where nothing is returned.
-    """
-    contributors = len(plan.contributors)
-    up = (
-        math.log2(plan.options.trials * contributors)
-        if plan.options.mechanism == "poisson-binomial"
-        else 32.0
-    )
+    """T·B·M·P(log₂(bM) + F)/8: PBM-VFL's count; F is the size of a returned number in bits, 0 where none is."""
+    contributors, counted = len(plan.contributors), plan.options.mechanism == "poisson-binomial"
+    up = math.log2(plan.options.trials * contributors) if counted else 32.0
     back = plan.options.gradient_bits if plan.learns_locally else 0
     return contributors * plan.options.embedding * plan.passes * (plan.rows * up + plan.train_rows * back) / 8

@@ -17,6 +17,7 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
+from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network import modules
 from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.network import Network
@@ -75,10 +76,11 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
                 momentum=options.momentum,
             )
         if name == plan.receiver:
+            values, classes = label_values([aligned]), len(plan.label.classes)
             fusion = modules.FusionModel(
                 fusion_module(settings, plan),
-                labels_of(aligned, plan),
-                classes=len(plan.label.classes),
+                modules.targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None],
+                classes=classes,
                 scale=fusion_scale(plan),
                 learning_rate=options.learning_rate,
                 momentum=options.momentum,
@@ -87,12 +89,6 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
         return PartyModels(contributor, fusion)
 
     return bring_in
-
-
-def labels_of(aligned: AlignedTable, plan: EmbeddingsPlan) -> NDArray[np.float64]:
-    values = np.concatenate([np.asarray(block.label) for block in aligned.blocks()])
-    classes = len(plan.label.classes)
-    return modules.targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None]
 
 
 def fusion_module(settings: Settings, plan: EmbeddingsPlan) -> nn.Module:
@@ -143,11 +139,7 @@ def modules_for(
 def finish(
     fusion: modules.FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool
 ) -> None:
-    """What the label holder does with the last sums and its own labels, for itself: nothing leaves, nothing is spent.
-
-    One linear layer is solved for, with the noise of the sums taken out of their moments; another fusion model learns
-    by gradient steps where it has not learnt yet.
-    """
+    """What the label holder does with the last sums and its own labels, for itself: nothing leaves."""
     split = public_permutation(plan.rows, plan.options.seed)
     train, held_out = split[: plan.train_rows], split[plan.train_rows :]
     if linear:

@@ -1,8 +1,4 @@
-"""The one-shot baseline: noisy columns once, then whatever the active party computes from them.
-
-The active party knows how much noise the columns carry, so it replaces each noisy row by the best linear guess at the
-true one (regression calibration) before it fits. That is computation on what has arrived: it costs nothing.
-"""
+"""The one-shot baseline: noisy columns once, then whatever the active party computes from them."""
 
 from __future__ import annotations
 
@@ -79,10 +75,9 @@ def fitted_once(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> 
 
 
 def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -> Array:
-    """The best linear guess at rows that arrived with noise of these deviations, given the party's own exact rows.
+    """The best linear guess at rows that arrived with noise, given one's own (regression calibration).
 
-    In directions whose variance the noise hides, below the edge of what noise alone shows in so many rows, the
-    guess takes the `typical` variance of an entry, which is public.
+    In directions whose variance the noise hides the guess takes the `typical` variance of an entry, which is public.
     """
     seen = np.concatenate((own, noisy), axis=1)
     centre = seen.mean(axis=0)
@@ -104,13 +99,9 @@ def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -
 def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
     block = min(block_of(plan, owner) for owner in plan.passive)
     if plan.rows >= 3 * block:
-        return in_blocks(plan, block, lambda rows: kept(plan, replace(plan, rows=rows)))
+        return in_blocks(plan, block)
     cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
     return product([in_rows(plan.rows, cells)], lambda rows: kept(plan, replace(plan, rows=rows)))
-
-
-def noise(plan: NoisyColumnsPlan) -> NoiseSummary:
-    return NoiseSummary(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
 
 
 METHOD = Method(
@@ -124,6 +115,6 @@ METHOD = Method(
     scores=None,
     resumable=False,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(max(map(plan.sigma, plan.passive)), "every value of every person"),
     kernel="draws",
 )

@@ -11,13 +11,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError
 from colonnade.ledger import LedgerLine
@@ -31,7 +30,7 @@ from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
 from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Options, TrainingSpec, agreed, lines_about, options_of
+from colonnade.protocols.plans import Options, Schemas, TrainingSpec, agreed, lines_about, options_of
 from colonnade.protocols.session import SessionResult, from_start_to_end
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
@@ -52,24 +51,19 @@ class OneShotOptions(GlmOptions, Options):
     def check(self, spec: TrainingSpec) -> None:
         chosen_loss(spec, self)
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> NoisyColumnsPlan:
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> NoisyColumnsPlan:
         terms = agreed(spec, group, schemas, rows)
         for schema in schemas:
             if schema.label is not None:
                 chosen_loss(spec, self).check(schema.label)
-        plan = NoisyColumnsPlan(
-            bits=bits_for(spec.epsilon),
-            **terms,
+        plan = NoisyColumnsPlan(bits=bits_for(spec.epsilon), **terms)
+        plan = replace(
+            plan,
+            variances=tuple(
+                calibrate(partial(plan.event_under, owner), epsilon=spec.epsilon, delta=plan.delta)
+                for owner in plan.passive
+            ),
         )
-
-        def variance(owner: str) -> Fraction:
-            return calibrate(
-                lambda variance: plan.event_under(owner, variance), epsilon=spec.epsilon, delta=plan.delta
-            )
-
-        plan = replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
         return near_enough(plan, in_views, lambda plan, bits: replace(plan, bits=bits))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
@@ -14,7 +14,6 @@ from pydantic import Field as Number
 
 from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, PrivacyError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
@@ -44,11 +43,9 @@ _MOMENTUM, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 @dataclass(frozen=True)
 class Optimiser:
-    """Plain steps, heavy-ball momentum, or Adam; and how much of the end of the path is averaged.
+    """Features have norm at most 1 and the loss bends by less than ¼ of that, so learning rates are large.
 
-    Features have norm at most 1 and the loss bends by less than ¼ of that, so learning rates are larger than usual.
-    With `average` = ½ the model is the mean of the second half of the weights visited, which takes out most of the
-    noise of the last steps; 0 takes the last weights as they are.
+    With `average` = ½ the model is the mean of the second half of the weights visited, 0 takes the last as they are.
     """
 
     name: OptimiserName = "momentum"
@@ -62,9 +59,6 @@ class Optimiser:
             raise PlanError(f"learning_rate = {self.learning_rate!r} is not a positive number. Try 16.")
         if not 0 <= self.average <= 1:
             raise PlanError(f"average = {self.average!r} is not a share between 0 and 1. Try 0.5.")
-
-    def to_data(self) -> dict[str, object]:
-        return {"name": self.name, "learning_rate": self.learning_rate, "average": self.average}
 
 
 class SlrDescent:
@@ -125,11 +119,7 @@ _DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 @dataclass(frozen=True)
 class SlrSchedule:
-    """Public, and chosen without the data; made by `schedule`.
-
-    `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
-    over, which is taken out of δ; None: as much as takes a hundredth of δ.
-    """
+    """`rate` is a multiple of 2⁻³²; `overflow` is taken out of δ; None: as much as takes a hundredth of δ."""
 
     steps: int
     rate: Fraction
@@ -138,13 +128,7 @@ class SlrSchedule:
     optimiser: Optimiser
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "steps": self.steps,
-            "rate": str(self.rate),
-            "weight_cap": str(self.weight_cap),
-            "overflow": self.overflow,
-            "optimiser": self.optimiser.to_data(),
-        }
+        return asdict(self) | {"rate": str(self.rate), "weight_cap": str(self.weight_cap)}
 
 
 def schedule(
@@ -214,24 +198,12 @@ class SlrOptions(plans.Options):
         )
         plans.refuse_paper_plan(self.calibration)
 
-    def plan(
-        self, spec: plans.TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> GradientPlan:
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> GradientPlan:
         plans.check_computing_parties(group)
         terms = plans.agreed(spec, group, schemas, rows, task="classification")
-        plan = GradientPlan(
-            self.gamma,
-            self.schedule,
-            mu=Fraction(1),
-            bits=bits_for(spec.epsilon),
-            **terms,
-        )
-        plans.check_two_classes(
-            plan.label,
-            plan.label_holder,
-            why="this trains on",
-            remedy="Use the method 'moments' for more.",
-        )
+        plan = GradientPlan(self.gamma, self.schedule, mu=Fraction(1), bits=bits_for(spec.epsilon), **terms)
+        remedy = "Use the method 'moments' for more."
+        plans.check_two_classes(plan.label, plan.label_holder, why="this trains on", remedy=remedy)
         # By default nothing: checks of every batch take more than two and a half times.
         plan = replace(
             plan, verify=chosen_verify(spec.verify or "none", group, plan.claims, rows=min(rows, plan.block))
@@ -300,13 +272,8 @@ class GradientPlan(SharedPlan, plans.TrainingPlan, Layout):
 
     @cached_property
     def shape(self) -> GradientShape:
-        features = sum(self.bounds.values())
-        return GradientShape(
-            gamma=self.gamma,
-            columns=self.size,
-            norm_squared=features + self.constant**2,
-            weight_squared=self.weight_squared,
-        )
+        norm_squared = sum(self.bounds.values()) + self.constant**2
+        return GradientShape(self.gamma, self.size, norm_squared, self.weight_squared)
 
     @property
     def overflow(self) -> float:
@@ -364,10 +331,7 @@ class GradientPlan(SharedPlan, plans.TrainingPlan, Layout):
         return self.all_replaced(known)
 
     def all_replaced(self, known: int) -> Event:
-        """The steps in which one record can be, to somebody who knows which they are.
-
-        Sampling is proved to hide a zeroed record only, and from the server and readers only.
-        """
+        """Sampling is proved to hide a zeroed record only, and from the server and readers only."""
         step = self.dealt_noise.vector_event(
             fused_replace(self.shape), self.group, entries=self.size, known=known
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from colonnade.randomness import KeyedRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 _BYTES = 32
 
 
@@ -73,12 +76,7 @@ class Batches:
         return places[order][: plan.capacity]
 
 
-Integers = NDArray[np.int64]
-
-
-async def noisy_gradient(
-    party: Party, table: RowSource | None, plan: GradientPlan
-) -> NDArray[np.float64] | None:
+async def noisy_gradient(party: Party, table: RowSource | None, plan: GradientPlan) -> Array | None:
     """The trained weights at the server, None elsewhere."""
     server, steps = party.group.server, plan.schedule.steps
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
@@ -92,7 +90,7 @@ async def noisy_gradient(
     for step in range(steps):
         weights = await _published_weights(party, descent, plan, step)
         places = None if batches is None else batches.next()
-        gradient = FusedSum(plan, weights, computing_party=_computing_party(party))
+        gradient = FusedSum(plan, weights, keeps_shares=party.keeps_shares)
         for number, start in enumerate(range(0, plan.capacity, plan.block)):
             count = min(plan.block, plan.capacity - start)
             mine = None
@@ -119,28 +117,23 @@ def noise_part(party: Party, plan: GradientPlan) -> Integers:
 
 
 class FusedSum:
-    """Shares of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) over blocks of rows, computed by each computing party alone.
+    """Shares of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) over blocks of rows; a zero row adds nothing, whatever the rest is."""
 
-    A node that keeps no shares runs the same lines and holds nothing. A zero row adds nothing, whatever the rest is.
-    """
-
-    def __init__(self, plan: GradientPlan, weights: Integers, *, computing_party: int | None) -> None:
-        self._plan, self._computing_party = plan, computing_party
-        field = plan.field
+    def __init__(self, plan: GradientPlan, weights: Integers, *, keeps_shares: bool) -> None:
+        self._plan, self._keeps_shares = plan, keeps_shares
         self._sum: FieldArray | None = None
-        self._weights = {}
-        start = 0
+        self._weights, start = {}, 0
         for owner, width in plan.widths.items():
             mine = weights[start : start + width]
             if owner == plan.label_holder:
                 # The label is dealt beside the features, as one more factor of the bracket: −γ or γ, so that
                 # −2γ times it is 2γ² − 4γỹ, and whoever keeps to that norm keeps to the bracket's bound.
                 mine = np.append(mine, -2 * plan.gamma)
-            self._weights[owner] = field.encode(mine[:, None])
+            self._weights[owner] = plan.field.encode(mine[:, None])
             start += width
 
     def add(self, columns: Mapping[str, Shared]) -> None:
-        if self._computing_party is None:
+        if not self._keeps_shares:
             return
         plan, shares = self._plan, {}
         for owner in plan.group.owners:
@@ -148,15 +141,12 @@ class FusedSum:
             if mine is None or columns[owner].degree != plan.group.threshold:
                 raise LocalProtocolError(f"a computing party lacks a share of degree t of {owner}'s batch")
             shares[owner] = mine
-        first, *rest = (mine @ self._weights[owner] for owner, mine in shares.items())
-        bracket = first
-        for more in rest:
-            bracket = bracket + more
-        parts = []
-        for owner, mine in shares.items():
-            # The last column of the label holder is the label: its product with the bracket is left out.
-            parts.append(mine.transpose_times(bracket).rows(0, plan.widths[owner]))
-        block = parts[0].stack_rows(parts[1:])
+        bracket = reduce(FieldArray.__add__, (mine @ self._weights[owner] for owner, mine in shares.items()))
+        # The last column of the label holder is the label: its product with the bracket is left out.
+        first, *rest = (
+            mine.transpose_times(bracket).rows(0, plan.widths[owner]) for owner, mine in shares.items()
+        )
+        block = first.stack_rows(rest)
         self._sum = block if self._sum is None else self._sum + block
 
     def value(self) -> Shared:
@@ -194,11 +184,7 @@ def batch_rows(rows: NDArray[np.signedinteger], places: Integers) -> Integers:
 async def _published_weights(
     party: Party, descent: SlrDescent | None, plan: GradientPlan, step: int
 ) -> Integers:
-    """The weights of a step, from the server, the same for all; too long ones are refused.
-
-    Sensitivity rests on their norm, and what is opened on every computing party's using the same
-    (docs/proofs/public-state.md).
-    """
+    """Sensitivity rests on their norm, and on every party's using the same (docs/proofs/public-state.md)."""
     label = f"weights {step}"
     if descent is not None:
         weights = descent.on_grid(plan.gamma, plan.weight_squared)
@@ -211,13 +197,6 @@ async def _published_weights(
         raise said.wrong("its weights are longer than the plan allows")
     await agree_on_public(party, label, party.group.others(party.group.server), heard)
     return heard
-
-
-def _computing_party(party: Party) -> int | None:
-    return party.group.computing_parties.index(party.name) if party.keeps_shares else None
-
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
