@@ -16,19 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelError
-from colonnade.evaluation.estimates import (
-    DRAWS,
-    ClassEstimate,
-    Estimate,
-    Figure,
-    NumberEstimate,
-    ScoreDistribution,
-    TwoClassEstimate,
-    keyed,
-    losses,
-    spread,
-    two_names,
-)
+from colonnade.evaluation import estimates
 from colonnade.protocols.evaluation import EvaluationPlan, Head, Opened, Waves
 
 Array = NDArray[np.float64]
@@ -53,7 +41,7 @@ _WIDTHS = 12.0
 _STEPS = 60
 
 
-def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances: bool) -> Estimate:
+def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances: bool) -> estimates.Estimate:
     """`centres` are added to everybody's scores; `chances` says that scores are log-odds."""
     if opened.plan.numbers:
         return estimate_opened_numbers(opened, centre=float(centres[0]))
@@ -64,7 +52,9 @@ def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances
 
 def redrawn(opened: Opened, clean: Array, what: str) -> Iterator[Array]:
     """What could as well have been opened of people of whom `clean` would be opened without noise."""
-    for fresh in opened.plan.opened_noise.draw((DRAWS, opened.plan.coefficients), keyed(what)):
+    for fresh in opened.plan.opened_noise.draw(
+        (estimates.DRAWS, opened.plan.coefficients), estimates.keyed(what)
+    ):
         yield clean + fresh
 
 
@@ -129,7 +119,7 @@ class OpenedScore:
         counts = counts + (plan.rows - counts.sum()) / len(counts)
         if plan.scores > 1:
             counts, sums = (np.stack([of.sum(axis=0) - of[place], of[place]]) for of in (counts, sums))
-        names = two_names(plan.label.classes, None if plan.scores == 1 else place)
+        names = estimates.two_names(plan.label.classes, None if plan.scores == 1 else place)
         clear = CLEAR * plan.deviation * math.sqrt(1.0 - 1.0 / plan.heads[0].sums)
         faint = [name for name, count in zip(names, counts, strict=True) if count < clear]
         if faint:
@@ -175,20 +165,20 @@ class OpenedScore:
             weighed = (design * (near / near.sum())[:, None]).T
             ridge = np.diag(np.concatenate([[1e-12], np.tile(self.variances[number], 2) + 1e-12]))
             opened = np.concatenate([[1.0], self.values[number].real, self.values[number].imag])
-            for name, loss in losses(self.grid + self.centre).items():
+            for name, loss in estimates.losses(self.grid + self.centre).items():
                 wave = np.linalg.solve(weighed @ design + ridge, weighed @ loss[number])
                 means[name] += float(wave @ opened) * self.counts[number] / self.plan.rows
         return {name: max(value, 0.0) for name, value in means.items()}
 
-    def distribution(self) -> ScoreDistribution:
+    def distribution(self) -> estimates.ScoreDistribution:
         waves = self.head.waves(self.grid)
         shares = [
             fitted(self.values[at], self.variances[at], self.counts[at], waves, self._normal(at, _WIDER))
             for at in (0, 1)
         ]
-        return ScoreDistribution(self.grid + self.centre, self.counts[:, None] * np.stack(shares))
+        return estimates.ScoreDistribution(self.grid + self.centre, self.counts[:, None] * np.stack(shares))
 
-    def read(self, threshold: float) -> tuple[ScoreDistribution, dict[str, float]]:
+    def read(self, threshold: float) -> tuple[estimates.ScoreDistribution, dict[str, float]]:
         """One class against the rest has no probability that is linear in scores: its score is recalibrated."""
         scored, unbiased = self.distribution(), {"AUC": min(max(self.auc(), 0.0), 1.0)}
         if self.plan.scores == 1:
@@ -216,7 +206,7 @@ class OpenedScore:
 
 def estimate_opened_score(
     opened: Opened, *, centre: float, threshold: float, chances: bool, place: int = 0
-) -> TwoClassEstimate:
+) -> estimates.TwoClassEstimate:
     plan = opened.plan
     score = OpenedScore.of(opened.coefficients, plan, centre, place)
     scored, values = score.read(threshold)
@@ -233,12 +223,12 @@ def estimate_opened_score(
         if drawn and name in smoothed:
             shift = float(np.mean(drawn)) - truth[name]
             values[name] = min(max(values[name] - shift, 0.0), 1.0)
-        noise[name] = math.hypot(spread(drawn), shift)
-    estimate = TwoClassEstimate.of(
+        noise[name] = math.hypot(estimates.spread(drawn), shift)
+    estimate = estimates.TwoClassEstimate.of(
         scored,
         values,
         people=plan.rows,
-        names=two_names(plan.label.classes, None if plan.scores == 1 else place),
+        names=estimates.two_names(plan.label.classes, None if plan.scores == 1 else place),
         threshold=threshold,
         chances=chances,
         noise=noise,
@@ -246,13 +236,13 @@ def estimate_opened_score(
     return replace(estimate, redrawn=tuple(one for one, _ in again))
 
 
-def estimate_opened_classes(opened: Opened, centres: Array) -> ClassEstimate:
+def estimate_opened_classes(opened: Opened, centres: Array) -> estimates.ClassEstimate:
     """Each against the rest: what is opened is the distribution of each score alone."""
     each = tuple(
         estimate_opened_score(opened, centre=float(centre), threshold=0.0, chances=True, place=place)
         for place, centre in enumerate(centres)
     )
-    return ClassEstimate(opened.plan.rows, tuple(opened.plan.label.classes), each)
+    return estimates.ClassEstimate(opened.plan.rows, tuple(opened.plan.label.classes), each)
 
 
 # Numbers.
@@ -302,7 +292,7 @@ def _normal(values: Waves, noise: Array, omegas: Array) -> tuple[float, float]:
     return middle, float(width)
 
 
-def estimate_opened_numbers(opened: Opened, *, centre: float) -> NumberEstimate:
+def estimate_opened_numbers(opened: Opened, *, centre: float) -> estimates.NumberEstimate:
     """Errors by the distributions of residual and label, and what is predicted against the mean label by score."""
     plan, label = opened.plan, opened.plan.label.label
     if label is None:
@@ -323,14 +313,14 @@ def estimate_opened_numbers(opened: Opened, *, centre: float) -> NumberEstimate:
     values, noise = _errors(wrong, truth), {}
     for name, value in values.items():
         drawn = [one[name] for one in again]
-        noise[name] = math.hypot(spread(drawn), float(np.mean(drawn)) - value)
+        noise[name] = math.hypot(estimates.spread(drawn), float(np.mean(drawn)) - value)
     figures = {
-        name: Figure(values[name], noise[name], sampling, baseline)
+        name: estimates.Figure(values[name], noise[name], sampling, baseline)
         for name, sampling, baseline in _baseline(wrong, truth, plan.rows)
         if name != "R²" or values["variance"] > CLEAR_VARIANCE * noise["variance"]
     }
     pairs = _pairs(plan, opened.coefficients, centre, values["RMSE"])
-    return NumberEstimate(plan.rows, label.column, figures, pairs, exact=False)
+    return estimates.NumberEstimate(plan.rows, label.column, figures, pairs, exact=False)
 
 
 def _errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, float]:

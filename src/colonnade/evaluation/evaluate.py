@@ -16,18 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from colonnade import errors
 from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import (
-    ColumnMissing,
-    LabelMismatch,
-    ModelError,
-    NoNoiseFits,
-    OnlyForPublicData,
-    PlanError,
-    TooFewPeople,
-    TrainedOn,
-)
 from colonnade.evaluation.distributions import estimate_opened
 from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
 from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
@@ -62,7 +53,9 @@ LEAST = 1e-9
 def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str) -> Estimate:
     declared = model.frame.label.label
     if declared is None:
-        raise PlanError("the model predicts nothing: principal components have no label to be judged by.")
+        raise errors.PlanError(
+            "the model predicts nothing: principal components have no label to be judged by."
+        )
     named = replace(declared, column=label)
     table = rows_of_model(model.frame, path, id_columns, label=named)
     table.check()
@@ -233,7 +226,7 @@ def network_task(
         values = read_scores(part, scored.sums, ids, run.plan, network=network).values
         try:
             return Evaluation(run, _estimate_scores(values, scored.aligned))
-        except ModelError as error:
+        except errors.ModelError as error:
             return Evaluation(run, reason=str(error))
 
     return EvaluationTask(network.frame, request, terms, read)
@@ -272,7 +265,7 @@ def network_task_within(
         ):
             return task
         epsilon *= 0.95
-    raise NoNoiseFits(
+    raise errors.NoNoiseFits(
         f"training has no account of what {receiver} learns within which people could be scored."
     )
 
@@ -285,7 +278,7 @@ def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Ev
         whole = check_model(stored.whole)
         missing = [party for party, _ in whole.frame.encoders if party not in federation.tables]
         if missing:
-            raise ColumnMissing(
+            raise errors.ColumnMissing(
                 f"the model reads columns of {', '.join(missing)}, which takes no part in this job."
             )
         task = linear_task(whole, federation.group.owners, price, alignment=federation.alignment)
@@ -298,12 +291,12 @@ def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Ev
 def check_model(model: Saved) -> ModelFile:
     """A linear model of classes or of numbers whose weights are all released; anything else is refused by name."""
     if isinstance(model, NetworkFile):
-        raise PlanError(
+        raise errors.PlanError(
             "the parts of a network stay with their parties, and this one lies in one file. Give the folder of the run "
             "that trained it, or judge on public rows with --rows."
         )
     if model.party is not None:
-        raise PlanError(
+        raise errors.PlanError(
             f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
@@ -311,7 +304,7 @@ def check_model(model: Saved) -> ModelFile:
         "prediction",
         "identity",
     ):
-        raise PlanError(
+        raise errors.PlanError(
             f"{model.reading.title} is not judged on private people: that is for classes, and for numbers that are "
             "linear in the columns. Judge on public rows with --rows."
         )
@@ -323,23 +316,23 @@ def _stored_network_task(stored: Stored, federation: Federation, price: Price) -
     network = network_of(stored, first)
     design = network.design
     if network.fusion is None:
-        raise ModelError(
+        raise errors.ModelError(
             f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
             "Nothing was charged. Give the folder of a run in one process, which has all parts."
         )
     if design.regime == "paper" and not federation.public:
-        raise OnlyForPublicData(
+        raise errors.OnlyForPublicData(
             "this network was trained in the paper's regime: its scores would disclose the people it was trained on. "
             "Train it with 'frozen' or 'private-local' to judge it on people who are not public."
         )
     read = [party for party, _ in network.frame.encoders]
     missing = [party for party in dict.fromkeys((*read, design.receiver)) if party not in federation.tables]
     if missing:
-        raise ColumnMissing(
+        raise errors.ColumnMissing(
             f"the network has a part of {', '.join(missing)}, which takes no part in this job."
         )
     if federation.tables[design.receiver].schema.label is None:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{design.receiver} has the last layer of this network and declares no label to judge it by. Declare the "
             "label in its schema."
         )
@@ -350,12 +343,12 @@ def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) 
     declared = set(table.schema.columns)
     missing = [column.name for column in encoder.columns if column not in declared]
     if missing:
-        raise ColumnMissing(
+        raise errors.ColumnMissing(
             f"{party}: the model reads {', '.join(missing)}, which the people to judge on do not have, or which are "
             "declared otherwise than in training. Declare them alike."
         )
     if table.schema.labels and frame.label.label not in table.schema.labels:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
         )
 
@@ -369,7 +362,7 @@ def refuse_trained(
     people.check_rules(party, table.schema)
     known = sum(str(person) in people for person in table.ids())
     if known:
-        raise TrainedOn(
+        raise errors.TrainedOn(
             f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. Leave "
             "them out, or train with held_out."
         )
@@ -400,7 +393,7 @@ def refuse_uninformative(plan: Plan, counts: bool) -> None:
         what = (
             f"an RMSE by more than {RMSE_ERROR:.0%}" if plan.numbers else f"an AUC by more than {AUC_ERROR:g}"
         )
-        raise TooFewPeople(
+        raise errors.TooFewPeople(
             f"{plan.rows} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
             f"would move {what}. Nothing was charged. {needed} people would do; hold out a larger share, bring more "
             "people, or raise epsilon."
