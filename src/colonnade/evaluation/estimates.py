@@ -183,9 +183,8 @@ def recalibration(scored: ScoreDistribution, steps: int = 50) -> tuple[float, fl
         if np.abs(step).max() < 1e-10:
             break
     if line[0] < 0.0:
-        return 0.0, float(
-            logit(np.clip(scored.counts[1] / scored.counts.sum(), _CLOSE_TO_ONE, 1 - _CLOSE_TO_ONE))
-        )
+        share = scored.counts[1] / scored.counts.sum()
+        return 0.0, float(logit(np.clip(share, _CLOSE_TO_ONE, 1 - _CLOSE_TO_ONE)))
     return float(line[0]), float(line[1])
 
 
@@ -241,14 +240,11 @@ def calibration_curve(scored: ScoreDistribution) -> list[dict[str, float]]:
     bins = np.minimum((chances * BINS).astype(np.int64), BINS - 1)
     everybody = scored.people.sum(axis=0)
     points = []
-    for number in range(BINS):
-        inside = bins == number
-        people = float(everybody[inside].sum())
-        if people > 0:
+    for inside in (bins == number for number in range(BINS)):
+        if (people := float(everybody[inside].sum())) > 0:
             said = float(chances[inside] @ everybody[inside] / people)
-            points.append(
-                {"said": said, "so": float(scored.people[1, inside].sum()) / people, "people": people}
-            )
+            so = float(scored.people[1, inside].sum()) / people
+            points.append({"said": said, "so": so, "people": people})
     return points
 
 
@@ -313,13 +309,11 @@ class TwoClassEstimate:
         baseline = commonest(scored.counts)
         randomness = keyed(f"sampling {people}")
         drawn = [scored.resampled(randomness).figures(threshold) for _ in range(DRAWS)]
-        figures = {
-            name: Figure(
-                value, (noise or {}).get(name, 0.0), spread(one[name] for one in drawn), baseline[name]
-            )
-            for name, value in values.items()
-            if chances or name not in _CHANCES
-        }
+        figures = {}
+        for name, value in values.items():
+            if chances or name not in _CHANCES:
+                sampling = spread(one[name] for one in drawn)
+                figures[name] = Figure(value, (noise or {}).get(name, 0.0), sampling, baseline[name])
         return cls(people, names, figures, threshold, scored, exact=noise is None)
 
     @property
@@ -381,12 +375,12 @@ class ClassEstimate:
         figures = dict(self.together)
         for name, called in AVERAGED.items():
             ones = [one.figures[name] for one in self.each]
-            figures[called] = Figure(
-                float(np.mean([one.value for one in ones])),
-                math.sqrt(sum(one.noise**2 for one in ones)) / len(ones),
-                float(np.mean([one.sampling for one in ones])),
-                float(np.mean([one.baseline for one in ones])),
+            value, sampling, baseline = (
+                float(np.mean([getattr(one, each) for one in ones]))
+                for each in ("value", "sampling", "baseline")
             )
+            noise = math.sqrt(sum(one.noise**2 for one in ones)) / len(ones)
+            figures[called] = Figure(value, noise, sampling, baseline)
         return figures
 
     def to_data(self) -> dict[str, Any]:
@@ -454,13 +448,9 @@ def estimate_two_classes(
         raise ModelError(
             f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged. Bring people of both."
         )
+    values, people = scored.figures(threshold), len(scores)
     return TwoClassEstimate.of(
-        scored,
-        scored.figures(threshold),
-        people=len(scores),
-        names=names,
-        threshold=threshold,
-        chances=chances,
+        scored, values, people=people, names=names, threshold=threshold, chances=chances
     )
 
 

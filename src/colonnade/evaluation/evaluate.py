@@ -18,12 +18,13 @@ from scipy.special import logit
 
 from colonnade import errors
 from colonnade.data.encoder import Encoder
-from colonnade.data.table import AlignedTable, Table
+from colonnade.data.table import Table
 from colonnade.evaluation.distributions import estimate_opened
 from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
 from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
 from colonnade.evaluation.scores import linear_terms
 from colonnade.federation.federation import Federation, Run
+from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
@@ -186,10 +187,8 @@ def linear_task(
         limits=tuple((observer, unit, shortened(most)) for observer, unit, most in price.limits),
         alignment=alignment,
     )
-    terms = {
-        owner: _centred(term, np.array([head[owner].middle for head in ranges]))
-        for owner, term in linear_terms(model.frame, weights).items()
-    }
+    middles = {owner: np.array([head[owner].middle for head in ranges]) for owner in owners}
+    terms = linear_terms(model.frame, weights, middles)
     centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
     chances = model.reading.answer == "probabilities"
 
@@ -204,17 +203,8 @@ def network_task(
     network: Network, part: NetworkFile | None, price: Price, *, alignment: Alignment
 ) -> EvaluationTask:
     """The evaluation of a network by scores with noise; `part` is how its label holder reads them, where it is."""
-    design = network.design
-    request = ScoresSpec(
-        receiver=design.receiver,
-        width=design.embedding,
-        bound=float(design.bound),
-        weights="private" if design.regime == "private-local" else "public",
-        epsilon=shortened(price.epsilon),
-        delta=price.delta,
-        accepted_delta=price.accepted_delta,
-        alignment=alignment,
-    )
+    stated = {"delta": price.delta, "accepted_delta": price.accepted_delta, "alignment": alignment}
+    request = network.spec(shortened(price.epsilon), **stated)
 
     def terms(party: str) -> Terms | None:
         return network.part(party).terms().get(party)
@@ -224,21 +214,16 @@ def network_task(
             return Evaluation(run)
         ids = tuple(str(person) for person in scored.aligned.table.ids())
         values = read_scores(part, scored.sums, ids, run.plan, network=network).values
+        label, truth = scored.aligned.schema.label, label_values([scored.aligned])
+        if label is not None and label.classes:
+            values = np.log(np.clip(values, LEAST, 1.0))
+            values = values if len(label.classes) > 2 else values[:, 1:] - values[:, :1]
         try:
-            return Evaluation(run, _estimate_scores(values, scored.aligned))
+            return Evaluation(run, estimate_rows(values, truth, label, chances=True))
         except errors.ModelError as error:
             return Evaluation(run, reason=str(error))
 
     return EvaluationTask(network.frame, request, terms, read)
-
-
-def _estimate_scores(values: Array, aligned: AlignedTable) -> Estimate:
-    label = aligned.schema.label
-    truth = np.concatenate([block.label for block in aligned.blocks() if block.label is not None])
-    if label is not None and label.classes:
-        values = np.log(np.clip(values, LEAST, 1.0))
-        values = values if len(label.classes) > 2 else values[:, 1:] - values[:, :1]
-    return estimate_rows(values, truth, label, chances=True)
 
 
 def network_task_within(
@@ -300,10 +285,8 @@ def check_model(model: Saved) -> ModelFile:
             f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
-    if not model.reading.classifies and (model.reading.answer, model.reading.link) != (
-        "prediction",
-        "identity",
-    ):
+    linear = (model.reading.answer, model.reading.link) == ("prediction", "identity")
+    if not model.reading.classifies and not linear:
         raise errors.PlanError(
             f"{model.reading.title} is not judged on private people: that is for classes, and for numbers that are "
             "linear in the columns. Judge on public rows with --rows."
@@ -390,13 +373,11 @@ def refuse_uninformative(plan: Plan, counts: bool) -> None:
         return
     needed = people_for(plan)
     if plan.rows < needed:
-        what = (
-            f"an RMSE by more than {RMSE_ERROR:.0%}" if plan.numbers else f"an AUC by more than {AUC_ERROR:g}"
-        )
+        figure, most = ("RMSE", f"{RMSE_ERROR:.0%}") if plan.numbers else ("AUC", f"{AUC_ERROR:g}")
         raise errors.TooFewPeople(
             f"{plan.rows} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
-            f"would move {what}. Nothing was charged. {needed} people would do; hold out a larger share, bring more "
-            "people, or raise epsilon."
+            f"would move an {figure} by more than {most}. Nothing was charged. {needed} people would do; hold out a "
+            "larger share, bring more people, or raise epsilon."
         )
 
 
@@ -430,14 +411,6 @@ def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
         half = max(1e-6, (high - low) / 2.0)
         # The same at everybody whose floats differ in their last digits.
         unit = 10.0 ** (math.floor(math.log10(half)) - 3)
-        ranges[party] = ScoreRange(
-            (low + high) / 2.0, float(f"{math.ceil(half / unit * (1 + 1e-9)) * unit:.6g}")
-        )
+        extent = float(f"{math.ceil(half / unit * (1 + 1e-9)) * unit:.6g}")
+        ranges[party] = ScoreRange((low + high) / 2.0, extent)
     return ranges
-
-
-def _centred(term: Terms, middle: Array) -> Terms:
-    def centred(aligned: AlignedTable) -> Array:
-        return np.asarray(term(aligned) - middle)
-
-    return centred

@@ -73,7 +73,14 @@ class HeldOut:
         if self.task == "pca":
             if not isinstance(trained, MomentRelease):
                 raise TypeError("components are of a release")
-            return {METRICS["pca"]: self._score_components(trained)}
+            wanted = min(self.components or DEFAULT_COMPONENTS, trained.columns)
+            directions = PCA(n_components=wanted).fit(trained).components_
+            rows = self.features(frame_of(trained))
+            centred = rows - rows.mean(axis=0)
+            scatter = centred.T @ centred
+            best = np.linalg.eigvalsh(scatter)[-wanted:].sum()
+            captured = float(np.trace(directions @ scatter @ directions.T) / best) if best > 0 else 1.0
+            return {METRICS["pca"]: captured}
         rows = self.features(frame_of(trained))
         if isinstance(trained, TrainedModel):
             scores = trained.scores(rows)
@@ -106,24 +113,11 @@ class HeldOut:
         figures = {METRICS["classification"]: float(np.mean(class_codes(scores) == self.labels))}
         classes = range(scores.shape[1]) if scores.shape[1] > 1 else (1,)
         present = [number for number in classes if 0 < np.mean(self.labels == number) < 1]
-        areas = [
-            auc(
-                ScoreDistribution.of(
-                    scores[:, min(number, scores.shape[1] - 1)], (self.labels == number).astype(np.int64)
-                )
-            )
-            for number in present
-        ]
+        areas = []
+        for number in present:
+            own, column = (self.labels == number).astype(np.int64), min(number, scores.shape[1] - 1)
+            areas.append(auc(ScoreDistribution.of(scores[:, column], own)))
         return {**figures, "AUC": float(np.mean(areas))} if areas else figures
-
-    def _score_components(self, release: MomentRelease) -> float:
-        wanted = min(self.components or DEFAULT_COMPONENTS, release.columns)
-        directions = PCA(n_components=wanted).fit(release).components_
-        rows = self.features(frame_of(release))
-        centred = rows - rows.mean(axis=0)
-        scatter = centred.T @ centred
-        best = np.linalg.eigvalsh(scatter)[-wanted:].sum()
-        return float(np.trace(directions @ scatter @ directions.T) / best) if best > 0 else 1.0
 
     def _errors(self, predicted: Array) -> dict[str, float]:
         label = next(table.schema.label for table in self.tables if table.schema.label is not None)

@@ -138,7 +138,13 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
     except BadValues:
         wrong: Wrong = {}
         if not strict:
-            features, wrong = _usable(model.frame, path, table.schema)
+            columns, usable = table.schema.columns, [np.zeros((0, model.frame.columns))]
+            relation = open_file(path, party="rows", wanted=(*id_columns, *model.frame.column_names))
+            for block, odd in usable_blocks(relation, list(columns), size=BLOCK_ROWS):
+                wrong |= odd
+                if block.rows:
+                    usable.append(features_of(block, model.frame))
+            features = np.concatenate(usable)
         if not 0 < len(wrong) < len(ids):
             raise
         left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
@@ -161,17 +167,6 @@ def rows_of_model(
     return Table("rows", path, Schema(id_columns, tuple(columns), label=label))
 
 
-def _usable(frame: InputSpec, path: Path, schema: Schema) -> tuple[Array, Wrong]:
-    relation = open_file(path, party="rows", wanted=(*schema.id_columns, *frame.column_names))
-    features: list[Array] = []
-    wrong: Wrong = {}
-    for block, odd in usable_blocks(relation, list(schema.columns), size=BLOCK_ROWS):
-        wrong |= odd
-        if block.rows:
-            features.append(features_of(block, frame))
-    return np.concatenate(features) if features else np.zeros((0, frame.columns)), wrong
-
-
 def score_job(
     stored: Stored,
     federation: Federation,
@@ -186,11 +181,7 @@ def score_job(
         network = network_of(stored, first)
         known = stored.people if stored.people or is_remembered(first.run, federation) else None
         scored = network.score_people(
-            federation,
-            trained_on=known,
-            epsilon=epsilon,
-            delta=delta,
-            accepted_delta=accepted_delta,
+            federation, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
         )
         plan = scored.run.plan
         return read_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
@@ -243,26 +234,22 @@ def read_scores(
             most=len(plan.group.owners) * plan.spec.bound,
         )
         if model.reading.answer == "probabilities":
-            predicted = _likeliest(model, values)
+            names, wide = model.frame.label.classes, values.shape[1] > 2
+            above = values[:, 1] > _threshold(model)
+            predicted = tuple(names[code] for code in (values.argmax(axis=1) if wide else above.astype(int)))
     said = str(Privacy(plan.guarantees) if privacy is None else privacy)
     return Scores(ids, names_of(model), values, predicted, plan.statement, said, plan.exact, noise=noise)
 
 
-def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
-    names = model.frame.label.classes
-    if len(names) > 2:
-        return tuple(names[code] for code in chances.argmax(axis=1))
-    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
-    return tuple(names[int(chance > threshold)] for chance in chances[:, 1])
+def _threshold(model: Saved) -> float:
+    return model.threshold if isinstance(model, ModelFile) else 0.5
 
 
 def score_rows(scores: Scores) -> list[tuple[str, ...]]:
     """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
     baseline = () if scores.noise is None else tuple(f"± {name}" for name in scores.names)
-    predicted = (
-        [("predicted",), *((name,) for name in scores.predicted)] if scores.predicted is not None else None
-    )
-    lines = [("id", *scores.names, *baseline, *(predicted[0] if predicted else ()))]
+    predicted = None if scores.predicted is None else ["predicted", *scores.predicted]
+    lines = [("id", *scores.names, *baseline, *(predicted[:1] if predicted else ()))]
     for place, person in enumerate(scores.ids):
         numbers = [f"{value:.6g}" for value in scores.values[place]]
         if scores.noise is not None:
@@ -272,7 +259,7 @@ def score_rows(scores: Scores) -> list[tuple[str, ...]]:
                 for name, value, noise in pairs
             ]
             numbers += [error_text(noise) for _, _, noise in pairs]
-        lines.append((person, *numbers, *(predicted[place + 1] if predicted else ())))
+        lines.append((person, *numbers, *(predicted[place + 1 : place + 2] if predicted else ())))
     return lines
 
 
@@ -304,8 +291,7 @@ def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
     if not model.reading.classifies:
         return values, None
     names = model.frame.label.classes
-    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
-    return values, tuple(names[code] for code in class_codes(scores, threshold))
+    return values, tuple(names[code] for code in class_codes(scores, _threshold(model)))
 
 
 def _joined(parts: Mapping[str, Saved]) -> ModelFile:

@@ -64,14 +64,8 @@ def score_jointly(
 
     run = federation.run(session, request, trains=False)
     scored: Any = run.result(request.receiver)
-    return JointScores(
-        sums=scored.sums,
-        opened=scored.sums,
-        ids=tuple(str(person) for person in scored.aligned.table.ids()),
-        statement=run.plan.statement,
-        privacy=run.privacy,
-        run=run,
-    )
+    ids = tuple(str(person) for person in scored.aligned.table.ids())
+    return JointScores(scored.sums, scored.sums, ids, run.plan.statement, run.privacy, run)
 
 
 def trained_people(run: Any) -> dict[str, TrainingMembership]:
@@ -94,15 +88,29 @@ def _lists(
     return kept if own is None else (own, *kept)
 
 
-def linear_terms(frame: InputSpec, coefficients: Array) -> dict[str, Terms]:
-    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients."""
-    scale = math.sqrt(frame.attributes)
+def linear_terms(
+    frame: InputSpec, coefficients: Array, middles: Mapping[str, Array] | None = None
+) -> dict[str, Terms]:
+    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients.
+
+    `middles` are taken off.
+    """
     terms: dict[str, Terms] = {}
     start = 0
     for party, encoder in frame.encoders:
-        weights = np.asarray(coefficients)[:, start : start + encoder.width] / scale
-        terms[party] = _linear_term(encoder, weights)
+        own = np.asarray(coefficients)[:, start : start + encoder.width] / math.sqrt(frame.attributes)
         start += encoder.width
+
+        def term(
+            aligned: AlignedTable,
+            encoder: Encoder = encoder,
+            weights: Array = own,
+            middle: Array | float = 0.0 if middles is None else middles[party],
+        ) -> Array:
+            blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
+            return np.asarray(np.concatenate(blocks) - middle)
+
+        terms[party] = term
     return terms
 
 
@@ -117,14 +125,6 @@ def linear_bound(frame: InputSpec, coefficients: Array) -> float:
         start += encoder.width
     # A little more than any rounding of floats could add.
     return max(1e-6, largest * (1 + 1e-9))
-
-
-def _linear_term(encoder: Encoder, weights: Array) -> Terms:
-    def term(aligned: AlignedTable) -> Array:
-        blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
-        return np.concatenate(blocks)
-
-    return term
 
 
 DRAWS = 64

@@ -48,9 +48,9 @@ def finish_training(
     first = train_on(result, job, run, public=place.public, watch=watch)
     skipped = watch.skipped
     found, threshold = decided(job, first, evaluation)
-    more = (
-        train_more(result, run, public=place.public, watch=watch) if isinstance(result, MomentRelease) else []
-    )
+    more = []
+    if isinstance(result, MomentRelease):
+        more = train_more(result, run, public=place.public, watch=watch)
     evaluated = found if isinstance(found, Evaluation) else None
     notes = (
         *first.notes,

@@ -128,15 +128,8 @@ def forecast(
     rehearsed = pilot_runs.rehearse(method, spec, plan)
     added = None if matching is None else matching.cost(plan)
     cost = rehearsed.cost if added is None else weighted([(1.0, rehearsed.cost), (1.0, added)])
-    made = Forecast(
-        cost,
-        rehearsed.whole,
-        method.noise(plan),
-        method.kernel,
-        None,
-        "no simulation was asked for",
-        rehearsed.split,
-    )
+    said, noise = "no simulation was asked for", method.noise(plan)
+    made = Forecast(cost, rehearsed.whole, noise, method.kernel, None, said, rehearsed.split)
     if not simulated:
         return made
     seconds = rehearsed.cost.seconds * pilot_runs.people(plan.rows) / plan.rows
@@ -298,14 +291,13 @@ LAWS = {
 def expected_loss(plan: Plan) -> dict[str, Any] | None:
     """None where the study says nothing: other methods and tasks, more classes, several labels."""
     if isinstance(plan, MarginPlan):
-        law, noise = LAWS["margin"], plan.deviation
-    elif isinstance(plan, MomentsPlan) and not (
-        plan.spec.task != "classification" or plan.conditional or plan.several
-    ):
+        law, noise, studied = LAWS["margin"], plan.deviation, True
+    elif isinstance(plan, MomentsPlan):
         law, noise = LAWS["moments"], noise_of(plan)
+        studied = plan.spec.task == "classification" and not (plan.conditional or plan.several)
     else:
         return None
-    if plan.label.width != 2:
+    if not studied or plan.label.width != 2:
         return None
     columns = sum(encoder.width for encoder in plan.encoders.values())
     lost = law.lost(noise / plan.rows, columns)

@@ -28,7 +28,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.methods.baselines.method import without_privacy
 from colonnade.methods.method import Method, TrainedModel, TrainingResult
 from colonnade.models.fitting import NoiseWarning
-from colonnade.planning.cost import MOST_CELLS, Clock, Cost, Pilot, most, summed
+from colonnade.planning.cost import MOST_CELLS, Clock, Cost, most, summed
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Spec, Task, TrainingSpec
 from colonnade.randomness import SeededRandomness
@@ -232,7 +232,13 @@ class PilotRuns:
             for _ in range(self.tries - 1 if costs[place].seconds < again else 0):
                 more = self.perform(method, spec, pilot.plan)[0].seconds
                 costs[place] = replace(costs[place], seconds=min(costs[place].seconds, more))
-        memory = self._memory(method, spec, plan.rows, listed, opening.memory) if self.weighed else 0.0
+        memory, low = opening.memory if self.weighed else 0.0, listed[0].plan.rows
+        largest = min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share)).plan
+        if self.weighed and largest.rows > low:
+            # A straight line in the rows, through the pilots that have fewest and most of them.
+            high = self.perform(method, spec, largest, traced=True)[0].memory
+            slope = (high - memory) / (largest.rows - low)
+            memory = float(max(memory, high, memory + slope * (plan.rows - low)))
         split = isinstance(trained, TrainedModel) and trained.split
         return PilotOutcome(replace(summed(listed, costs), memory=memory), len(listed) == 1, split)
 
@@ -254,17 +260,6 @@ class PilotRuns:
             if traced:
                 tracemalloc.stop()
         return Cost.of(stage.runs[-1].outcome, seconds=clock.seconds, memory=memory), result
-
-    def _memory(
-        self, method: Method, spec: TrainingSpec, rows: int, listed: Sequence[Pilot], low: float
-    ) -> float:
-        """A straight line in the rows, through the pilots that have fewest and most of them."""
-        few, most = listed[0], min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share))
-        if few.plan.rows == most.plan.rows:
-            return low
-        high = self.perform(method, spec, most.plan, traced=True)[0].memory
-        slope = (high - low) / (most.plan.rows - few.plan.rows)
-        return float(max(low, high, low + slope * (rows - few.plan.rows)))
 
     def people(self, rows: int) -> int:
         cells = sum(schema.encoder("circle").width + len(schema.columns) for schema in self.schemas.values())

@@ -19,7 +19,6 @@ from colonnade.federation.party_file import PartyFile, check_ledger
 from colonnade.federation.train import prefix_job_errors, protocol_of, refuse_unlearnable, spec_of
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
-from colonnade.ledger.state import LedgerState
 from colonnade.methods.method import Method
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
@@ -109,7 +108,12 @@ def ask_budgets(
             # One that is there and cannot be opened is told below.
             if owner in books or not files[owner].ledger.exists():
                 check_ledger(files[owner], books)
-            admit(_state_of(files[owner]), _release(plan, files[owner], held_out), files[owner].dataset)
+            file = files[owner]
+            state = ledger_state(_ledger(file))
+            # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
+            other = {key: budget for key, budget in state.budgets.items() if key.dataset != file.dataset}
+            state.budgets = other | {budget.account: budget for budget in file.budgets}
+            admit(state, _release(plan, file, held_out), file.dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
         except ColonnadeError as error:
             if isinstance(error, LedgerError) and type(error) not in (LedgerError, LedgerReplaced):
@@ -132,14 +136,6 @@ def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
 def _ledger(file: PartyFile) -> Ledger:
     exists = file.ledger.exists()
     return Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
-
-
-def _state_of(file: PartyFile) -> LedgerState:
-    state = ledger_state(_ledger(file))
-    # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
-    kept = {account: budget for account, budget in state.budgets.items() if account.dataset != file.dataset}
-    state.budgets = kept | {budget.account: budget for budget in file.budgets}
-    return state
 
 
 def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[str, ...]:
@@ -402,14 +398,10 @@ def _able(job: Job, named: Collection[str] | None) -> list[Method]:
 
 def _raced(entries: Mapping[str, Candidate], *, seconds: float, remaining: Remaining) -> dict[str, Candidate]:
     """More trials of those that no budget refuses, until they are told apart or time is up."""
-    entered = {
-        name: item.forecast
-        for name, item in entries.items()
-        if item.forecast is not None and item.admitted is not False
-    }
-    ended = dict(
-        zip(entered, race(tuple(entered.values()), seconds=seconds, remaining=remaining), strict=True)
-    )
+    admitted = {name: item for name, item in entries.items() if item.admitted is not False}
+    entered = {name: item.forecast for name, item in admitted.items() if item.forecast is not None}
+    raced = race(tuple(entered.values()), seconds=seconds, remaining=remaining)
+    ended = dict(zip(entered, raced, strict=True))
     return {name: replace(item, forecast=ended.get(name, item.forecast)) for name, item in entries.items()}
 
 
@@ -442,7 +434,14 @@ def choose(
     ]
     best = better[best_of([expected for _, expected in better])] if better else kept
     if best is None:
-        return Choice(entries, None, _why_none(entries, known), without_privacy)
+        why = "Nothing foretells the error of any that could be, so that none is recommended over another."
+        if known:
+            why = (
+                f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
+            )
+        elif entries and all(item.admitted is False for item in entries if item.forecast is not None):
+            why = "No budget admits any of them."
+        return Choice(entries, None, why, without_privacy)
     why = " ".join([_reason(best, kept, entries), *_left_out(best, entries, known)])
     return Choice(entries, best[0].method.name, why, without_privacy)
 
@@ -458,14 +457,6 @@ def _eligible(entries: tuple[Candidate, ...]) -> list[Known]:
         and item.expected is not None
         and (in_parts or not item.forecast.split)
     ]
-
-
-def _why_none(entries: tuple[Candidate, ...], known: list[Known]) -> str:
-    if known:
-        return f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
-    if entries and all(item.admitted is False for item in entries if item.forecast is not None):
-        return "No budget admits any of them."
-    return "Nothing foretells the error of any that could be, so that none is recommended over another."
 
 
 def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...]) -> str:

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -58,6 +58,19 @@ class Network:
         scores = np.asarray(self.fusion.scores(sums), dtype=np.float64)
         return scores if self.design.classes else self.frame.label.from_unit(np.clip(scores, -1.0, 1.0))
 
+    def spec(self, epsilon: float | None, **terms: Any) -> ScoresSpec:
+        """What is asked of the parties to score people; `terms` are δ and how people are matched."""
+        design = self.design
+        weights: Literal["private", "public"] = "private" if design.regime == "private-local" else "public"
+        return ScoresSpec(
+            receiver=design.receiver,
+            width=design.embedding,
+            bound=float(design.bound),
+            weights=weights,
+            epsilon=epsilon,
+            **terms,
+        )
+
     def terms(self) -> dict[str, Terms]:
         return {party: _embedded(self.locals[party], encoder) for party, encoder in self.frame.encoders}
 
@@ -91,17 +104,8 @@ class Network:
         if missing or self.design.receiver not in people.tables:
             absent = ", ".join(missing or [self.design.receiver])
             raise DataError(f"the model has a part of {absent}, which takes no part here.")
-        request = ScoresSpec(
-            receiver=self.design.receiver,
-            width=self.design.embedding,
-            bound=float(self.design.bound),
-            weights="private" if self.design.regime == "private-local" else "public",
-            epsilon=epsilon,
-            delta=delta,
-            accepted_delta=accepted_delta,
-            alignment=people.alignment,
-        )
-        scored = score_jointly(people, request, self.terms(), trained_on=trained_on)
+        terms = {"delta": delta, "accepted_delta": accepted_delta, "alignment": people.alignment}
+        scored = score_jointly(people, self.spec(epsilon, **terms), self.terms(), trained_on=trained_on)
         return replace(scored, sums=self.read(scored.sums))
 
     def tensors(self) -> Tensors:
