@@ -475,16 +475,11 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Compa
 def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
     return {
         "name": name,
-        "task": comparison.task,
+        **vars(comparison),
         "metric": comparison.metric,
         "metric_note": METRIC_NOTES[comparison.task],
         "larger_is_better": comparison.larger_is_better,
-        "public": comparison.public,
         "epsilons": list(comparison.epsilons),
-        "delta": comparison.delta,
-        "seeds": comparison.seeds,
-        "trained_on": comparison.trained_on,
-        "held_out": comparison.held_out,
         "constant": comparison.constant,
         "constants": dict(comparison.constants),
         "rows": [_row_facts(row) for row in comparison.rows],
@@ -493,20 +488,15 @@ def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
 
 
 def _row_facts(row: ComparisonRow) -> Facts:
+    same = {name: value for name, value in vars(row).items() if name != "bytes_sent"}
     return {
-        "method": row.method,
-        "title": row.title,
-        "paper": row.paper,
-        "trusted": row.trusted,
-        "split": row.split,
-        "epsilon": row.epsilon,
+        **same,
         "mean": row.mean,
         "spread": row.spread,
         "scores": list(row.scores),
         "further": {name: list(values) for name, values in row.further.items()},
         "failures": list(row.failures),
         "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
-        "seconds": row.seconds,
         "bytes": row.bytes_sent,
         "notes": list(row.notes),
     }

@@ -66,11 +66,8 @@ def check_event(
 def _frozen(event: events.Event) -> None:
     expect(dataclasses.is_dataclass(event), "a dataclass", type(event).__name__)
     for each in dataclasses.fields(event):
-        expect_refusal(
-            partial(setattr, event, each.name, getattr(event, each.name)),
-            dataclasses.FrozenInstanceError,
-            f"setting {each.name}",
-        )
+        change = partial(setattr, event, each.name, getattr(event, each.name))
+        expect_refusal(change, dataclasses.FrozenInstanceError, f"setting {each.name}")
 
 
 def _hashed(event: events.Event) -> None:
@@ -109,11 +106,8 @@ def _unknown_data(event: events.Event) -> None:
 
 def _nonsense(event: events.Event) -> None:
     for whole, change in _changes(event):
-        expect_refusal(
-            partial(dataclasses.replace, whole, **change),
-            (TypeError, ValueError),
-            f"{type(whole).__name__} with {change}",
-        )
+        what = f"{type(whole).__name__} with {change}"
+        expect_refusal(partial(dataclasses.replace, whole, **change), (TypeError, ValueError), what)
 
 
 def _changes(whole: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -167,11 +161,8 @@ def _sampling(event: events.Event) -> None:
     for rate in (Fraction(0), Fraction(1, 100), Fraction(1, 2), Fraction(1)):
         for order in ORDERS:
             whole, sampled = renyi(event, order), renyi(events.PoissonSampled(rate, event), order)
-            expect(
-                sampled <= whole * (1 + ROUNDING),
-                f"at most {whole:g} at rate {rate}, order {order:g}",
-                sampled,
-            )
+            what = f"at most {whole:g} at rate {rate}, order {order:g}"
+            expect(sampled <= whole * (1 + ROUNDING), what, sampled)
 
 
 def _safe(event: events.Event, deltas: Sequence[float]) -> None:
@@ -368,20 +359,14 @@ def _sound_event(case: _Case) -> None:
 
 def _knows_all(case: _Case) -> None:
     for parts in (1, 2, 4):
-        expect_refusal(
-            partial(case.event, known=parts, parts=parts),
-            PrivacyError,
-            f"{parts} of {parts} parts known",
-        )
+        what = f"{parts} of {parts} parts known"
+        expect_refusal(partial(case.event, known=parts, parts=parts), PrivacyError, what)
 
 
 def _no_counts(case: _Case) -> None:
     for known, parts, of in _NO_COUNTS:
-        expect_refusal(
-            partial(case.event, known=known, parts=parts, of=of),
-            PlanError,
-            f"{known} known of {parts} parts, each 1/{of}",
-        )
+        what = f"{known} known of {parts} parts, each 1/{of}"
+        expect_refusal(partial(case.event, known=known, parts=parts, of=of), PlanError, what)
 
 
 def _whole_of_parts(case: _Case) -> None:

@@ -1,15 +1,11 @@
 """Private optimisers of a trusted party: DP-SGD, and Frank-Wolfe. Proofs of both: docs/proofs/baselines.md.
 
-DP-SGD: each record of a step's secret sample adds its own gradient, clipped and truncated to a grid of integers; noise
-is drawn on the same grid, so ε rests on integers alone. With Gaussian noise this is Abadi et al., "Deep Learning with
-Differential Privacy" (arXiv 1607.00133v2); with Laplace noise, clipped in L1, it is pure ε as in Song, Chaudhuri and
-Sarwate, "Stochastic gradient descent with differentially private updates" (GlobalSIP 2013), which the functional
-mechanism's paper compares itself with.
+DP-SGD: gradients are clipped and truncated to a grid of integers, and noise is drawn on it, so ε rests on integers
+alone. With Gaussian noise this is Abadi et al. (arXiv 1607.00133v2); with Laplace noise, clipped in L1, it is pure ε as
+in Song, Chaudhuri and Sarwate (GlobalSIP 2013).
 
-Frank-Wolfe: Talwar, Thakurta and Zhang, "Nearly-Optimal Private LASSO" (NIPS 2015). The gradient's score of each corner
-±r·e_j of an L1 ball gets Laplace noise, the least is taken, and the weights move toward that corner. Only the choice is
-released, so the noise does not grow with the number of columns. Here scores are integers, noise is discrete, and a
-step's loss is composed as that of the worst mechanism with the same pure ε.
+Frank-Wolfe: Talwar, Thakurta and Zhang (NIPS 2015). The gradient's score of each corner ±r·e_j of an L1 ball gets
+Laplace noise and the least is taken. Only the choice is released, so the noise does not grow with the columns.
 """
 
 from __future__ import annotations

@@ -61,15 +61,9 @@ def ideal_messages(
     federation: Federation, spec: TrainingSpec, loss: Loss, options: IdealOptions
 ) -> TrainedModel:
     check_public(federation, "protects nobody")
-    messages = IntermediateOptions.model_validate(
-        options.model_dump()
-        | {
-            "loss": loss.name,
-            "learning_rate": options.learning_rate or _RATES.get(loss.name, 1.0),
-            "radius": _FAR,
-            "stretch": 1.0,
-        }
-    )
+    rate = options.learning_rate or _RATES.get(loss.name, 1.0)
+    changed = {"loss": loss.name, "learning_rate": rate, "radius": _FAR, "stretch": 1.0}
+    messages = IntermediateOptions.model_validate(options.model_dump() | changed)
     public = replace(spec, options=messages, public=federation.group.owners, alignment=federation.alignment)
     run = federation.run(intermediate_session, public.with_options(calibration="none"))
     plan = run.plan
@@ -268,37 +262,28 @@ def frank_wolfe(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     randomness = federation.randomness("trusted party")
     weights = wander(features, rows.loss, plan, bound=bound, randomness=randomness)
     weights[:-1] *= scale
-    return _linear_model(
-        rows, weights[None, :], rows.privacy(plan.event, reproducible=randomness.reproducible)
-    )
+    privacy = rows.privacy(plan.event, reproducible=randomness.reproducible)
+    return _linear_model(rows, weights[None, :], privacy)
 
 
 def _descended(federation: Federation, spec: TrainingSpec, *, law: Law) -> TrainedModel:
-    options = options_of(spec, DescentOptions)
-    rows = gather(federation, spec)
-    count = rows.plan.rows
+    options, rows = options_of(spec, DescentOptions), gather(federation, spec)
     plan = schedule(
-        count,
+        rows.plan.rows,
         entries=rows.loss.outputs * rows.bordered.shape[1],
         law=law,
         epochs=options.epochs,
-        batch=options.batch or max(1, count // 20),
+        batch=options.batch or max(1, rows.plan.rows // 20),
         epsilon=spec.epsilon,
         delta=rows.delta,
     )
     randomness = federation.randomness("trusted party")
-    weights = descend(
-        rows.bordered,
-        rows.loss,
-        plan,
-        clip=options.clip,
-        learning_rate=options.learning_rate or (8.0 if rows.plan.label.one_hot else 0.5),
-        randomness=randomness,
-    )
+    rate = options.learning_rate or (8.0 if rows.plan.label.one_hot else 0.5)
+    how = {"clip": options.clip, "learning_rate": rate}
+    weights = descend(rows.bordered, rows.loss, plan, randomness=randomness, **how)
     delta = None if law == "gaussian" else 0.0
-    return _linear_model(
-        rows, weights, rows.privacy(plan.event, delta=delta, reproducible=randomness.reproducible)
-    )
+    privacy = rows.privacy(plan.event, delta=delta, reproducible=randomness.reproducible)
+    return _linear_model(rows, weights, privacy)
 
 
 def _linear_model(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:

@@ -63,19 +63,13 @@ def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
     if epochs * batches <= 6:
         return (Pilot(plan, 1.0, 1.0),)
     # Nothing but batches costs anything here, so three pilots do: cost = F + epochs · (A · batches + R).
-    share = 1.0 / (epochs * batches)
-    first, listed = 1.0, []
+    share, listed = 1.0 / (epochs * batches), []
     if epochs > 1:
-        passes = min(epochs, 2)
-        weight = (epochs - 1) / (passes - 1)
-        listed.append(Pilot(at(passes, 1), weight, passes * share))
-        first -= weight
+        listed.append(Pilot(at(2, 1), epochs - 1.0, 2 * share))
     if batches > 1:
         some = min(batches, 3)
-        weight = epochs * (batches - 1) / (some - 1)
-        listed.append(Pilot(at(1, some), weight, some * share))
-        first -= weight
-    return (Pilot(at(1, 1), first, share), *listed)
+        listed.append(Pilot(at(1, some), epochs * (batches - 1) / (some - 1), some * share))
+    return (Pilot(at(1, 1), 1.0 - sum(pilot.weight for pilot in listed), share), *listed)
 
 
 def noise(plan: EncryptedPlan) -> NoiseSummary | None:

@@ -289,19 +289,15 @@ class EncryptedPlan(TrainingPlan, Layout):
     @cached_property
     def paper_sigmas(self) -> dict[str, PaperFigure]:
         """Equations (71) and (72) for every owner."""
-        schedule, spec, options = self.schedule, self.spec, self.options
-        return {
-            owner: (active_sigma if owner == self.active else passive_sigma)(
-                spec.epsilon,
-                self.delta,
-                gradient_bound=PAPER_GRADIENT_BOUND,
-                epochs=schedule.epochs,
-                steps=schedule.steps,
-                step_size=options.step_size,
-                batch=schedule.batch,
-            )
-            for owner in self.group.owners
+        shared: dict[str, Any] = {
+            "gradient_bound": PAPER_GRADIENT_BOUND,
+            "epochs": self.schedule.epochs,
+            "steps": self.schedule.steps,
+            "step_size": self.options.step_size,
+            "batch": self.schedule.batch,
         }
+        formulas = dict.fromkeys(self.group.owners, passive_sigma) | {self.active: active_sigma}
+        return {owner: sigma(self.spec.epsilon, self.delta, **shared) for owner, sigma in formulas.items()}
 
     @property
     def what(self) -> str:

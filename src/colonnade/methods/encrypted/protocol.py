@@ -37,11 +37,9 @@ class Question(Protocol):
 
     def ask(self, numbers: paillier.Ciphertexts, integers: Integers) -> paillier.Ciphertexts:
         """As many ciphertexts as were agreed, from one number a record and the receiver's own integers."""
-        ...
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
         """The sums, one for each of the receiver's columns."""
-        ...
 
 
 class AgreedQuestion:

@@ -107,17 +107,20 @@ class Dissection:
     @cached_property
     def opened(self) -> Positions:
         """Where the coefficients of all blocks, block by block, stand in the upper triangle read row by row."""
-        left = np.concatenate([block.left for block in self.blocks])
-        right = np.concatenate([block.right for block in self.blocks])
+        left, right = self._places
         return np.asarray(left * self.columns - left * (left - 1) // 2 + (right - left), dtype=np.int64)
+
+    @property
+    def _places(self) -> tuple[Positions, Positions]:
+        left, right = zip(*((block.left, block.right) for block in self.blocks), strict=True)
+        return np.concatenate(left), np.concatenate(right)
 
     @property
     def coefficients(self) -> int:
         return sum(block.size for block in self.blocks)
 
     def matrix(self, coefficients: NDArray[np.int64]) -> NDArray[np.int64]:
-        left = np.concatenate([block.left for block in self.blocks])
-        right = np.concatenate([block.right for block in self.blocks])
+        left, right = self._places
         matrix = np.zeros((self.columns, self.columns), dtype=np.int64)
         matrix[left, right] = coefficients
         matrix[right, left] = coefficients

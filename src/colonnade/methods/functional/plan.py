@@ -239,15 +239,11 @@ class FunctionalPlan(SharedPlan, plans.TrainingPlan, Layout):
             return self.row.zeroed() if replaced is None else self.row.replaced(parties)
         owners = [self.group.owners.index(owner) for owner in block.owners]
         if len(owners) == 1:
-            mine = self.row.only(owners[0])
-            if replaced is None:
-                return mine.zeroed()
-            return mine.replaced({0} if owners[0] in parties else ())
+            mine, moved = self.row.only(owners[0]), {0} if owners[0] in parties else set()
+            return mine.zeroed() if replaced is None else mine.replaced(moved)
         if replaced is None:
             return cross_zeroed(self.row, *owners)
-        if set(owners) & set(parties):
-            return cross_replaced(self.row, *owners)
-        return self.row.replaced(())
+        return cross_replaced(self.row, *owners) if set(owners) & set(parties) else self.row.replaced(())
 
     def event(self, replaced: Collection[str] | None = None, *, known: int | None = None) -> Event:
         """Of a record zeroed out, or of these parts replaced."""

@@ -33,31 +33,25 @@ class Loss(Protocol):
     @property
     def radius(self) -> float:
         """How long weights may be where nobody says, chosen without data."""
-        ...
 
     def check(self, label: Label) -> None:
         """Raise a `PlanError` unless the declared label fits."""
-        ...
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
         """Coded labels as the loss takes them, within its bounds for any values."""
-        ...
 
     def value(self, scores: Array, targets: Array) -> Array: ...
 
     def residual(self, scores: Array, targets: Array) -> Array:
         """h = ∂ℓ/∂θ for each row."""
-        ...
 
     def mean(self, scores: Array, label: Label) -> Array: ...
 
     def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
         """How large, how steep and how far from another record's a residual can be."""
-        ...
 
     def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
         """The constants that HDP-VFL prints, or a `PlanError` where it has none."""
-        ...
 
 
 def _logistic(scores: Array) -> Array:

@@ -1,8 +1,7 @@
 """The rows that protocols of generalised linear models work on: stretched, clipped, on a grid, of bounded norm.
 
-A joint row is (x₁, …, x_K, 1)/√2. Party q's features are stretched by a public factor and its rows clipped to norm
-√(m_q/m), m_q of the m columns being its own, so that a joint row has norm at most 1 without anyone seeing another's.
-The constant belongs to the active party and carries the intercept.
+A joint row is (x₁, …, x_K, 1)/√2, party q's part of it clipped to norm √(m_q/m), so that it has norm at most 1 without
+anyone seeing another's. The constant belongs to the active party and carries the intercept.
 """
 
 from __future__ import annotations

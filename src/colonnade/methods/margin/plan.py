@@ -1,8 +1,7 @@
 """Everything the parties agree on before noisy margin descent. It touches no data.
 
-A small share of the budget buys second moments of the rows, which only shape the steps; the rest buys T gradients of a
-margin loss over everybody. Every row has a constant beside its features, the last of the label holder's part; features
-and constant share a norm of γ. Gradients are charged for every weights there could be: nothing caps them.
+A small share of the budget buys second moments, which only shape the steps; the rest buys T gradients of a margin loss
+over everybody, charged for every weights there could be: nothing caps them.
 """
 
 from __future__ import annotations
@@ -82,9 +81,8 @@ of six, for about the same accuracy."""
 class MarginOptions(plans.ClassOptions, plans.Options):
     """Nothing must be chosen, and nothing is by looking at the data.
 
-    `steps` gradients are opened, of a curve of so many `harmonics`; second moments take `moments_share` of the budget.
-    Half the steps cost half the time and about a thousandth of accuracy. Left out there are 6 harmonics, and 3 where
-    what is dealt is checked: there fewer need less noise and less time. `gamma` is the grid of the rows.
+    Second moments take `moments_share` of the budget. Half the `steps` cost half the time and about a thousandth of
+    accuracy. Left out there are 6 `harmonics`, and 3 where what is dealt is checked. `gamma` is the grid of the rows.
     """
 
     method = "margin"
@@ -118,17 +116,10 @@ class MarginOptions(plans.ClassOptions, plans.Options):
             raise PlanError(
                 f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
             )
-        blank = MarginPlan(
-            self.schedule(spec.verify),
-            gamma,
-            1,
-            1,
-            variance=Fraction(1),
-            # By default nothing: checks of every step cost more than two and a half times.
-            verify=spec.verify or "none",
-            bits=bits_for(spec.epsilon),
-            **terms,
-        )
+        # By default nothing is checked: checks of every step cost more than two and a half times.
+        verify, bits = spec.verify or "none", bits_for(spec.epsilon)
+        schedule = self.schedule(spec.verify)
+        blank = MarginPlan(schedule, gamma, 1, 1, Fraction(1), verify=verify, bits=bits, **terms)
         _check_size(blank)
         plan = _on_grids(blank, self.gamma)
         for claims in (plan.claims, plan.wave_claims):
@@ -244,14 +235,8 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
         if self.verify != "none":
             constant = self.waves.constant * self.wave_grid ** len(self.others)
             return sensitivity.verified_slopes(self.waves.extent, constant)
-        curve = self.waves.curve
-        return sensitivity.rounded_slopes(
-            curve.bounds,
-            curve.amplitudes,
-            label_grid=self.label_grid,
-            wave_grid=self.wave_grid,
-            others=len(self.others),
-        )
+        curve, grids = self.waves.curve, {"label_grid": self.label_grid, "wave_grid": self.wave_grid}
+        return sensitivity.rounded_slopes(curve.bounds, curve.amplitudes, others=len(self.others), **grids)
 
     # --- sensitivities
 
@@ -270,9 +255,7 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
 
     @property
     def gradient_zeroed(self) -> sensitivity.GradientChange:
-        return sensitivity.margin_zero_out(
-            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
-        )
+        return sensitivity.margin_zero_out(self.slopes, **self._shape)
 
     # --- noise
 
@@ -353,9 +336,11 @@ class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
 
     @property
     def _gradient_replaced(self) -> sensitivity.GradientChange:
-        return sensitivity.margin_replace(
-            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
-        )
+        return sensitivity.margin_replace(self.slopes, **self._shape)
+
+    @property
+    def _shape(self) -> dict[str, int]:
+        return {"norm_squared": self.row.norm_squared, "columns": self.size, "heads": self.heads}
 
     def _event(
         self,
@@ -401,18 +386,9 @@ def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
     """Why no run is planned between these owners at this ε, whatever their columns are; empty where one is."""
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
         return ""  # whoever plans refuses it by name
-    blank = MarginPlan(
-        MarginSchedule(),
-        _grid(group),
-        1,
-        1,
-        Fraction(1),
-        spec=plans.TrainingSpec("classification", epsilon, options=MarginOptions()),
-        group=group,
-        rows=1,
-        schemas=(),
-        delta=delta or 1e-5,
-    )
+    spec = plans.TrainingSpec("classification", epsilon, options=MarginOptions())
+    terms = plans.Agreed(spec=spec, group=group, rows=1, schemas=(), delta=delta or 1e-5)
+    blank = MarginPlan(MarginSchedule(), _grid(group), 1, 1, Fraction(1), **terms)
     try:
         plans.check_computing_parties(group)
         _on_grids(blank, None)
@@ -437,18 +413,12 @@ def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
     )
     bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
     if bits < _COARSEST:
-        what = (
-            f"gamma = {plan.gamma}"
-            if requested
-            else f"epsilon = {plan.spec.epsilon:g} over {plan.schedule.steps} steps"
-        )
+        what, remedy = f"gamma = {plan.gamma}", "Leave gamma out, or take a smaller one."
+        if not requested:
+            what = f"epsilon = {plan.spec.epsilon:g} over {plan.schedule.steps} steps"
+            remedy = "Raise epsilon, or take fewer steps."
         raise PlanError(
-            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. "
-            + (
-                "Leave gamma out, or take a smaller one."
-                if requested
-                else "Raise epsilon, or take fewer steps."
-            )
+            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. {remedy}"
         )
     curve = Curve.of(plan.schedule.harmonics)
     ratio = 1.0  # harmonics that are levelled are as large on either side

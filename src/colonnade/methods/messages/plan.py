@@ -1,11 +1,8 @@
 """Everything the parties agree on before they train a linear model by noisy messages. It touches no data.
 
-The active party holds the label; every other owner is passive. At each step of a public schedule every passive party
-sends the scores xᵢw of its own part for the records of the batch, and the active party answers all of them with the
-same residuals h(θᵢ, yᵢ), θᵢ the sum of all scores. Everything that is sent carries discrete Gaussian noise on a grid,
-everything that is received is clipped by the receiver, and weights are projected to a ball, each party's own.
-
-The rows are those of `colonnade.methods.glm.rows`.
+At each step of a public schedule every passive party sends the scores xᵢw of its own part, and the active party, which
+holds the label, answers all of them with the same residuals h(θᵢ, yᵢ). Everything that is sent carries discrete
+Gaussian noise on a grid, everything that is received is clipped, and weights are projected to a ball, each party's own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Training by private intermediate results: noisy scores to the active party, noisy residuals back.
 
-Who sees what. The active party sees every passive party's noisy scores. Every passive party sees the one noisy
-message of residuals, the same for all, so that pooling it shows nothing more. The server sees neither. Weights never
-leave their party: the active party's are made with its exact residuals, and nothing here covers publishing them or
-predictions made with them (docs/private-messages.md).
+Every passive party sees the one noisy message of residuals, the same for all, so that pooling it shows nothing more.
+The server sees nothing. Weights never leave their party: nothing here covers publishing them
+(docs/private-messages.md).
 """
 
 from __future__ import annotations

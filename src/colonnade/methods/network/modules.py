@@ -263,7 +263,11 @@ class LocalNetwork:
         at_once = max(1, _MOST_NUMBERS // max(1, self.parameters))
         for start in range(0, len(rows), at_once):
             part = slice(start, start + at_once)
-            per_row = self._flat_gradients(rows[part], gradient[part])
+            weighed = torch.from_numpy(np.ascontiguousarray(gradient[part], dtype=np.float32))
+            chosen, parameters = self.features[torch.from_numpy(rows[part])], self.weights.parameters
+            gradients = self._row_gradients(parameters, chosen, weighed)
+            flat = torch.cat([gradients[key].reshape(len(chosen), -1) for key in parameters], dim=1)
+            per_row = flat.double().numpy()
             norms = np.linalg.norm(per_row, axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 scale = np.minimum(1.0, clip / norms) * (grid * _SHRINK / clip)
@@ -273,15 +277,6 @@ class LocalNetwork:
             integers[past] = 0
             total += integers.sum(axis=0)
         return total
-
-    def _flat_gradients(self, rows: Indices, gradient: Floats) -> Floats:
-        gradients = self._row_gradients(
-            self.weights.parameters,
-            self.features[torch.from_numpy(rows)],
-            torch.from_numpy(np.ascontiguousarray(gradient, dtype=np.float32)),
-        )
-        flat = torch.cat([gradients[key].reshape(len(rows), -1) for key in self.weights.parameters], dim=1)
-        return flat.double().numpy()
 
     def plain_sum(self, rows: Indices, gradient: Floats) -> Floats:
         features = self.features[torch.from_numpy(rows)]
@@ -468,24 +463,23 @@ def solve_on_sums(
     border = noise / math.sqrt(variance * count / 2.0) if variance > 0 else 1.0
     if model.classes == 0:
         values = targets[:, 0]
-        line = least_squares(
-            ValueMoments(
-                gram,
-                float(count),
-                rows.sum(axis=0),
-                cross=rows.T @ values,
-                value_total=float(values.sum()),
-                value_square=float(values @ values),
-                noise=noise,
-                border=border,
-            )
+        moments = ValueMoments(
+            gram,
+            float(count),
+            rows.sum(axis=0),
+            cross=rows.T @ values,
+            value_total=float(values.sum()),
+            value_square=float(values @ values),
+            noise=noise,
+            border=border,
         )
+        line = least_squares(moments)
         model.set_linear(line.coefficients[None, :], np.array([line.intercept]))
     else:
         codes = (targets[:, 0] > 0).astype(int) if model.classes == 2 else targets.argmax(axis=1)
         members = np.eye(model.classes)[codes]
-        moments = ClassMoments(gram, members.T @ rows, members.sum(axis=0), noise=noise, border=border)
-        rule = (binary_rule if model.classes == 2 else multiclass_rule)(moments)
+        by_class = ClassMoments(gram, members.T @ rows, members.sum(axis=0), noise=noise, border=border)
+        rule = (binary_rule if model.classes == 2 else multiclass_rule)(by_class)
         model.set_linear(rule.coefficients, rule.intercepts)
     model.forget_unfinished()
     for part, apart in ((train, False), (held_out, True)):

@@ -72,7 +72,14 @@ class Network:
         )
 
     def terms(self) -> dict[str, Terms]:
-        return {party: _embedded(self.locals[party], encoder) for party, encoder in self.frame.encoders}
+        def embedded(local: LocalNetwork, encoder: Encoder) -> Terms:
+            def term(aligned: AlignedTable) -> Array:
+                blocks = [encoder.encode(block).astype(np.float32) for block in aligned.blocks()]
+                return np.asarray(local.embed_features(torch.from_numpy(np.concatenate(blocks))), np.float64)
+
+            return term
+
+        return {party: embedded(self.locals[party], encoder) for party, encoder in self.frame.encoders}
 
     def score_people(
         self,
@@ -207,12 +214,3 @@ def _fill(module: nn.Module, tensors: Tensors, prefix: str) -> None:
     with torch.no_grad():
         for name, value in given.items():
             places[name].copy_(torch.from_numpy(value.copy()))
-
-
-def _embedded(local: LocalNetwork, encoder: Encoder) -> Terms:
-    def term(aligned: AlignedTable) -> Array:
-        blocks = [encoder.encode(block).astype(np.float32) for block in aligned.blocks()]
-        rows = torch.from_numpy(np.concatenate(blocks))
-        return np.asarray(local.embed_features(rows), dtype=np.float64)
-
-    return term

@@ -13,12 +13,10 @@ import numpy as np
 from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError
 from colonnade.methods.method import Array, TrainedModel
 from colonnade.methods.network.design import Design, need_networks
-from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import formula_bytes
 from colonnade.models.discriminant import Reading
 from colonnade.models.files import document
 from colonnade.models.inputs import InputSpec
-from colonnade.runtime.run import Outcome
 
 if TYPE_CHECKING:
     from colonnade.methods.network.modules import Epoch
@@ -169,16 +167,6 @@ class Communication:
     def over_formula(self) -> float:
         return (self.sums + self.gradients) / self.formula
 
-    @classmethod
-    def of(cls, outcome: Outcome, plan: EmbeddingsPlan, epochs: int) -> Communication:
-        sent = outcome.bytes_by_step
-        return cls(
-            sums=sent.get("sum", 0),
-            gradients=sent.get("back", 0),
-            everything=outcome.bytes_sent,
-            formula=formula_bytes(plan) * epochs / plan.passes,
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel(TrainedModel):
@@ -194,7 +182,9 @@ class NetworkModel(TrainedModel):
         """What the run sent, where all of it was seen."""
         if self.run is None:
             return None
-        return Communication.of(self.run.outcome, self.run.plan, self.epochs)
+        plan, outcome = self.run.plan, self.run.outcome
+        sent, formula = outcome.bytes_by_step, formula_bytes(plan) * self.epochs / plan.passes
+        return Communication(sent.get("sum", 0), sent.get("back", 0), outcome.bytes_sent, formula)
 
     def scores(self, features: Array) -> Array:
         return self.network.scores(features)

@@ -166,14 +166,12 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 class NetworkOptions(plans.Options):
     """What `NeuralClassifier` takes, but for modules of one's own, which no job file can hold.
 
-    `networks` left out is "random" where networks are frozen, else "dense"; `image` is [channels, height, width] of
-    each party's part. ε and δ of the job are for what the label holder learns of one party's part of one record. No
-    party's network may have more than `parameters` numbers to learn: noise is accounted for that many.
-
-    `beta` is given in the paper's regime, which calibrates nothing, and nowhere else. `label_epsilon` is what fellow
-    parties may learn about a label: if it is not given, ε in the private-local regime and no bound in the paper's.
-    `local_share` is the part of ε that embeddings get before local learning gets the rest. `held_out` is the share of
-    records that only early stopping looks at, charged like the others.
+    ε and δ of the job are for what the label holder learns of one party's part of one record. `networks` left out is
+    "random" where networks are frozen, else "dense"; `image` is [channels, height, width] of each party's part; `beta`
+    is given in the paper's regime alone. `label_epsilon` is what fellow parties may learn about a label: left out, ε in
+    the private-local regime and no bound in the paper's. `local_share` is the part of ε that embeddings get; `held_out`
+    records are looked at by early stopping alone and charged like the others; noise is accounted for `parameters`
+    numbers.
     """
 
     method = "embeddings"
@@ -246,12 +244,10 @@ class NetworkOptions(plans.Options):
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsPlan(plans.TrainingPlan):
-    """Made by `NetworkOptions`.
+    """Made by `NetworkOptions`; batches follow public permutations.
 
-    `beta` is β of the Poisson binomial mechanism; `local_variance` is σ² of the integer noise of the local baseline, in
-    units of its grid; `update_variance` that of the clipped sums that local networks learn from; `label_trials` and
-    `label_beta` randomise the labels, or are 0 where nothing computed from labels leaves. Batches follow public
-    permutations: a record is in exactly one batch of an epoch.
+    `local_variance` is σ² of the local baseline in units of its grid; `update_variance` that of the clipped sums that
+    local networks learn from; `label_trials` and `label_beta` are 0 where nothing computed from labels leaves.
     """
 
     beta: Fraction

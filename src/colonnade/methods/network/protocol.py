@@ -61,11 +61,9 @@ class Fusion(Protocol):
 
     def labels(self) -> Floats:
         """What is to be learnt, one row each: ±1 entries for classes, numbers in [−1, 1] otherwise."""
-        ...
 
     def learn(self, rows: Indices, sums: Floats, targets: Floats) -> Floats:
         """Learn from a batch and return the gradient of each row's loss by its sum."""
-        ...
 
     def look(self, rows: Indices, sums: Floats, targets: Floats) -> None: ...
 
@@ -127,8 +125,15 @@ async def one_batch(party: Party, run: Training, batch: Batch) -> Floats | None:
     if batch.held_out or not plan.learns_locally:
         return sums
     received = await _return_gradient(party, run, batch, gradient)
-    if brought.contributor is not None and received is not None:
-        _learn(party, run, batch, received)
+    contributor = brought.contributor
+    if contributor is not None and received is not None and plan.update_noise is None:
+        # The paper's regime takes the exact mean.
+        contributor.step(contributor.plain_sum(batch.rows, received) / len(batch.rows))
+    elif contributor is not None and received is not None and plan.update_noise is not None:
+        clip = plan.options.clip
+        summed = contributor.clipped_sum(batch.rows, received, clip=clip, grid=GRADIENT_GRID)
+        noise = plan.update_noise.draw(len(summed), party.randomness)
+        contributor.step((summed + noise) * (clip / (GRADIENT_GRID * plan.batch)))
     return sums
 
 
@@ -218,18 +223,6 @@ async def _return_gradient(
         if name != party.name:
             await tell(party, name, step, Message(arrays={"gradient": gradient}))
     return _read_gradient(gradient, plan)
-
-
-def _learn(party: Party, run: Training, batch: Batch, gradient: Floats) -> None:
-    plan, contributor = run.plan, run.brought.contributor
-    if contributor is None:
-        return
-    if plan.update_noise is None:
-        contributor.step(contributor.plain_sum(batch.rows, gradient) / len(batch.rows))
-        return
-    summed = contributor.clipped_sum(batch.rows, gradient, clip=plan.options.clip, grid=GRADIENT_GRID)
-    noise = plan.update_noise.draw(len(summed), party.randomness)
-    contributor.step((summed + noise) * (plan.options.clip / (GRADIENT_GRID * plan.batch)))
 
 
 def _checked(embedded: Floats, shape: tuple[int, int], name: str) -> Floats:

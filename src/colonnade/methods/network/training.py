@@ -65,15 +65,11 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
             return PartyModels()
         options = plan.options
         contributor, fusion = None, None
+        pace = {"learning_rate": options.learning_rate, "momentum": options.momentum}
         if module is not None:
+            features = features_of(aligned, plan.encoders[name])
             contributor = modules.LocalNetwork(
-                name,
-                module,
-                features_of(aligned, plan.encoders[name]),
-                bound=BOUND,
-                embedding=options.embedding,
-                learning_rate=options.learning_rate,
-                momentum=options.momentum,
+                name, module, features, bound=BOUND, embedding=options.embedding, **pace
             )
         if name == plan.receiver:
             values, classes = label_values([aligned]), len(plan.label.classes)
@@ -82,9 +78,8 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
                 modules.targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None],
                 classes=classes,
                 scale=fusion_scale(plan),
-                learning_rate=options.learning_rate,
-                momentum=options.momentum,
                 patience=options.patience if options.held_out else 0,
+                **pace,
             )
         return PartyModels(contributor, fusion)
 

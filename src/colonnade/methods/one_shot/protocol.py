@@ -1,8 +1,7 @@
 """The simplest rival of noisy messages: every passive party sends its columns once, with noise on every entry.
 
-μ = 2c/s for noise of deviation s on rows of norm at most c, whatever is learned from them and however often. The noise
-on a score xw is s‖w‖, √e times less than e epochs of messages carry, but the same draw every time. Only the active
-party sees anything. Rows are integers before noise is added, so ε rests on integers alone.
+μ = 2c/s for noise of deviation s on rows of norm at most c, whatever is learned from them and however often. Only the
+active party sees anything. Rows are integers before noise is added, so ε rests on integers alone.
 """
 
 from __future__ import annotations

@@ -151,13 +151,9 @@ def schedule(
     steps = max(1, round(epochs / float(exact)))
     if steps > MOST_STEPS:
         raise PlanError(f"{epochs:g} epochs at rate {rate:g} are {steps} steps; {MOST_STEPS} is the most.")
-    return SlrSchedule(
-        steps,
-        exact,
-        Fraction(weight_cap).limit_denominator(1 << 20),
-        None if overflow is None else float(overflow),
-        optimiser or Optimiser(),
-    )
+    cap = Fraction(weight_cap).limit_denominator(1 << 20)
+    limit = None if overflow is None else float(overflow)
+    return SlrSchedule(steps, exact, cap, limit, optimiser or Optimiser())
 
 
 class SlrOptions(plans.Options):
