@@ -94,7 +94,7 @@ def plan(case: dict[str, Any], folder: Path) -> dict[str, Any]:
                     g.delta,
                     re.findall(r"ε = ([0-9.e-]+|∞)", str(g))[1:],
                 ]
-                for g in guarantees_of(method.views(planned), planned.delta)
+                for g in guarantees_of(planned.views, planned.delta)
             ],
             "noise": None if noise is None else [noise.deviation, noise.people],
             "charged": {

@@ -81,6 +81,15 @@ class Wavering(MomentsOptions):
         return replace(made, mu=made.mu + len(DRAWN))
 
 
+class Unseen(MomentsOptions):
+    """Nobody is said to see anything of its plans."""
+
+    def plan(self, spec: TrainingSpec, *where: Any) -> MomentsPlan:
+        plan = super().plan(spec, *where)
+        plan.__dict__.update(views=())
+        return plan
+
+
 DRAWN: list[MomentsPlan] = []
 
 
@@ -89,7 +98,7 @@ DRAWN: list[MomentsPlan] = []
     [
         ("local", {"model": elsewhere}, "a site has its part"),
         ("intermediate", {"model": everything}, "a site has its part"),
-        ("moments", {"views": lambda plan: ()}, "every observer's view is priced"),
+        ("moments", {"options": Unseen}, "every observer's view is priced"),
         ("moments", {"pilots": lambda plan: ()}, "pilot runs add up"),
         ("moments", {"noise": lambda plan: NoiseSummary(0.0, "nothing")}, "noise is said in numbers"),
         ("moments", {"tasks": ("clustering",)}, "it has a name, tasks"),
@@ -111,7 +120,6 @@ def test_a_method_that_forgets_something_cannot_be_made() -> None:
     for field in (
         "session",
         "model",
-        "views",
         "checks",
         "scores",
         "resumable",

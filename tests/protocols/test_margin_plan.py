@@ -123,7 +123,7 @@ def test_a_delta_that_would_publish_a_row_is_refused() -> None:
 
 
 def test_rows_that_do_not_fit_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "physical_memory", lambda: 1 << 18)
+    monkeypatch.setattr(planning.plans, "physical_memory", lambda: 1 << 18)
     with pytest.raises(TooMuchMemory, match="5000 rows of"):
         margin_plan(tables_of(PAIR, 5000))
 

@@ -91,9 +91,9 @@ def rows_read(plan: Any, seen: Any) -> Any:
     def share_from(owner: str, step: str, shape: Any, degree: Any) -> Any:
         return Shared(unpack(plan.scheme, frames[owner, step], shape, owner), shape, degree)
 
-    owners, place = plan.group.owners, plan.group.computing_parties.index("server")
+    owners = plan.group.owners
     batch = {owner: share_from(owner, "batch 0.0", (2, plan.dealt[owner]), 1) for owner in owners}
-    honest = gradient.FusedSum(plan, np.zeros(plan.size, dtype=np.int64), computing_party=place)
+    honest = gradient.FusedSum(plan, np.zeros(plan.size, dtype=np.int64), keeps_shares=True)
     honest.add(batch)
     whole = (1, plan.size)
     mine = honest.value() + total([share_from(owner, "noise 0", whole, 2) for owner in owners])

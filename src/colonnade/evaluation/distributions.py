@@ -1,8 +1,7 @@
-"""What an evaluation on private people opened, read: distributions of scores, labels and residuals, figures from them.
+"""What an evaluation on private people opened, read: distributions of scores, labels and residuals, and figures.
 
-What was opened are noisy characteristic functions. Each is read as the distribution of greatest entropy, relative to a
-normal one, whose characteristic function is within noise and sampling of it: it is positive, sums to one, and every
-curve made of it is monotone. How far noise moves figures is seen by evaluating people with just these distributions
+Each noisy characteristic function is read as the distribution of greatest entropy, relative to a normal one, that is
+within noise and sampling of it. How far noise moves figures is seen by evaluating people with just these distributions
 again under fresh noise. All of it is post-processing (docs/proofs/judging.md).
 """
 
@@ -17,19 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelError
-from colonnade.evaluation.estimates import (
-    DRAWS,
-    ClassEstimate,
-    Estimate,
-    Figure,
-    NumberEstimate,
-    ScoreDistribution,
-    TwoClassEstimate,
-    keyed,
-    losses,
-    spread,
-    two_names,
-)
+from colonnade.evaluation import estimates
 from colonnade.protocols.evaluation import EvaluationPlan, Head, Opened, Waves
 
 Array = NDArray[np.float64]
@@ -54,11 +41,8 @@ _WIDTHS = 12.0
 _STEPS = 60
 
 
-def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances: bool) -> Estimate:
-    """The estimate of what was opened about people nobody may look at; `centres` are added to everybody's scores.
-
-    `chances` says that scores are log-odds.
-    """
+def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances: bool) -> estimates.Estimate:
+    """`centres` are added to everybody's scores; `chances` says that scores are log-odds."""
     if opened.plan.numbers:
         return estimate_opened_numbers(opened, centre=float(centres[0]))
     if len(centres) == 1:
@@ -68,7 +52,9 @@ def estimate_opened(opened: Opened, centres: Array, *, threshold: float, chances
 
 def redrawn(opened: Opened, clean: Array, what: str) -> Iterator[Array]:
     """What could as well have been opened of people of whom `clean` would be opened without noise."""
-    for fresh in opened.plan.opened_noise.draw((DRAWS, opened.plan.coefficients), keyed(what)):
+    for fresh in opened.plan.opened_noise.draw(
+        (estimates.DRAWS, opened.plan.coefficients), estimates.keyed(what)
+    ):
         yield clean + fresh
 
 
@@ -116,10 +102,7 @@ def greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) 
 
 @dataclass(frozen=True, eq=False)
 class OpenedScore:
-    """Counts and characteristic functions by class, as they were opened; `centre` is added to every score.
-
-    Of several classes they are of a `place` among heads: of everybody of another class, then of its own.
-    """
+    """Counts and characteristic functions by class; of several classes of everybody of another class, then its own."""
 
     plan: EvaluationPlan
     place: int
@@ -131,12 +114,12 @@ class OpenedScore:
     def of(
         cls, coefficients: NDArray[Any], plan: EvaluationPlan, centre: float, place: int = 0
     ) -> OpenedScore:
-        """What integers that were opened stand for. How many people there are is known, which the counts take in."""
+        """How many people there are is known, which the counts take in."""
         counts, sums = plan.read_head(place, coefficients)
         counts = counts + (plan.rows - counts.sum()) / len(counts)
         if plan.scores > 1:
             counts, sums = (np.stack([of.sum(axis=0) - of[place], of[place]]) for of in (counts, sums))
-        names = two_names(plan.label.classes, None if plan.scores == 1 else place)
+        names = estimates.two_names(plan.label.classes, None if plan.scores == 1 else place)
         clear = CLEAR * plan.deviation * math.sqrt(1.0 - 1.0 / plan.heads[0].sums)
         faint = [name for name, count in zip(names, counts, strict=True) if count < clear]
         if faint:
@@ -174,10 +157,7 @@ class OpenedScore:
         return float(0.5 + (2.0 / math.pi) * (np.imag(second * np.conj(first)) / odd).sum())
 
     def mean_losses(self) -> dict[str, float]:
-        """Log-loss and Brier score: each loss as the combination of waves that is nearest to it where people are.
-
-        Such a combination is linear in what was opened, so that noise does not move it on average.
-        """
+        """Each loss as the combination of waves nearest to it where people are: noise does not move it on average."""
         design = np.concatenate([np.ones((POINTS, 1)), self.head.waves(self.grid)], axis=1)
         means = dict.fromkeys(("log-loss", "Brier score"), 0.0)
         for number in (0, 1):
@@ -185,25 +165,21 @@ class OpenedScore:
             weighed = (design * (near / near.sum())[:, None]).T
             ridge = np.diag(np.concatenate([[1e-12], np.tile(self.variances[number], 2) + 1e-12]))
             opened = np.concatenate([[1.0], self.values[number].real, self.values[number].imag])
-            for name, loss in losses(self.grid + self.centre).items():
+            for name, loss in estimates.losses(self.grid + self.centre).items():
                 wave = np.linalg.solve(weighed @ design + ridge, weighed @ loss[number])
                 means[name] += float(wave @ opened) * self.counts[number] / self.plan.rows
         return {name: max(value, 0.0) for name, value in means.items()}
 
-    def distribution(self) -> ScoreDistribution:
-        """Smooth distributions of the scores of both classes."""
+    def distribution(self) -> estimates.ScoreDistribution:
         waves = self.head.waves(self.grid)
         shares = [
             fitted(self.values[at], self.variances[at], self.counts[at], waves, self._normal(at, _WIDER))
             for at in (0, 1)
         ]
-        return ScoreDistribution(self.grid + self.centre, self.counts[:, None] * np.stack(shares))
+        return estimates.ScoreDistribution(self.grid + self.centre, self.counts[:, None] * np.stack(shares))
 
-    def read(self, threshold: float) -> tuple[ScoreDistribution, dict[str, float]]:
-        """What has an estimate without bias is read from what was opened itself, the rest from the smooth one.
-
-        One class against the rest has no probability that is linear in scores: its score is recalibrated to be one.
-        """
+    def read(self, threshold: float) -> tuple[estimates.ScoreDistribution, dict[str, float]]:
+        """One class against the rest has no probability that is linear in scores: its score is recalibrated."""
         scored, unbiased = self.distribution(), {"AUC": min(max(self.auc(), 0.0), 1.0)}
         if self.plan.scores == 1:
             unbiased |= self.mean_losses()
@@ -230,8 +206,7 @@ class OpenedScore:
 
 def estimate_opened_score(
     opened: Opened, *, centre: float, threshold: float, chances: bool, place: int = 0
-) -> TwoClassEstimate:
-    """The estimate of two classes; of several classes, of one against the rest."""
+) -> estimates.TwoClassEstimate:
     plan = opened.plan
     score = OpenedScore.of(opened.coefficients, plan, centre, place)
     scored, values = score.read(threshold)
@@ -248,12 +223,12 @@ def estimate_opened_score(
         if drawn and name in smoothed:
             shift = float(np.mean(drawn)) - truth[name]
             values[name] = min(max(values[name] - shift, 0.0), 1.0)
-        noise[name] = math.hypot(spread(drawn), shift)
-    estimate = TwoClassEstimate.of(
+        noise[name] = math.hypot(estimates.spread(drawn), shift)
+    estimate = estimates.TwoClassEstimate.of(
         scored,
         values,
         people=plan.rows,
-        names=two_names(plan.label.classes, None if plan.scores == 1 else place),
+        names=estimates.two_names(plan.label.classes, None if plan.scores == 1 else place),
         threshold=threshold,
         chances=chances,
         noise=noise,
@@ -261,16 +236,13 @@ def estimate_opened_score(
     return replace(estimate, redrawn=tuple(one for one, _ in again))
 
 
-def estimate_opened_classes(opened: Opened, centres: Array) -> ClassEstimate:
-    """The estimate of several classes, each against the rest.
-
-    Which score is the largest depends on all of them together, and what is opened is the distribution of each alone.
-    """
+def estimate_opened_classes(opened: Opened, centres: Array) -> estimates.ClassEstimate:
+    """Each against the rest: what is opened is the distribution of each score alone."""
     each = tuple(
         estimate_opened_score(opened, centre=float(centre), threshold=0.0, chances=True, place=place)
         for place, centre in enumerate(centres)
     )
-    return ClassEstimate(opened.plan.rows, tuple(opened.plan.label.classes), each)
+    return estimates.ClassEstimate(opened.plan.rows, tuple(opened.plan.label.classes), each)
 
 
 # Numbers.
@@ -320,7 +292,7 @@ def _normal(values: Waves, noise: Array, omegas: Array) -> tuple[float, float]:
     return middle, float(width)
 
 
-def estimate_opened_numbers(opened: Opened, *, centre: float) -> NumberEstimate:
+def estimate_opened_numbers(opened: Opened, *, centre: float) -> estimates.NumberEstimate:
     """Errors by the distributions of residual and label, and what is predicted against the mean label by score."""
     plan, label = opened.plan, opened.plan.label.label
     if label is None:
@@ -341,14 +313,14 @@ def estimate_opened_numbers(opened: Opened, *, centre: float) -> NumberEstimate:
     values, noise = _errors(wrong, truth), {}
     for name, value in values.items():
         drawn = [one[name] for one in again]
-        noise[name] = math.hypot(spread(drawn), float(np.mean(drawn)) - value)
+        noise[name] = math.hypot(estimates.spread(drawn), float(np.mean(drawn)) - value)
     figures = {
-        name: Figure(values[name], noise[name], sampling, baseline)
+        name: estimates.Figure(values[name], noise[name], sampling, baseline)
         for name, sampling, baseline in _baseline(wrong, truth, plan.rows)
         if name != "R²" or values["variance"] > CLEAR_VARIANCE * noise["variance"]
     }
     pairs = _pairs(plan, opened.coefficients, centre, values["RMSE"])
-    return NumberEstimate(plan.rows, label.column, figures, pairs, exact=False)
+    return estimates.NumberEstimate(plan.rows, label.column, figures, pairs, exact=False)
 
 
 def _errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, float]:
@@ -365,7 +337,6 @@ def _errors(wrong: NumberDistribution, truth: NumberDistribution) -> dict[str, f
 def _baseline(
     wrong: NumberDistribution, truth: NumberDistribution, people: int
 ) -> list[tuple[str, float, float]]:
-    """What chance does to each figure, and what always answering with the mean would have."""
     square, root = wrong.mean(wrong.values**2), math.sqrt(people)
     apart = truth.values - truth.mean(truth.values)
     variance = max(truth.mean(apart**2), 1e-300)

@@ -27,10 +27,7 @@ _CLOSE_TO_ONE = 1e-15
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure; `noise` and `sampling` are standard deviations.
-
-    `beside` is what always answering with the commonest class, or with the mean, would have.
-    """
+    """`noise` and `sampling` are deviations; `baseline` is what the commonest class, or the mean, would have."""
 
     value: float
     noise: float
@@ -93,7 +90,6 @@ class ScoreDistribution:
         return replace(self, scores=max(slope, 1e-9) * self.scores + shift)
 
     def resampled(self, randomness: Randomness) -> ScoreDistribution:
-        """As many other people of each class, drawn from these."""
         people = np.zeros_like(self.people)
         for number, count in enumerate(self.counts):
             ends = np.cumsum(self.people[number]) / count
@@ -187,9 +183,8 @@ def recalibration(scored: ScoreDistribution, steps: int = 50) -> tuple[float, fl
         if np.abs(step).max() < 1e-10:
             break
     if line[0] < 0.0:
-        return 0.0, float(
-            logit(np.clip(scored.counts[1] / scored.counts.sum(), _CLOSE_TO_ONE, 1 - _CLOSE_TO_ONE))
-        )
+        share = scored.counts[1] / scored.counts.sum()
+        return 0.0, float(logit(np.clip(share, _CLOSE_TO_ONE, 1 - _CLOSE_TO_ONE)))
     return float(line[0]), float(line[1])
 
 
@@ -220,7 +215,6 @@ def threshold_of(rule: str, scored: ScoreDistribution) -> float:
 
 
 def check_rule(rule: str) -> None:
-    """Refuse a rule that is none, before anything is paid for to read it from."""
     threshold_of(rule, ScoreDistribution(np.array([-1.0, 1.0]), np.ones((2, 2))))
 
 
@@ -246,19 +240,15 @@ def calibration_curve(scored: ScoreDistribution) -> list[dict[str, float]]:
     bins = np.minimum((chances * BINS).astype(np.int64), BINS - 1)
     everybody = scored.people.sum(axis=0)
     points = []
-    for number in range(BINS):
-        inside = bins == number
-        people = float(everybody[inside].sum())
-        if people > 0:
+    for inside in (bins == number for number in range(BINS)):
+        if (people := float(everybody[inside].sum())) > 0:
             said = float(chances[inside] @ everybody[inside] / people)
-            points.append(
-                {"said": said, "so": float(scored.people[1, inside].sum()) / people, "people": people}
-            )
+            so = float(scored.people[1, inside].sum()) / people
+            points.append({"said": said, "so": so, "people": people})
     return points
 
 
 def curves(scored: ScoreDistribution, points: int = 100) -> dict[str, list[list[float]]]:
-    """ROC, precision and recall, and lift, each as pairs; no more of them than a picture needs."""
     recall, precision = recall_and_precision(scored)
     share = scored.counts @ scored.above / scored.counts.sum()
     places = np.unique(np.linspace(0, len(recall) - 1, points).astype(np.int64))
@@ -288,11 +278,10 @@ AVERAGED = {
 
 @dataclass(frozen=True, eq=False)
 class TwoClassEstimate:
-    """How good a model of two classes is, on people whom it was not trained on.
+    """`threshold` is the score above which the second class is predicted; `exact` people were looked at.
 
-    `threshold` is the score above which the second class is predicted. `exact` says that the people were looked at.
-    `redrawn` are distributions that noise could as well have left of private people, `threshold_error` how far it or
-    chance moves one by rule.
+    `redrawn` are distributions that noise could as well have left, `threshold_error` how far it or chance moves one by
+    rule.
     """
 
     people: int
@@ -320,13 +309,11 @@ class TwoClassEstimate:
         baseline = commonest(scored.counts)
         randomness = keyed(f"sampling {people}")
         drawn = [scored.resampled(randomness).figures(threshold) for _ in range(DRAWS)]
-        figures = {
-            name: Figure(
-                value, (noise or {}).get(name, 0.0), spread(one[name] for one in drawn), baseline[name]
-            )
-            for name, value in values.items()
-            if chances or name not in _CHANCES
-        }
+        figures = {}
+        for name, value in values.items():
+            if chances or name not in _CHANCES:
+                sampling = spread(one[name] for one in drawn)
+                figures[name] = Figure(value, (noise or {}).get(name, 0.0), sampling, baseline[name])
         return cls(people, names, figures, threshold, scored, exact=noise is None)
 
     @property
@@ -335,7 +322,6 @@ class TwoClassEstimate:
 
     @cached_property
     def recalibration(self) -> tuple[float, float]:
-        """a and b of probabilities 1/(1 + e^-(as + b)) that fit these people best."""
         return recalibration(self.scored)
 
     def threshold_by(self, rule: str) -> float:
@@ -343,7 +329,6 @@ class TwoClassEstimate:
         return float(1.0 / (1.0 + math.exp(-threshold_of(rule, self.scored))))
 
     def at(self, rule: str) -> TwoClassEstimate:
-        """The same people with another threshold, by a probability or by a rule; nothing more is opened for it."""
         threshold = threshold_of(rule, self.scored)
         randomness = keyed(f"threshold {rule} {self.people}")
         redrawn = self.redrawn or (self.scored.resampled(randomness) for _ in range(DRAWS))
@@ -356,7 +341,6 @@ class TwoClassEstimate:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """All of it as plain values, with its curves."""
         return {
             "people": self.people,
             "exact": self.exact,
@@ -374,10 +358,9 @@ class TwoClassEstimate:
 
 @dataclass(frozen=True, eq=False)
 class ClassEstimate:
-    """How good a model of several classes is: `each` of them against the rest, by how far its score is above the mean.
+    """`each` class against the rest, by the probability that its score above the mean is recalibrated to.
 
-    Accuracy and Brier score of one against the rest are those of the probability that this score is recalibrated to.
-    `together` are figures of all classes at once, and `confusion` who is taken for what, where rows may be looked at.
+    `together` are figures of all classes, and `confusion` who is taken for what, where rows may be looked at.
     """
 
     people: int
@@ -392,16 +375,15 @@ class ClassEstimate:
         figures = dict(self.together)
         for name, called in AVERAGED.items():
             ones = [one.figures[name] for one in self.each]
-            figures[called] = Figure(
-                float(np.mean([one.value for one in ones])),
-                math.sqrt(sum(one.noise**2 for one in ones)) / len(ones),
-                float(np.mean([one.sampling for one in ones])),
-                float(np.mean([one.baseline for one in ones])),
+            value, sampling, baseline = (
+                float(np.mean([getattr(one, each) for one in ones]))
+                for each in ("value", "sampling", "baseline")
             )
+            noise = math.sqrt(sum(one.noise**2 for one in ones)) / len(ones)
+            figures[called] = Figure(value, noise, sampling, baseline)
         return figures
 
     def to_data(self) -> dict[str, Any]:
-        """All of it as plain values, with the curves of each class."""
         return {
             "people": self.people,
             "exact": self.exact,
@@ -421,11 +403,7 @@ class ClassEstimate:
 
 @dataclass(frozen=True, eq=False)
 class NumberEstimate:
-    """RMSE, MAE and R² of predictions, beside what always answering with the mean would have.
-
-    `pairs` are the means of what was predicted and of what was so, over people in the order of what was predicted.
-    `exact` says that the people were looked at.
-    """
+    """`pairs` are means of what was predicted and of what was so, over people in the order of what was predicted."""
 
     people: int
     label: str
@@ -449,11 +427,7 @@ Estimate = TwoClassEstimate | ClassEstimate | NumberEstimate
 def estimate_rows(
     scores: Array, truth: NDArray[Any], label: Label | None, *, chances: bool, threshold: float = 0.0
 ) -> Estimate:
-    """The estimate of people who may be looked at: exact, with the error of sampling alone.
-
-    Scores are predictions of a number, one column of two classes, and one for each of more classes. `chances` says that
-    they are log-odds.
-    """
+    """Exact, with the error of sampling alone; `chances` says that scores are log-odds."""
     if label is None or not label.classes:
         column = "label" if label is None else label.column
         return estimate_numbers(scores[:, 0], np.asarray(truth, dtype=np.float64), label=column)
@@ -474,13 +448,9 @@ def estimate_two_classes(
         raise ModelError(
             f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged. Bring people of both."
         )
+    values, people = scored.figures(threshold), len(scores)
     return TwoClassEstimate.of(
-        scored,
-        scored.figures(threshold),
-        people=len(scores),
-        names=names,
-        threshold=threshold,
-        chances=chances,
+        scored, values, people=people, names=names, threshold=threshold, chances=chances
     )
 
 

@@ -1,8 +1,7 @@
 """Evaluate a model: on rows that may be looked at, or on private people, by a protocol and charged.
 
-By released weights sums over everybody are opened, and everybody may read the estimate. Of a network people are scored
-with noise, and its label holder alone holds the scores to its labels: the figures are exact statistics of these, for it
-alone, and in no shared file.
+By released weights sums over everybody are opened for everybody to read. Of a network people are scored with noise, and
+the label holder alone holds the scores to its labels: the figures are for it alone, and in no shared file.
 """
 
 from __future__ import annotations
@@ -17,23 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from colonnade import errors
 from colonnade.data.encoder import Encoder
-from colonnade.data.table import AlignedTable, Table
-from colonnade.errors import (
-    ColumnMissing,
-    LabelMismatch,
-    ModelError,
-    NoNoiseFits,
-    OnlyForPublicData,
-    PlanError,
-    TooFewPeople,
-    TrainedOn,
-)
+from colonnade.data.table import Table
 from colonnade.evaluation.distributions import estimate_opened
 from colonnade.evaluation.estimates import Estimate, contrasts, estimate_rows
 from colonnade.evaluation.predict import Saved, Stored, features_of, network_of, read_scores, rows_of_model
 from colonnade.evaluation.scores import linear_terms
 from colonnade.federation.federation import Federation, Run
+from colonnade.methods.baselines.gathering import label_values
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.files.membership import TrainingMembership
@@ -61,10 +52,11 @@ LEAST = 1e-9
 
 
 def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str) -> Estimate:
-    """The estimate of a model on the rows of one file, which has every column of the model and the label."""
     declared = model.frame.label.label
     if declared is None:
-        raise PlanError("the model predicts nothing: principal components have no label to be judged by.")
+        raise errors.PlanError(
+            "the model predicts nothing: principal components have no label to be judged by."
+        )
     named = replace(declared, column=label)
     table = rows_of_model(model.frame, path, id_columns, label=named)
     table.check()
@@ -86,16 +78,12 @@ def evaluate_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], labe
 
 
 def threshold_of_model(model: Saved) -> float:
-    """The score above which a model of two classes says the second."""
     return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """An evaluation on private people: the run that it was read from, and the estimate where that may be read.
-
-    Everybody may, but of a network the `receiver` alone; `reason` is why it has none.
-    """
+    """The estimate, where it may be read: of a network by the `receiver` alone; `reason` is why it has none."""
 
     run: Run[Any]
     estimate: Estimate | None = None
@@ -133,7 +121,6 @@ class Price:
 
 
 def limits_of(plan: Plan) -> tuple[Limit, ...]:
-    """What a run was to each observer about each unit, at its own δ."""
     lines = {
         (line.observer, line.unit): line.event
         for owner in plan.group.owners
@@ -144,10 +131,7 @@ def limits_of(plan: Plan) -> tuple[Limit, ...]:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationTask:
-    """What is asked of the parties, each owner's part of the scores, and how to read what comes of it.
-
-    Everybody who has the model, or a part of it, makes the same request.
-    """
+    """Everybody who has the model, or a part of it, makes the same request."""
 
     frame: InputSpec
     request: EvaluationSpec | ScoresSpec
@@ -155,7 +139,7 @@ class EvaluationTask:
     read: Callable[[Run[Any], Any], Evaluation]
 
     async def session(self, party: Party, table: Table | None, request: Any) -> Opened | Scored:
-        """What one party runs; of several labels the one counts that the model predicts."""
+        """Of several labels the one counts that the model predicts."""
         labelled = None if table is None else with_label_of(self.frame, table)
         if isinstance(request, ScoresSpec):
             return await scores_session(party, labelled, request, self.terms(party.name))
@@ -203,10 +187,8 @@ def linear_task(
         limits=tuple((observer, unit, shortened(most)) for observer, unit, most in price.limits),
         alignment=alignment,
     )
-    terms = {
-        owner: _centred(term, np.array([head[owner].middle for head in ranges]))
-        for owner, term in linear_terms(model.frame, weights).items()
-    }
+    middles = {owner: np.array([head[owner].middle for head in ranges]) for owner in owners}
+    terms = linear_terms(model.frame, weights, middles)
     centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
     chances = model.reading.answer == "probabilities"
 
@@ -221,17 +203,8 @@ def network_task(
     network: Network, part: NetworkFile | None, price: Price, *, alignment: Alignment
 ) -> EvaluationTask:
     """The evaluation of a network by scores with noise; `part` is how its label holder reads them, where it is."""
-    design = network.design
-    request = ScoresSpec(
-        receiver=design.receiver,
-        width=design.embedding,
-        bound=float(design.bound),
-        weights="private" if design.regime == "private-local" else "public",
-        epsilon=shortened(price.epsilon),
-        delta=price.delta,
-        accepted_delta=price.accepted_delta,
-        alignment=alignment,
-    )
+    stated = {"delta": price.delta, "accepted_delta": price.accepted_delta, "alignment": alignment}
+    request = network.spec(shortened(price.epsilon), **stated)
 
     def terms(party: str) -> Terms | None:
         return network.part(party).terms().get(party)
@@ -241,21 +214,16 @@ def network_task(
             return Evaluation(run)
         ids = tuple(str(person) for person in scored.aligned.table.ids())
         values = read_scores(part, scored.sums, ids, run.plan, network=network).values
+        label, truth = scored.aligned.schema.label, label_values([scored.aligned])
+        if label is not None and label.classes:
+            values = np.log(np.clip(values, LEAST, 1.0))
+            values = values if len(label.classes) > 2 else values[:, 1:] - values[:, :1]
         try:
-            return Evaluation(run, _estimate_scores(values, scored.aligned))
-        except ModelError as error:
+            return Evaluation(run, estimate_rows(values, truth, label, chances=True))
+        except errors.ModelError as error:
             return Evaluation(run, reason=str(error))
 
     return EvaluationTask(network.frame, request, terms, read)
-
-
-def _estimate_scores(values: Array, aligned: AlignedTable) -> Estimate:
-    label = aligned.schema.label
-    truth = np.concatenate([block.label for block in aligned.blocks() if block.label is not None])
-    if label is not None and label.classes:
-        values = np.log(np.clip(values, LEAST, 1.0))
-        values = values if len(label.classes) > 2 else values[:, 1:] - values[:, :1]
-    return estimate_rows(values, truth, label, chances=True)
 
 
 def network_task_within(
@@ -282,24 +250,20 @@ def network_task_within(
         ):
             return task
         epsilon *= 0.95
-    raise NoNoiseFits(
+    raise errors.NoNoiseFits(
         f"training has no account of what {receiver} learns within which people could be scored."
     )
 
 
 def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Evaluation:
-    """Evaluate a model on the people of a federation, those held out if it holds some out, charged to every ledger.
-
-    People that it was trained on are refused: figures on them would be too good. Those evaluated on are remembered like
-    those trained on, because exact scores of them would show more than was promised.
-    """
+    """Charged to every ledger; people that the model was trained on are refused."""
     if stored.whole is None:
         task = _stored_network_task(stored, federation, price)
     else:
         whole = check_model(stored.whole)
         missing = [party for party, _ in whole.frame.encoders if party not in federation.tables]
         if missing:
-            raise ColumnMissing(
+            raise errors.ColumnMissing(
                 f"the model reads columns of {', '.join(missing)}, which takes no part in this job."
             )
         task = linear_task(whole, federation.group.owners, price, alignment=federation.alignment)
@@ -312,20 +276,18 @@ def evaluate_jointly(federation: Federation, stored: Stored, price: Price) -> Ev
 def check_model(model: Saved) -> ModelFile:
     """A linear model of classes or of numbers whose weights are all released; anything else is refused by name."""
     if isinstance(model, NetworkFile):
-        raise PlanError(
+        raise errors.PlanError(
             "the parts of a network stay with their parties, and this one lies in one file. Give the folder of the run "
             "that trained it, or judge on public rows with --rows."
         )
     if model.party is not None:
-        raise PlanError(
+        raise errors.PlanError(
             f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
-    if not model.reading.classifies and (model.reading.answer, model.reading.link) != (
-        "prediction",
-        "identity",
-    ):
-        raise PlanError(
+    linear = (model.reading.answer, model.reading.link) == ("prediction", "identity")
+    if not model.reading.classifies and not linear:
+        raise errors.PlanError(
             f"{model.reading.title} is not judged on private people: that is for classes, and for numbers that are "
             "linear in the columns. Judge on public rows with --rows."
         )
@@ -333,28 +295,27 @@ def check_model(model: Saved) -> ModelFile:
 
 
 def _stored_network_task(stored: Stored, federation: Federation, price: Price) -> EvaluationTask:
-    """Of a network whose parts lie here."""
     first = next(part for part in stored.parts.values() if isinstance(part, NetworkFile))
     network = network_of(stored, first)
     design = network.design
     if network.fusion is None:
-        raise ModelError(
+        raise errors.ModelError(
             f"the last layer of this network is {design.receiver}'s and does not lie here, so it scores nobody. "
             "Nothing was charged. Give the folder of a run in one process, which has all parts."
         )
     if design.regime == "paper" and not federation.public:
-        raise OnlyForPublicData(
+        raise errors.OnlyForPublicData(
             "this network was trained in the paper's regime: its scores would disclose the people it was trained on. "
             "Train it with 'frozen' or 'private-local' to judge it on people who are not public."
         )
     read = [party for party, _ in network.frame.encoders]
     missing = [party for party in dict.fromkeys((*read, design.receiver)) if party not in federation.tables]
     if missing:
-        raise ColumnMissing(
+        raise errors.ColumnMissing(
             f"the network has a part of {', '.join(missing)}, which takes no part in this job."
         )
     if federation.tables[design.receiver].schema.label is None:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{design.receiver} has the last layer of this network and declares no label to judge it by. Declare the "
             "label in its schema."
         )
@@ -362,16 +323,15 @@ def _stored_network_task(stored: Stored, federation: Federation, price: Price) -
 
 
 def check_columns(party: str, encoder: Encoder, table: Table, frame: InputSpec) -> None:
-    """Refuse people who do not have the columns that a model reads, or another label than it predicts."""
     declared = set(table.schema.columns)
     missing = [column.name for column in encoder.columns if column not in declared]
     if missing:
-        raise ColumnMissing(
+        raise errors.ColumnMissing(
             f"{party}: the model reads {', '.join(missing)}, which the people to judge on do not have, or which are "
             "declared otherwise than in training. Declare them alike."
         )
     if table.schema.labels and frame.label.label not in table.schema.labels:
-        raise LabelMismatch(
+        raise errors.LabelMismatch(
             f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
         )
 
@@ -385,7 +345,7 @@ def refuse_trained(
     people.check_rules(party, table.schema)
     known = sum(str(person) in people for person in table.ids())
     if known:
-        raise TrainedOn(
+        raise errors.TrainedOn(
             f"{party}: {known} of the people to judge on were trained on, and figures on them would be too good. Leave "
             "them out, or train with held_out."
         )
@@ -413,13 +373,11 @@ def refuse_uninformative(plan: Plan, counts: bool) -> None:
         return
     needed = people_for(plan)
     if plan.rows < needed:
-        what = (
-            f"an RMSE by more than {RMSE_ERROR:.0%}" if plan.numbers else f"an AUC by more than {AUC_ERROR:g}"
-        )
-        raise TooFewPeople(
+        figure, most = ("RMSE", f"{RMSE_ERROR:.0%}") if plan.numbers else ("AUC", f"{AUC_ERROR:g}")
+        raise errors.TooFewPeople(
             f"{plan.rows} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
-            f"would move {what}. Nothing was charged. {needed} people would do; hold out a larger share, bring more "
-            "people, or raise epsilon."
+            f"would move an {figure} by more than {most}. Nothing was charged. {needed} people would do; hold out a "
+            "larger share, bring more people, or raise epsilon."
         )
 
 
@@ -430,8 +388,6 @@ def shortened(epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """Where one owner's part of a score can lie: around a middle, by at most a reach."""
-
     middle: float
     extent: float
 
@@ -455,14 +411,6 @@ def score_ranges(frame: InputSpec, weights: Array) -> dict[str, ScoreRange]:
         half = max(1e-6, (high - low) / 2.0)
         # The same at everybody whose floats differ in their last digits.
         unit = 10.0 ** (math.floor(math.log10(half)) - 3)
-        ranges[party] = ScoreRange(
-            (low + high) / 2.0, float(f"{math.ceil(half / unit * (1 + 1e-9)) * unit:.6g}")
-        )
+        extent = float(f"{math.ceil(half / unit * (1 + 1e-9)) * unit:.6g}")
+        ranges[party] = ScoreRange((low + high) / 2.0, extent)
     return ranges
-
-
-def _centred(term: Terms, middle: Array) -> Terms:
-    def centred(aligned: AlignedTable) -> Array:
-        return np.asarray(term(aligned) - middle)
-
-    return centred

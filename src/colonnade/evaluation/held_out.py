@@ -1,7 +1,4 @@
-"""Evaluate what a job trained on the people that it held out, at no further cost to anybody but for whole columns.
-
-In one process for all parties, and at one site right after training and over the same channel.
-"""
+"""Evaluate what a job trained on the people that it held out, at no further cost but for whole columns."""
 
 from __future__ import annotations
 
@@ -50,7 +47,6 @@ HeldOut = Evaluation | str | None
 
 
 def holdout_text(job: Job) -> str:
-    """How those are used whom a job holds out, and who will know what comes of it, before it is run."""
     if job.held_out is None:
         return ""
     if protocol_of(job).scores == "released weights":
@@ -106,11 +102,7 @@ def check_readers(job: Job) -> None:
 
 
 def holdout_task(job: Job, result: TrainingResult, run: Run[Any], *, alignment: Alignment) -> EvaluationTask:
-    """What is asked to evaluate what was trained by, so that no total grows by it.
-
-    The people held out lose at most what those trained on did. It follows from the job, the plan and the model, which
-    all members share.
-    """
+    """No total grows by it: the people held out lose at most what those trained on did."""
     if isinstance(result, NetworkModel):
         kind, network = type(model_for(job, result)).__name__, result.network
         parts = network_parts(kind, network, result.privacy, regime=result.statement, run=run.name)
@@ -124,7 +116,6 @@ def holdout_task(job: Job, result: TrainingResult, run: Run[Any], *, alignment: 
 def evaluate_trained(
     job: Job, federation: Federation, result: TrainingResult | ColonnadeError, run: Run[Any]
 ) -> HeldOut:
-    """The evaluation of what was trained, or why there is none; None for a job that holds nobody out."""
     if job.held_out is None or isinstance(result, ColonnadeError):
         return None
     try:
@@ -143,10 +134,7 @@ async def evaluate_at_site(
     accountant: Accountant,
     asks: Callable[[Any, bool], None] | None,
 ) -> Evaluation | str:
-    """The evaluation as this member reads it, or why there is none; what was trained is good either way.
-
-    All members begin it or none does.
-    """
+    """Or why there is none; what was trained is good either way. All members begin it or none does."""
     result = result_at(job, run)
     if result is None or isinstance(result, ColonnadeError):
         return NOT_EVALUATED.format(reason="nothing was learnt.")
@@ -178,7 +166,6 @@ async def evaluate_at_site(
 
 
 def decided(job: Job, trained: Trained, found: HeldOut) -> tuple[HeldOut, str]:
-    """The evaluation at the threshold that a job's rule finds in it, which the model takes too, and a note of it."""
     rule, model = rule_of(job.options), trained.model
     if rule is None or not isinstance(model, LogisticRegression):
         return found, ""
@@ -193,10 +180,9 @@ def decided(job: Job, trained: Trained, found: HeldOut) -> tuple[HeldOut, str]:
 
 
 def estimate_alone(run: Run[Any], evaluation: Evaluation) -> Estimate | None:
-    """What the label holder's own columns alone would have, on the people that a shared model was evaluated on.
+    """What the label holder's own columns alone would have, by a linear model without noise.
 
-    By a linear model without noise; None where the label holder is not here. These are exact figures of private people,
-    for the label holder, who holds everything that they are made of, and stand on its own page alone.
+    These are exact figures of private people, for the label holder, and stand on its own page alone.
     """
     holder = run.plan.group.active
     if holder not in run.aligned or holder not in evaluation.run.aligned:

@@ -36,10 +36,7 @@ METRICS: dict[Task, str] = {
 
 
 def split(tables: Sequence[Table], *, seed: int, share: float) -> tuple[list[Table], list[Table]]:
-    """The people that all tables have in common, in two parts by a public seed: to train on, and to test on.
-
-    In both parts every table has the same people in the same order.
-    """
+    """The people that all tables have in common, in two parts by a public seed: to train on, and to test on."""
     if not 0 < share < 1:
         raise InputError(f"a test share of {share:g} leaves nobody on one side. Give one between 0 and 1.")
     places = [{name: place for place, name in enumerate(table.ids())} for table in tables]
@@ -69,18 +66,21 @@ class HeldOut:
     components: int | None = None
 
     def score(self, trained: TrainedModel | MomentRelease) -> float:
-        """How well a model does on these people: accuracy, mean squared error, or captured variance."""
         return next(iter(self.figures(trained).values()))
 
     def figures(self, trained: TrainedModel | MomentRelease) -> dict[str, float]:
-        """The score that a task is judged by, and what is read beside it: AUC, or R² and RMSE in the label's units.
-
-        Of several classes the AUC is the mean over each class against the rest.
-        """
+        """AUC, or R² and RMSE, stand beside it; of several classes the AUC is the mean over each against the rest."""
         if self.task == "pca":
             if not isinstance(trained, MomentRelease):
                 raise TypeError("components are of a release")
-            return {METRICS["pca"]: self._score_components(trained)}
+            wanted = min(self.components or DEFAULT_COMPONENTS, trained.columns)
+            directions = PCA(n_components=wanted).fit(trained).components_
+            rows = self.features(frame_of(trained))
+            centred = rows - rows.mean(axis=0)
+            scatter = centred.T @ centred
+            best = np.linalg.eigvalsh(scatter)[-wanted:].sum()
+            captured = float(np.trace(directions @ scatter @ directions.T) / best) if best > 0 else 1.0
+            return {METRICS["pca"]: captured}
         rows = self.features(frame_of(trained))
         if isinstance(trained, TrainedModel):
             scores = trained.scores(rows)
@@ -92,7 +92,7 @@ class HeldOut:
         return self._figures(np.asarray(scores, dtype=np.float64).reshape(len(self.labels), -1))
 
     def constant_figures(self) -> dict[str, float]:
-        """The same of whoever always says the commonest class, or the mean; nothing for components."""
+        """Of whoever always says the commonest class, or the mean."""
         if self.task == "pca":
             return {}
         if self.task == "regression":
@@ -101,7 +101,6 @@ class HeldOut:
         return {METRICS["classification"]: float(counts.max() / len(self.labels)), "AUC": 0.5}
 
     def features(self, frame: InputSpec) -> Array:
-        """One row for each person, of the features that a model reads."""
         return encoded_rows(self.tables, frame.encoders, attributes=frame.attributes)
 
     @cached_property
@@ -114,24 +113,11 @@ class HeldOut:
         figures = {METRICS["classification"]: float(np.mean(class_codes(scores) == self.labels))}
         classes = range(scores.shape[1]) if scores.shape[1] > 1 else (1,)
         present = [number for number in classes if 0 < np.mean(self.labels == number) < 1]
-        areas = [
-            auc(
-                ScoreDistribution.of(
-                    scores[:, min(number, scores.shape[1] - 1)], (self.labels == number).astype(np.int64)
-                )
-            )
-            for number in present
-        ]
+        areas = []
+        for number in present:
+            own, column = (self.labels == number).astype(np.int64), min(number, scores.shape[1] - 1)
+            areas.append(auc(ScoreDistribution.of(scores[:, column], own)))
         return {**figures, "AUC": float(np.mean(areas))} if areas else figures
-
-    def _score_components(self, release: MomentRelease) -> float:
-        wanted = min(self.components or DEFAULT_COMPONENTS, release.columns)
-        directions = PCA(n_components=wanted).fit(release).components_
-        rows = self.features(frame_of(release))
-        centred = rows - rows.mean(axis=0)
-        scatter = centred.T @ centred
-        best = np.linalg.eigvalsh(scatter)[-wanted:].sum()
-        return float(np.trace(directions @ scatter @ directions.T) / best) if best > 0 else 1.0
 
     def _errors(self, predicted: Array) -> dict[str, float]:
         label = next(table.schema.label for table in self.tables if table.schema.label is not None)

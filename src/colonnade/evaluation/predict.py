@@ -53,10 +53,9 @@ IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discl
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
+    """`exact` is of how many people without noise, `noise` how far it moves every number, where there is some.
 
-    `statement` says what was disclosed to whom; `exact` is of how many people without noise, and `noise` how far noise
-    moves every number, where scores carry some. `left_out` are those who could not be scored, with the reason.
+    `left_out` are those who could not be scored, with the reason.
     """
 
     ids: tuple[str, ...]
@@ -119,23 +118,18 @@ def model_of_label(folder: Path, label: str | None) -> Path:
 
 
 def models_by_label(folder: Path) -> dict[str, Path]:
-    """The whole models of a run's folder by what they predict."""
     files = [folder / MODEL, *sorted(folder.glob(MORE_MODELS.format(number="*")))]
     labels = {file: load_model(file).frame.label.label for file in files if file.is_file()}
     return {label.column: file for file, label in labels.items() if label is not None}
 
 
 def load_model(path: Path) -> Saved:
-    """The model in a file, linear or a network; what is none is refused by name."""
     data = read_document(path)
     return (NetworkFile if data.get("kind") in NETWORKS else ModelFile).of(data, path)
 
 
 def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict: bool = True) -> Scores:
-    """Scores of people whose columns lie in one file, by a model that lies in one file.
-
-    A row that is not as declared refuses the file, or where it is not `strict` is left out and named.
-    """
+    """A row that is not as declared refuses the file, or where it is not `strict` is left out and named."""
     table = rows_of_model(model.frame, path, id_columns)
     ids = tuple(table.ids())
     left_out: tuple[tuple[str, str], ...] = ()
@@ -144,7 +138,13 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
     except BadValues:
         wrong: Wrong = {}
         if not strict:
-            features, wrong = _usable(model.frame, path, table.schema)
+            columns, usable = table.schema.columns, [np.zeros((0, model.frame.columns))]
+            relation = open_file(path, party="rows", wanted=(*id_columns, *model.frame.column_names))
+            for block, odd in usable_blocks(relation, list(columns), size=BLOCK_ROWS):
+                wrong |= odd
+                if block.rows:
+                    usable.append(features_of(block, model.frame))
+            features = np.concatenate(usable)
         if not 0 < len(wrong) < len(ids):
             raise
         left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
@@ -162,21 +162,9 @@ def score_file(model: Saved, path: Path, *, id_columns: tuple[str, ...], strict:
 def rows_of_model(
     frame: InputSpec, path: Path, id_columns: tuple[str, ...], *, label: Label | None = None
 ) -> Table:
-    """One file with every column of a model, under the names that its frame gives them."""
     declared = (column for _, encoder in frame.encoders for column in encoder.columns)
     columns = [replace(column, name=name) for name, column in zip(frame.column_names, declared, strict=True)]
     return Table("rows", path, Schema(id_columns, tuple(columns), label=label))
-
-
-def _usable(frame: InputSpec, path: Path, schema: Schema) -> tuple[Array, Wrong]:
-    relation = open_file(path, party="rows", wanted=(*schema.id_columns, *frame.column_names))
-    features: list[Array] = []
-    wrong: Wrong = {}
-    for block, odd in usable_blocks(relation, list(schema.columns), size=BLOCK_ROWS):
-        wrong |= odd
-        if block.rows:
-            features.append(features_of(block, frame))
-    return np.concatenate(features) if features else np.zeros((0, frame.columns)), wrong
 
 
 def score_job(
@@ -193,11 +181,7 @@ def score_job(
         network = network_of(stored, first)
         known = stored.people if stored.people or is_remembered(first.run, federation) else None
         scored = network.score_people(
-            federation,
-            trained_on=known,
-            epsilon=epsilon,
-            delta=delta,
-            accepted_delta=accepted_delta,
+            federation, trained_on=known, epsilon=epsilon, delta=delta, accepted_delta=accepted_delta
         )
         plan = scored.run.plan
         return read_scores(first, scored.opened, scored.ids, plan, network=network, privacy=scored.privacy)
@@ -250,26 +234,22 @@ def read_scores(
             most=len(plan.group.owners) * plan.spec.bound,
         )
         if model.reading.answer == "probabilities":
-            predicted = _likeliest(model, values)
+            names, wide = model.frame.label.classes, values.shape[1] > 2
+            above = values[:, 1] > _threshold(model)
+            predicted = tuple(names[code] for code in (values.argmax(axis=1) if wide else above.astype(int)))
     said = str(Privacy(plan.guarantees) if privacy is None else privacy)
     return Scores(ids, names_of(model), values, predicted, plan.statement, said, plan.exact, noise=noise)
 
 
-def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
-    names = model.frame.label.classes
-    if len(names) > 2:
-        return tuple(names[code] for code in chances.argmax(axis=1))
-    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
-    return tuple(names[int(chance > threshold)] for chance in chances[:, 1])
+def _threshold(model: Saved) -> float:
+    return model.threshold if isinstance(model, ModelFile) else 0.5
 
 
 def score_rows(scores: Scores) -> list[tuple[str, ...]]:
     """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
     baseline = () if scores.noise is None else tuple(f"± {name}" for name in scores.names)
-    predicted = (
-        [("predicted",), *((name,) for name in scores.predicted)] if scores.predicted is not None else None
-    )
-    lines = [("id", *scores.names, *baseline, *(predicted[0] if predicted else ()))]
+    predicted = None if scores.predicted is None else ["predicted", *scores.predicted]
+    lines = [("id", *scores.names, *baseline, *(predicted[:1] if predicted else ()))]
     for place, person in enumerate(scores.ids):
         numbers = [f"{value:.6g}" for value in scores.values[place]]
         if scores.noise is not None:
@@ -279,23 +259,20 @@ def score_rows(scores: Scores) -> list[tuple[str, ...]]:
                 for name, value, noise in pairs
             ]
             numbers += [error_text(noise) for _, _, noise in pairs]
-        lines.append((person, *numbers, *(predicted[place + 1] if predicted else ())))
+        lines.append((person, *numbers, *(predicted[place + 1 : place + 2] if predicted else ())))
     return lines
 
 
 def scores_csv(scores: Scores) -> str:
-    """Scores as the text of a CSV file."""
     return csv_text(score_rows(scores))
 
 
 def network_of(stored: Stored, first: NetworkFile) -> Network:
-    """All of a network whose parts lie here, beside each other as nowhere but in one process."""
     parts = {name: part.network() for name, part in stored.parts.items() if isinstance(part, NetworkFile)}
     return first.network() if not parts else type(first.network()).joined(parts)
 
 
 def names_of(model: Saved) -> tuple[str, ...]:
-    """What the numbers of a score are called."""
     width = len(model.weights) if isinstance(model, ModelFile) else 1
     return model.reading.names(model.frame.label, width)
 
@@ -314,8 +291,7 @@ def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
     if not model.reading.classifies:
         return values, None
     names = model.frame.label.classes
-    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
-    return values, tuple(names[code] for code in class_codes(scores, threshold))
+    return values, tuple(names[code] for code in class_codes(scores, _threshold(model)))
 
 
 def _joined(parts: Mapping[str, Saved]) -> ModelFile:

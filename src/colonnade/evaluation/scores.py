@@ -1,7 +1,4 @@
-"""Scores between parties: each computes its own term, and only the one that asks sees the sums.
-
-For linear models with released or public weights, and, through `NeuralClassifier.joint_scores`, for networks.
-"""
+"""Scores between parties: each computes its own term, and only the one that asks sees the sums."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class JointScores:
-    """What the receiver got: one row of numbers per person, and whose they are. `statement` says what was disclosed.
-
-    `opened` are the sums as they came out; of networks `sums` are what the label holder's part makes of them.
-    """
+    """`opened` are the sums as they came out; of networks `sums` are what the label holder's part makes of them."""
 
     sums: Array
     opened: Array
@@ -55,8 +49,8 @@ def score_jointly(
 ) -> JointScores:
     """Sum the parties' terms for the people of a federation; a party without terms adds nothing.
 
-    Exact scores are refused for people in `trained_on`, whom the model knows, for those whom a party's data set
-    remembers from any training, and altogether where ids are not read as they were then.
+    Exact scores are refused for people in `trained_on`, for those whom a party's data set remembers from any training,
+    and altogether where ids are not read as they were then.
     """
     known = {party: _lists(federation, party, (trained_on or {}).get(party)) for party in federation.tables}
     if request.epsilon is None and not federation.public:
@@ -70,18 +64,11 @@ def score_jointly(
 
     run = federation.run(session, request, trains=False)
     scored: Any = run.result(request.receiver)
-    return JointScores(
-        sums=scored.sums,
-        opened=scored.sums,
-        ids=tuple(str(person) for person in scored.aligned.table.ids()),
-        statement=run.plan.statement,
-        privacy=run.privacy,
-        run=run,
-    )
+    ids = tuple(str(person) for person in scored.aligned.table.ids())
+    return JointScores(scored.sums, scored.sums, ids, run.plan.statement, run.privacy, run)
 
 
 def trained_people(run: Any) -> dict[str, TrainingMembership]:
-    """The people that each party trained on, as it knows them itself."""
     return {
         party: TrainingMembership.of_table(aligned.table, SystemRandomness(), run=run.name)
         for party, aligned in run.aligned.items()
@@ -101,15 +88,29 @@ def _lists(
     return kept if own is None else (own, *kept)
 
 
-def linear_terms(frame: InputSpec, coefficients: Array) -> dict[str, Terms]:
-    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients."""
-    scale = math.sqrt(frame.attributes)
+def linear_terms(
+    frame: InputSpec, coefficients: Array, middles: Mapping[str, Array] | None = None
+) -> dict[str, Terms]:
+    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients.
+
+    `middles` are taken off.
+    """
     terms: dict[str, Terms] = {}
     start = 0
     for party, encoder in frame.encoders:
-        weights = np.asarray(coefficients)[:, start : start + encoder.width] / scale
-        terms[party] = _linear_term(encoder, weights)
+        own = np.asarray(coefficients)[:, start : start + encoder.width] / math.sqrt(frame.attributes)
         start += encoder.width
+
+        def term(
+            aligned: AlignedTable,
+            encoder: Encoder = encoder,
+            weights: Array = own,
+            middle: Array | float = 0.0 if middles is None else middles[party],
+        ) -> Array:
+            blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
+            return np.asarray(np.concatenate(blocks) - middle)
+
+        terms[party] = term
     return terms
 
 
@@ -124,14 +125,6 @@ def linear_bound(frame: InputSpec, coefficients: Array) -> float:
         start += encoder.width
     # A little more than any rounding of floats could add.
     return max(1e-6, largest * (1 + 1e-9))
-
-
-def _linear_term(encoder: Encoder, weights: Array) -> Terms:
-    def term(aligned: AlignedTable) -> Array:
-        blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
-        return np.concatenate(blocks)
-
-    return term
 
 
 DRAWS = 64

@@ -19,11 +19,7 @@ from colonnade.models.uncertainty import Watch
 
 @dataclass(frozen=True, eq=False)
 class TrainedRun:
-    """A run that was trained and evaluated: a model of each label, the job's own first, and what to know of them.
-
-    `result` is what the run opened, None where nothing came of it. `alone` is how good the label holder's own columns
-    would be by themselves, for its own page.
-    """
+    """A model of each label, the job's own first; `alone` is how good the label holder's own columns would be."""
 
     job: Job
     run: Run[Any]
@@ -35,7 +31,6 @@ class TrainedRun:
 
     @property
     def failure(self) -> ColonnadeError | None:
-        """Why there is no model, if noise left none."""
         return self.models[0].failure
 
 
@@ -48,17 +43,14 @@ def finish_training(
     evaluation: HeldOut = None,
     watch: Watch | None = None,
 ) -> TrainedRun:
-    """Fit every model of a run, with what noise did to it unless `watch` skips that.
-
-    `evaluation` is how good it is on the people held out, or why that is not known.
-    """
+    """Fit every model of a run, with what noise did to it unless `watch` skips that."""
     watch = watch or Watch()
     first = train_on(result, job, run, public=place.public, watch=watch)
     skipped = watch.skipped
     found, threshold = decided(job, first, evaluation)
-    more = (
-        train_more(result, run, public=place.public, watch=watch) if isinstance(result, MomentRelease) else []
-    )
+    more = []
+    if isinstance(result, MomentRelease):
+        more = train_more(result, run, public=place.public, watch=watch)
     evaluated = found if isinstance(found, Evaluation) else None
     notes = (
         *first.notes,

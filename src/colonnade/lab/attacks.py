@@ -83,10 +83,7 @@ class Success:
 
 
 def label_success(guesses: NDArray[np.float64], labels: NDArray[np.float64]) -> Success:
-    """Guesses of ±1 against labels of ±1; 0 is no guess and never a hit.
-
-    Chance is how often the same guesses would be right if they had nothing to do with the labels.
-    """
+    """0 is no guess and never a hit; chance is that of the same guesses of labels they know nothing of."""
     positive = float(np.mean(labels > 0))
     chance = float(np.mean(guesses > 0)) * positive + float(np.mean(guesses < 0)) * (1 - positive)
     return Success(float(np.sum(guesses == labels)), len(labels), chance)
@@ -95,10 +92,7 @@ def label_success(guesses: NDArray[np.float64], labels: NDArray[np.float64]) -> 
 def value_success(
     guesses: NDArray[np.float64], values: NDArray[np.float64], *, tolerance: float = 0.01
 ) -> Success:
-    """How many numbers are right to within a part of their spread; NaN is no guess.
-
-    Chance is how often a guess of one number would also be right for another one.
-    """
+    """Right to within a part of their spread, NaN is no guess; chance is that of a guess of another number."""
     guesses, values = guesses.ravel(), values.ravel()
     near = tolerance * float(np.std(values) or 1.0)
     hits = int(np.sum(np.abs(guesses - values) <= near))
@@ -136,7 +130,6 @@ class OwnerView:
 
     @cached_property
     def looks(self) -> tuple[Look, ...]:
-        """Every batch of the run, in order."""
         return tuple(self._looks())
 
     def _looks(self) -> Iterator[Look]:
@@ -157,7 +150,6 @@ class OwnerView:
 
     @property
     def determined(self) -> float:
-        """The share of batches whose coefficients follow exactly."""
         return float(np.mean([look.determined for look in self.looks]))
 
     @property
@@ -190,8 +182,7 @@ class LabelAttack:
 def recover_labels(view: OwnerView, labels: Array, *, largest_score: float = 0.0) -> LabelAttack:
     """Criterion 4.2 on every batch; `labels` are the true ones, ±1, to score it with.
 
-    In the piecewise approximation a coefficient of 0 says nothing, and nothing is guessed. `safe_steps` is T_ε, the
-    number of steps for which the criterion cannot fail if no score is larger than `largest_score` at the start.
+    `safe_steps` is T_ε, the number of steps for which the criterion cannot fail if no score is larger at the start.
     """
     by_epoch = np.zeros((view.epochs, view.plan.rows))
     for look in view.looks:
@@ -220,11 +211,10 @@ def safe_steps(view: OwnerView, largest_score: float) -> PaperFigure | None:
 
 
 def labels_without_other_columns(view: OwnerView, integers: Integers) -> Array:
-    """Labels when their owner has no columns (theorem 4.1): ±1 from one sum Σ y·x a batch, even with one column.
+    """Labels when their owner has no columns (theorem 4.1), from one sum Σ y·x a batch, even with one column.
 
-    The attacker knows every score, so each batch tells it Σ y·x exactly; the integers y that fit are found by
-    enumerating both halves of the batch. Unique is not quick: the work doubles with every two records, and batches
-    of more than 24 are left alone unless the columns determine them. Records on which two solutions differ get 0.
+    The integers y that fit are found by enumerating both halves of the batch: the work doubles with every two records.
+    Records on which two solutions differ get 0.
     """
     guesses = np.zeros(view.plan.rows)
     for look, sums in zip(view.looks, view.diary.sums, strict=True):
@@ -274,8 +264,7 @@ class ForeignScores:
 
 
 def foreign_scores(view: OwnerView, labels: Array) -> tuple[ForeignScores, ...]:
-    """What the others' columns contribute to every score, for an attacker who has the labels, its own or
-    recovered."""
+    """For an attacker who has the labels, its own or recovered."""
     scores = []
     for look, observed in zip(view.looks, view.diary.scores, strict=True):
         if observed.size:
@@ -289,9 +278,8 @@ def foreign_scores(view: OwnerView, labels: Array) -> tuple[ForeignScores, ...]:
 def recover_column(scores: tuple[ForeignScores, ...], *, rows: int, step: float) -> Array:
     """The values of another owner's only column, up to one sign; NaN where no chain of batches reaches.
 
-    Scores of one batch are in the ratio of the values; batches of different epochs share records, so ratios spread.
-    The size follows from how far a score moved between two looks (equation (13)), here by least squares over all of
-    them.
+    Scores of one batch are in the ratio of the values; the size follows from how far a score moved between two looks
+    (equation (13)), here by least squares over all of them.
     """
     ratios = _ratios(scores, rows)
     known = np.isfinite(ratios)
@@ -341,8 +329,7 @@ def recover_inner_products(
 ) -> Array:
     """⟨xᵢ, xⱼ⟩ for all pairs of records, by least squares over every two successive looks at a record.
 
-    There are n(n + 1)/2 unknowns and n equations an epoch, so about n/2 epochs are needed. If weights start at zero,
-    so does every score, which is one look more.
+    n(n + 1)/2 unknowns and n equations an epoch need about n/2 epochs; weights that start at zero are one look more.
     """
     pairs = np.full((rows, rows), -1, dtype=np.int64)
     upper = np.triu_indices(rows)
@@ -374,11 +361,7 @@ class Averaged:
 
 
 def average_signs(messages: Sequence[Array], labels: Array, *, sigma: float, size: float = 2.0) -> Averaged:
-    """Guess each label from the sign of the mean message over the first k epochs.
-
-    `messages` has one array an epoch, in the order of the records and in natural units; σ is in those units, too, and
-    `size` is |f|: 2 while weights are small.
-    """
+    """`messages` has one array an epoch in the order of the records; `size` is |f|: 2 while weights are small."""
     total = np.zeros(len(labels))
     successes, predicted = [], []
     for looks, message in enumerate(messages, start=1):
@@ -395,10 +378,7 @@ def predicted_success(size: float, sigma: float, looks: int) -> float:
 
 
 class PackedQuestion:
-    """Asks for the others' number of every record, as many to a ciphertext as the key has room for.
-
-    `captured` holds, batch by batch, what was read: the messages of the first records, in units of the grid.
-    """
+    """Asks for the others' number of every record; `captured` holds, batch by batch, what was read."""
 
     def __init__(self, plan: EncryptedPlan, receiver: str) -> None:
         self._questions = plan.questions(receiver)
@@ -414,7 +394,6 @@ class PackedQuestion:
         return self._questions * self.fields.count
 
     def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
-        """As many ciphertexts as were agreed, each holding a stretch of the batch."""
         self._integers = integers
         wanted = Ciphertexts(numbers.key, numbers.values[: self.reads])
         requested = packed(wanted, self.fields).values

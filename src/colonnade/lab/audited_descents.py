@@ -1,26 +1,17 @@
 """How observers look for one record in what a method of many steps shows them.
 
-Under encryption an owner has, for every batch, one sum for each of its columns. As far as these determine the others'
-noisy scores it solves for them; the label of a record then shows as the sign of its score, and another party's columns
-as how the record's score goes with those of the rest.
-
-In margin descent weights are public, so whoever knows the other people can say at every step what a gradient would be
-without the record and with it. The statistic is how much likelier what was opened is with it, as if its noise were
-normal: all steps and the moments together.
-
-Given every noisy message that was sent, a party's weights follow from its own rows. Whoever knows all rows but one can
-follow them on either of two data sets, and compare what was sent with what each of them would have sent. A passive
-party does not see what other passive parties send; it reckons with what they would have sent without noise.
-
-What is proved of noisy sums of embeddings holds for any network, so the audit brings those that give away most: each
-party's embedding is one corner of its range for one record and the opposite corner for the other.
+Under encryption an owner solves for the others' noisy scores, as far as its sums determine them. In margin descent
+whoever knows the other people can say at every step what a gradient would be with the record and without. Of messages a
+party's weights follow from its own rows, on either of two data sets. What is proved of sums of embeddings holds for any
+network, so the audit brings those that give away most: one corner of the range for one record, the opposite for the
+other.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -54,8 +45,6 @@ from colonnade.methods.messages.protocol import MessagesDescent, step_weights
 from colonnade.methods.network.plan import BOUND, EmbeddingsPlan
 from colonnade.methods.network.protocol import PartyModels, TrainedEmbeddings, embeddings_session
 from colonnade.methods.slr.plan import GradientPlan, SlrOptions
-from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
-from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.privacy.observers import ZERO_OUT, ColumnsOf, PartyView, Reader, Server
 from colonnade.protocols.plans import TrainingSpec, options_of
 from colonnade.randomness import Randomness, SeededRandomness, public_permutation
@@ -75,7 +64,6 @@ Indices = NDArray[np.int64]
 def encrypted_experiments(
     plan: EncryptedPlan, request: TrainingSpec, claims: Sequence[AuditClaim], rest: People
 ) -> list[Experiment]:
-    """Every owner with two values of the others' part of the first record."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     what = "the others' noisy scores of the record, solved for from the sums that it decrypted"
     experiments = []
@@ -148,7 +136,6 @@ def _margin_statistic(plan: MarginPlan, first: People, second: People) -> Statis
 def likelihood(
     plan: MarginPlan, descent: MarginDescent, before: tuple[Array, Array], after: tuple[Array, Array]
 ) -> float:
-    """How much likelier all that was opened is with the second people, up to a constant."""
     overhead = Fraction(len(plan.group.dealers), plan.group.whole)
     change = after[0].T @ after[0] - before[0].T @ before[0]
     seen = descent.moments - (before[0].T @ before[0])
@@ -203,7 +190,9 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
         ratios = np.zeros(count)
         for _ in range(unknown):
             # A record with one entry moves one entry of the moments and one of each gradient.
-            first = _diagonals(plan.moments_noise.part(plan.group.whole), count, randomness)
+            matrix = plan.moments_noise.part(plan.group.whole)
+            diagonals = [np.diag(matrix.draw_symmetric(64, randomness)) for _ in range(-(-count // 64))]
+            first = np.concatenate(diagonals)[:count].astype(np.float64)
             later = plan.noise.part(plan.group.whole).draw((count, plan.schedule.steps), randomness)
             ratios += first * row / variances[0] + later.astype(np.float64).sum(axis=1) * step / variances[1]
         if neighbour:
@@ -211,12 +200,6 @@ def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
         return ratios
 
     return draw
-
-
-def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, randomness: Randomness) -> Array:
-    side = 64
-    drawn = [np.diag(noise.draw_symmetric(side, randomness)) for _ in range(-(-count // side))]
-    return np.concatenate(drawn)[:count].astype(np.float64)
 
 
 def message_experiments(
@@ -290,7 +273,6 @@ def _ratio(
 
 
 def messages_of(plan: IntermediatePlan, session: AuditSession, owner: str) -> list[Array]:
-    """What an owner sent at each step, as numbers."""
     if owner == plan.active:
         said = session.heard(plan.passive[0], "residuals")
     else:
@@ -301,10 +283,10 @@ def messages_of(plan: IntermediatePlan, session: AuditSession, owner: str) -> li
 def expected_messages(
     plan: IntermediatePlan, session: AuditSession, owner: str, people: People, *, sees: Sequence[str] = ()
 ) -> list[Array]:
-    """What an owner would have sent, noise aside, if these were its rows and everybody else had sent what they did.
+    """What an owner would have sent, noise aside, on these rows after everything else that was sent.
 
-    `sees` is whose eyes it is followed with, nobody's for all of them together. Scores go to the active party alone: of
-    those that a passive party neither sent nor received it knows what these people would have made them, noise aside.
+    `sees` is whose eyes it is followed with, nobody's for all together. Of scores that a passive party neither sent nor
+    received it knows what these people would have made them, noise aside.
     """
     features, targets = _in_order(plan, owner, people)
     party = alone(plan.group, owner, SeededRandomness(0))
@@ -341,7 +323,6 @@ def expected_messages(
 
 
 def _in_order(plan: IntermediatePlan, owner: str, people: People) -> tuple[Array, Array | None]:
-    """An owner's rows in the public order of the batches, and at the active party the constant and its targets."""
     order = public_permutation(plan.rows, plan.options.seed)
     features = plan.clipped.of(owner, people[owner])[order]
     if owner != plan.active:
@@ -353,8 +334,7 @@ def _in_order(plan: IntermediatePlan, owner: str, people: People) -> tuple[Array
 def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part.
 
-    Gradients are divided by the number of people who take part on average. Where the record is left out that is one
-    person less, and steps are shorter by as much, so that only the record itself is missing.
+    Where the record is left out steps are shorter by one person's share, so that only the record itself is missing.
     """
     what = "how far the weights of every step moved along "
     record = corner(plan.schemas, 1.0)
@@ -364,7 +344,9 @@ def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People
     statistic = _weights_statistic(plan, gradient_of(plan, record))
     worlds = [rest, together([rest, record])]
     whole = two_worlds(public, worlds, statistic, request, f"{what}the record's own gradient")
-    shorter = _rescaled(request, (plan.rows - 1) / plan.rows)
+    options, shorter = options_of(request, SlrOptions), request
+    if options.optimiser != "adam":  # which takes no notice of the size of gradients
+        shorter = request.with_options(learning_rate=options.learning_rate * ((plan.rows - 1) / plan.rows))
     experiments = [replace(whole, request=lambda bits: request if bits[0] else shorter)]
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
@@ -374,13 +356,6 @@ def gradient_experiments(plan: GradientPlan, request: TrainingSpec, rest: People
             change, worlds = f"{what}the change of the record's gradient", among(rest, records)
             experiments.append(two_worlds([AuditClaim.of(stated)], worlds, statistic, request, change))
     return experiments
-
-
-def _rescaled(spec: TrainingSpec, factor: float) -> TrainingSpec:
-    options = options_of(spec, SlrOptions)
-    if options.optimiser == "adam":
-        return spec  # it takes no notice of the size of gradients
-    return spec.with_options(learning_rate=options.learning_rate * factor)
 
 
 def gradient_of(plan: GradientPlan, people: People) -> Array:
@@ -411,12 +386,10 @@ def _weights_statistic(plan: GradientPlan, way: Array) -> Statistic:
 
 
 async def worst_session(party: Party, table: Table | None, request: TrainingSpec) -> TrainedEmbeddings:
-    """The protocol of the networks, with networks that give away most and a fusion model that only writes down."""
     return await embeddings_session(party, table, request, _bring)
 
 
 def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Experiment]:
-    """The label holder, in both of its roles, about each party's part of a record and about all of them."""
     observers = {Server().name, PartyView(plan.receiver).name}
     units: dict[str, list[AuditClaim]] = {}
     for stated in plan.guarantees:
@@ -437,20 +410,15 @@ def network_experiments(plan: EmbeddingsPlan, request: TrainingSpec) -> list[Exp
         records = two_parts(plan.schemas, changed)
         what = "each record's noisy sum over all coordinates and passes"
         tried_here = many_records(claims, records, plan.train_rows, statistic, request, what)
-        experiments.append(replace(tried_here, people=_placed(plan, records, trained_on)))
+
+        def people(bits: Bits, records: tuple[People, People] = records) -> People:
+            # People who are held out are shown as well, and are the same on both sides.
+            placed = np.zeros(plan.rows, dtype=np.bool_)
+            placed[trained_on] = bits
+            return chosen(*records, placed)
+
+        experiments.append(replace(tried_here, people=people))
     return experiments
-
-
-def _placed(
-    plan: EmbeddingsPlan, records: tuple[People, People], trained_on: Indices
-) -> Callable[[Bits], People]:
-    def people(bits: Bits) -> People:
-        # People who are held out are shown as well, and are the same on both sides.
-        placed = np.zeros(plan.rows, dtype=np.bool_)
-        placed[trained_on] = bits
-        return chosen(*records, placed)
-
-    return people
 
 
 def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
@@ -463,7 +431,7 @@ def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> PartyModels:
         way, middle = ends[1] - ends[0], (ends[0] + ends[1]) / 2
         rows = np.concatenate([encoder.encode(block) for block in table.blocks()])
         contributor = _Corners(np.where((rows - middle) @ way > 0, 1.0, -1.0) * BOUND, plan.options.embedding)
-    fusion = _Notes(plan) if table.party == plan.receiver else None
+    fusion = _Notes(plan, np.zeros(plan.rows)) if table.party == plan.receiver else None
     return PartyModels(contributor, fusion)
 
 
@@ -487,25 +455,13 @@ class _Corners:
     def step(self, direction: Array) -> None:
         """Learn nothing."""
 
-    def save(self, epoch: int) -> None:
-        """There is nothing to keep."""
-
-    def load(self, epoch: int) -> None:
-        """There is nothing to go back to."""
-
-    def saved(self) -> tuple[int, ...]:
-        return ()
-
 
 @dataclass(eq=False)
 class _Notes:
     """A fusion model that adds up what it is shown of each row, and sends gradients of zero."""
 
     plan: EmbeddingsPlan
-    total: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.total = np.zeros(self.plan.rows)
+    total: Array
 
     def labels(self) -> Array:
         classes = len(self.plan.label.classes)
@@ -520,12 +476,3 @@ class _Notes:
 
     def goes_on(self, epoch: int) -> bool:
         return True
-
-    def save(self, epoch: int) -> None:
-        """There is nothing to keep."""
-
-    def load(self, epoch: int) -> None:
-        """There is nothing to go back to."""
-
-    def saved(self) -> tuple[int, ...]:
-        return ()

@@ -1,11 +1,7 @@
 """How observers look for one record in opened sums, and in rows that were perturbed one by one.
 
-Of an opened sum, the server and readers compare a data set with one that lacks the record: a zero row adds nothing to a
-sum, and the noise of both plans is the same, which is checked. A party compares two values of the others' part of the
-record, after it took off the noise that it dealt itself.
-
-Of perturbed rows, the noise of one record has nothing to do with another's, so every row of a session is a canary of
-its own and all of them count. Where only sums are published, one record alone is a session.
+Of an opened sum, the server and readers compare a data set with one that lacks the record: a zero row adds nothing. A
+party compares two values of the others' part of the record, after it took off the noise that it dealt itself.
 """
 
 from __future__ import annotations
@@ -120,7 +116,6 @@ def _replaced_statistic(plan: OpenedPlan, owner: str, first: People, second: Peo
 
 
 def opened_vector(plan: OpenedPlan, result: Any) -> Array:
-    """What a member read, as one vector: each unordered product once."""
     if isinstance(plan, FunctionalPlan):
         return np.asarray(result.coefficients, dtype=np.float64)
     return np.asarray(result.matrix[np.triu_indices(plan.size)], dtype=np.float64)
@@ -135,7 +130,7 @@ def noise_of(party: Party, plan: OpenedPlan) -> Array:
 
 
 def row_of(plan: OpenedPlan, people: People) -> Array:
-    """What these people add to the opened vector, up to how their rows are rounded."""
+    """Up to how their rows are rounded."""
     owners = plan.group.owners
     if isinstance(plan, FunctionalPlan):
         dealt = np.concatenate([integer_rows(plan, owner, people[owner]) for owner in owners], axis=1)
@@ -157,7 +152,6 @@ def row_of(plan: OpenedPlan, people: People) -> Array:
 
 
 def direction(plan: OpenedPlan, change: Array) -> Array:
-    """A change over the variance of each entry's noise, up to a factor."""
     if isinstance(plan, FunctionalPlan):
         variances = [
             np.full(block.size, plan.noise_of(block).variance(plan.group)) for block in plan.dissection.blocks
@@ -169,7 +163,6 @@ def direction(plan: OpenedPlan, change: Array) -> Array:
 
 
 def likelihood_along(plan: OpenedPlan, opened: Array, change: Array, way: Array) -> float:
-    """How much an opened vector, less what is known of it, speaks for the change."""
     if isinstance(plan, FunctionalPlan) and plan.noises[0].law == "laplace":
         scales = np.sqrt(change / np.where(way == 0, 1.0, way), where=way != 0, out=np.ones_like(change))
         return float(np.sum((np.abs(opened) - np.abs(opened - change)) / scales))
@@ -177,7 +170,6 @@ def likelihood_along(plan: OpenedPlan, opened: Array, change: Array, way: Array)
 
 
 def opened_draws(plan: OpenedPlan) -> list[Drawn]:
-    """Every observer of an opened sum, with the noise that each owner's own code draws for it."""
     draws = []
     for stated in plan.guarantees:
         if isinstance(stated.observer, PartyView):
@@ -206,11 +198,7 @@ def _draws(plan: OpenedPlan, parts: int, change: Array) -> Callable[[bool, int, 
 
 
 def local_experiments(plan: LocalPlan, request: TrainingSpec) -> list[Experiment]:
-    """The server with every perturbed row; readers and parties with the sums that are published.
-
-    No row of a declared record is zero, so the server and readers compare two records whose rows are as far apart as a
-    row is from zero, or nearer: the same noise hides both.
-    """
+    """No declared row is zero, so the server and readers compare two records as near as a row is to zero."""
     schemas = plan.columns.schemas
     low, high = corner(schemas, 0.0), corner(schemas, 1.0)
 
@@ -237,17 +225,16 @@ def _local_statistic(plan: LocalPlan, way: Array) -> Statistic:
     def statistic(session: AuditSession, claim: AuditClaim) -> Array:
         if claim.observer != Server().name:
             return np.array([float(session.result(plan.group.owners[0]).sums @ way)])
-        sent = [
-            np.concatenate(
-                [
-                    said.arrays["rows"]
-                    for said in session.heard(plan.group.server, "rows", sender=owner)
-                    if "rows" in said.arrays
-                ]
-            )
-            for owner in plan.group.owners
-        ]
-        return np.asarray(np.concatenate(sent, axis=1) @ _dealt_order(plan, way))
+        sent = []
+        for owner in plan.group.owners:
+            heard = session.heard(plan.group.server, "rows", sender=owner)
+            sent.append(np.concatenate([said.arrays["rows"] for said in heard if "rows" in said.arrays]))
+        along = way
+        if plan.columns.spec.task != "pca":
+            # Rows are sent with the label beside its holder's features; sums are published with it last.
+            along = np.empty(plan.size)
+            along[np.diag(arranged(np.diag(np.arange(1, plan.size + 1)), plan.columns)) - 1] = way
+        return np.asarray(np.concatenate(sent, axis=1) @ along)
 
     return statistic
 
@@ -259,16 +246,6 @@ def local_row(plan: LocalPlan, people: People) -> Array:
     if columns.spec.task != "pca":
         parts.append(columns.label.quantize(people[columns.label_holder].label, columns.gamma))
     return np.asarray(np.concatenate(parts, axis=1)[0], dtype=np.float64)
-
-
-def _dealt_order(plan: LocalPlan, published: Array) -> Array:
-    """A vector in published order, as rows are sent: the label beside its holder's features."""
-    if plan.columns.spec.task == "pca":
-        return published
-    places = np.diag(arranged(np.diag(np.arange(1, plan.size + 1)), plan.columns)) - 1
-    sent = np.empty(plan.size)
-    sent[places] = published
-    return sent
 
 
 def one_shot_experiments(plan: NoisyColumnsPlan, request: TrainingSpec) -> list[Experiment]:

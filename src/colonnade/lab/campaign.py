@@ -12,20 +12,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
-from colonnade.lab.attacks import (
-    OwnerView,
-    PackedQuestion,
-    Success,
-    WideQuestion,
-    average_signs,
-    foreign_scores,
-    label_success,
-    labels_without_other_columns,
-    recover_column,
-    recover_inner_products,
-    recover_labels,
-    value_success,
-)
+from colonnade.lab import attacks
 from colonnade.lab.experiments import Progress, run_recorded
 from colonnade.methods.encrypted.plan import EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import (
@@ -55,7 +42,6 @@ class Transcript:
 
     @property
     def labels(self) -> Array:
-        """The true labels, ±1."""
         labels = self.holdings[self.plan.active].labels
         if labels is None:
             raise ValueError("the active party brought no labels")
@@ -70,9 +56,9 @@ class Transcript:
         )
         return float(np.max(np.abs(scores)))
 
-    def view(self, owner: str) -> OwnerView:
+    def view(self, owner: str) -> attacks.OwnerView:
         holding = self.holdings[owner]
-        return OwnerView(self.plan, owner, self.diaries[owner], holding.features, holding.labels)
+        return attacks.OwnerView(self.plan, owner, self.diaries[owner], holding.features, holding.labels)
 
 
 def owners_alone(tables: Mapping[str, Table]) -> Group:
@@ -86,7 +72,6 @@ def owners_alone(tables: Mapping[str, Table]) -> Group:
 
 
 def planned(tables: Mapping[str, Table], request: TrainingSpec) -> EncryptedPlan:
-    """The plan that these parties would agree on; all tables hold the same people in the same order."""
     schemas = tuple(table.public() for table in tables.values())
     plan: EncryptedPlan = request.plan(owners_alone(tables), schemas, _rows(tables))
     return plan
@@ -100,7 +85,7 @@ def recorded(
     asks: Asker | None = None,
     progress: Progress = silent,
 ) -> tuple[Transcript, Question | None]:
-    """The protocol itself, every message of it; `attacker` asks something else than was agreed, if `asks` says so."""
+    """`attacker` asks something else than was agreed, if `asks` says so."""
     group = owners_alone(tables)
     question = asks(planned(tables, request), attacker) if asks is not None and attacker is not None else None
 
@@ -123,7 +108,6 @@ def arbiters(tables: Mapping[str, Table], request: TrainingSpec) -> tuple[Transc
 
 
 def messages_by_epoch(plan: EncryptedPlan, ideal: IdealDescent, owner: str) -> list[Array]:
-    """An owner's messages in the clear, an array an epoch in the order of the records, in natural units."""
     steps = plan.schedule.steps_per_epoch
     messages = []
     for epoch in range(plan.schedule.epochs):
@@ -146,15 +130,13 @@ _RECORDED = "our protocol, recorded"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attack on one run: how well it did, epoch by epoch where that means something, or who refused it."""
-
     attack: str
     attacker: str
     target: str
     run: str
     defence: str
-    success: Success | None = None
-    by_epoch: tuple[Success, ...] = ()
+    success: attacks.Success | None = None
+    by_epoch: tuple[attacks.Success, ...] = ()
     refused: str | None = None
     note: str = ""
 
@@ -169,7 +151,7 @@ def _options(spec: TrainingSpec) -> EncryptedOptions:
 
 @dataclass(frozen=True)
 class Campaign:
-    """Whom to attack and how: all parties' tables hold the same people in the same order and are declared public.
+    """All parties' tables hold the same people in the same order and are declared public.
 
     `people` is how many of them take part in encrypted runs; an arbiter's run, which takes no time, has all.
     """
@@ -180,7 +162,6 @@ class Campaign:
     progress: Progress = silent
 
     def findings(self) -> Iterator[Attempt]:
-        """The attacks, one after another."""
         # The defence is worked out for the Taylor coefficient, whatever is attacked without it.
         for request in (
             self.request.with_options(defence="none"),
@@ -214,8 +195,8 @@ class Campaign:
         yield self._from_gradients(transcript, _RECORDED)
         if transcript.plan.width(transcript.plan.active) == 0 and transcript.plan.splits:
             view = transcript.view(self._attacker)
-            guesses = labels_without_other_columns(view, transcript.holdings[self._attacker].integers)
-            success = label_success(guesses, transcript.labels)
+            guesses = attacks.labels_without_other_columns(view, transcript.holdings[self._attacker].integers)
+            success = attacks.label_success(guesses, transcript.labels)
             yield self._attempt("labels of a party without columns", transcript.plan, success=success)
 
     def _arbiter(self, request: TrainingSpec) -> Iterator[Attempt]:
@@ -225,7 +206,7 @@ class Campaign:
             plan = transcript.plan
             sigma = float(plan.noise_of(plan.active).sigma_squared) ** 0.5 / (1 << plan.fraction_bits)
             messages = messages_by_epoch(plan, ideal, plan.active)
-            averaged = average_signs(messages, transcript.labels, sigma=sigma)
+            averaged = attacks.average_signs(messages, transcript.labels, sigma=sigma)
             yield self._attempt(
                 "labels from averaged messages",
                 plan,
@@ -242,27 +223,29 @@ class Campaign:
             yield self._attempt(attack, planned(self.tables, request), run="our protocol", note=reason)
             return
         rows = _rows(tables)
-        reads = PackedQuestion(
+        reads = attacks.PackedQuestion(
             planned(tables, request.with_options(defence="none", batch=rows)), attacker
         ).reads
         packed = request.with_options(epochs=1, batch=min(rows, reads, 256))
         plan = planned(tables, packed)
         try:
             transcript, requested = recorded(
-                tables, packed, attacker=attacker, asks=PackedQuestion, progress=self.progress
+                tables, packed, attacker=attacker, asks=attacks.PackedQuestion, progress=self.progress
             )
         except RemoteProtocolError as error:
             yield self._attempt(attack, plan, refused=str(error))
         else:
             guesses = np.zeros(rows)
-            captured = requested.captured if isinstance(requested, PackedQuestion) else []
+            captured = requested.captured if isinstance(requested, attacks.PackedQuestion) else []
             for batch, values in zip(transcript.plan.batches(0), captured, strict=True):
                 guesses[batch[: len(values)]] = -np.sign(np.array(values, dtype=np.float64))
             note = f"batches of {_options(packed).batch}, with {plan.width(attacker)} columns"
-            yield self._attempt(attack, plan, success=label_success(guesses, transcript.labels), note=note)
+            yield self._attempt(
+                attack, plan, success=attacks.label_success(guesses, transcript.labels), note=note
+            )
         attack = "claiming more columns"
         try:
-            recorded(tables, packed, attacker=attacker, asks=lambda _plan, _owner: WideQuestion())
+            recorded(tables, packed, attacker=attacker, asks=lambda _plan, _owner: attacks.WideQuestion())
         except RemoteProtocolError as error:
             yield self._attempt(attack, plan, refused=str(error))
         else:
@@ -290,12 +273,18 @@ class Campaign:
         transcript, _ = recorded(self._some, several, progress=self.progress)
         plan, view, labels = transcript.plan, transcript.view(attacker), transcript.labels
         if attacker != plan.active:
-            labels = recover_labels(view, labels).guesses
+            labels = attacks.recover_labels(view, labels).guesses
         truth = transcript.holdings[target].features[:, 0]
-        recovered = recover_column(foreign_scores(view, labels), rows=plan.rows, step=plan.step_size)
+        recovered = attacks.recover_column(
+            attacks.foreign_scores(view, labels), rows=plan.rows, step=plan.step_size
+        )
         signed = recovered * (np.sign(np.nansum(recovered * truth)) or 1.0)
         return self._attempt(
-            "the only column", plan, attacker=attacker, target=target, success=value_success(signed, truth)
+            "the only column",
+            plan,
+            attacker=attacker,
+            target=target,
+            success=attacks.value_success(signed, truth),
         )
 
     def _inner_products(self, request: TrainingSpec, attacker: str, target: str) -> Attempt:
@@ -304,8 +293,8 @@ class Campaign:
         batch = min(len(few) // 2, planned(tables, request.with_options(batch=None)).width(attacker))
         long = request.with_options(batch=max(1, batch), epochs=_MANY_EPOCHS, learning_rate=_FAST)
         transcript, _ = recorded(tables, long, progress=self.progress)
-        recovered = recover_inner_products(
-            foreign_scores(transcript.view(attacker), transcript.labels),
+        recovered = attacks.recover_inner_products(
+            attacks.foreign_scores(transcript.view(attacker), transcript.labels),
             rows=len(few),
             step=transcript.plan.step_size,
             starts_at_zero=_options(request).initialisation == "zero",
@@ -317,13 +306,13 @@ class Campaign:
             transcript.plan,
             attacker=attacker,
             target=target,
-            success=value_success(recovered[upper], (features @ features.T)[upper], tolerance=0.05),
+            success=attacks.value_success(recovered[upper], (features @ features.T)[upper], tolerance=0.05),
             note=f"{len(few)} people, {_MANY_EPOCHS} epochs; entries within a twentieth of their spread",
         )
 
     def _from_gradients(self, transcript: Transcript, run: str) -> Attempt:
         view, largest = transcript.view(self._attacker), transcript.largest_starting_score
-        found = recover_labels(view, transcript.labels, largest_score=largest)
+        found = attacks.recover_labels(view, transcript.labels, largest_score=largest)
         note = f"{found.determined:.0%} of the batches determine every coefficient"
         if found.safe_steps is not None and transcript.plan.options.defence == "none":
             note += f"; cannot fail in the first {found.safe_steps.value:.0f} steps"
@@ -341,8 +330,8 @@ class Campaign:
         attacker: str | None = None,
         target: str | None = None,
         run: str = _RECORDED,
-        success: Success | None = None,
-        by_epoch: tuple[Success, ...] = (),
+        success: attacks.Success | None = None,
+        by_epoch: tuple[attacks.Success, ...] = (),
         refused: str | None = None,
         note: str = "",
     ) -> Attempt:

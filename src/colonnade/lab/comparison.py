@@ -41,10 +41,7 @@ from colonnade.runtime.run import reason_for_peers
 
 @dataclass(frozen=True)
 class Contender:
-    """One method with its options; `paper` marks one that is calibrated as a paper says.
-
-    `label` tells two contenders of one method apart.
-    """
+    """`paper` marks one that is calibrated as a paper says; `label` tells two of one method apart."""
 
     method: AnyMethod
     options: Form
@@ -62,14 +59,14 @@ class Contender:
         return f"{self.method.title} ({LABEL})" if self.paper else self.method.title
 
     def at(self, epsilons: Sequence[float]) -> tuple[float | None, ...]:
-        """The ε it runs at: all of them, or once if it has none."""
         return tuple(epsilons) if self.method.has_epsilon else (None,)
+
+    def spec(self, task: Task, epsilon: float, **terms: Any) -> TrainingSpec:
+        return TrainingSpec(task, epsilon, options=self.options, **terms)
 
 
 @dataclass(frozen=True)
 class ComparisonEntries:
-    """Who takes part in a comparison, and who does not, with the reason."""
-
     contenders: tuple[Contender, ...]
     left_out: tuple[tuple[str, str], ...]
 
@@ -85,8 +82,8 @@ def field_of(
 ) -> ComparisonEntries:
     """Every method that can do the task, or those named; each with its options, else with its defaults.
 
-    `paper` adds, to each method that has a paper's calibration, a second contender with it, on public data only.
-    A method that was named and cannot do the task is an error; one that could and may not is left out with its reason.
+    `paper` adds, on public data, a contender with a paper's calibration. A method that was named and cannot do the task
+    is an error; one that could and may not is left out with its reason.
     """
     table = {method.name: method for method in methods}
     for name in (*(named or ()), *(options or {})):
@@ -112,11 +109,7 @@ def field_of(
         contenders.append(Contender(method, check(method.options, given, name=f"options of {name!r}")))
         choice = paper_choice(method)
         if paper and public and choice is not None:
-            form = check(
-                method.options,
-                {**given, choice: "paper"},
-                name=f"options of {name!r}",
-            )
+            form = check(method.options, {**given, choice: "paper"}, name=f"options of {name!r}")
             contenders.append(Contender(method, form, paper=True))
     if not contenders:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
@@ -130,7 +123,6 @@ def paper_choice(method: AnyMethod) -> str | None:
 
 
 def _reason(method: AnyMethod, task: Task, given: Mapping[str, Any], *, public: bool) -> str:
-    """Why a method cannot take part; empty if it can."""
     if task not in method.tasks:
         return f"it is for {', '.join(method.tasks)}, not for {task}."
     if method.public_only and not public:
@@ -166,10 +158,8 @@ Tell = Callable[[str, ColonnadeError], None]
 class ComparisonRow:
     """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
 
-    `further` are figures beside the score, by name, for each of these seeds: AUC, or R² and RMSE.
-    `epsilon` is None for a method without privacy, `trusted` marks what only a trusted place with all rows could do,
-    and `split` a model whose weights stay with their parties. `failures` are the reasons of the seeds without a model,
-    on private data as peers may know them. `seconds` is None on private data.
+    `further` are AUC, or R² and RMSE, by seed. `trusted` marks what only a trusted place with all rows could do,
+    `split` a model whose weights stay with their parties. `failures` are, on private data, as peers may know them.
     """
 
     method: str
@@ -188,19 +178,15 @@ class ComparisonRow:
 
     @property
     def mean(self) -> float | None:
-        """The mean score; None without a model, or on private data."""
         return statistics.fmean(self.scores) if self.scores else None
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation over seeds; None for fewer than two."""
         return statistics.stdev(self.scores) if len(self.scores) > 1 else None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rows of a comparison, and all that is needed to read them."""
-
     task: Task
     public: bool
     epsilons: tuple[float, ...]
@@ -213,7 +199,6 @@ class Comparison:
     left_out: tuple[tuple[str, str], ...]
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: the score of every method at every ε."""
         rows = [
             (
                 row.method,
@@ -231,7 +216,6 @@ class Comparison:
 
     @property
     def constant(self) -> float | None:
-        """The score of whoever always answers the same; None for components and on private data."""
         return self.constants.get(self.metric)
 
     @property
@@ -270,6 +254,7 @@ def compare(
     """
     given = list(tables)
     chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
+    terms = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
     requested_epsilons = checked_epsilons(epsilons)
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
@@ -304,14 +289,7 @@ def compare(
                 public=True,
                 noise_seed=None if noise_seed is None else noise_seed + seed,
             )
-            spec = TrainingSpec(
-                task,
-                epsilon or requested_epsilons[-1],
-                delta=delta,
-                accepted_delta=accepted_delta,
-                gamma=gamma,
-                options=entry.options,
-            )
+            spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
             outcomes[entry.name, epsilon].append(_run(entry, place, spec, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
     return Comparison(
@@ -341,24 +319,17 @@ def compare_charged(
     tell: Tell = lambda _name, _error: None,
     progress: Advance = silent,
 ) -> Comparison:
-    """Run every contender once on private data, each charged to the parties' own ledgers; no score is computed.
+    """Run every contender once on private data, charged to the parties' own ledgers; no score is computed.
 
-    `keep` is given what each run found, under a name of its own, as soon as it is there: it was paid for. `tell` is
-    given the error of one that failed, for whoever may read all of it.
+    `keep` is given what each run found as soon as it is there: it was paid for. `tell` is given errors.
     """
+    terms = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
     requested_epsilons = checked_epsilons(epsilons)
     runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(requested_epsilons)]
     rows = []
     for number, (entry, epsilon) in enumerate(runs):
         progress("comparing", number, len(runs))
-        spec = TrainingSpec(
-            task,
-            epsilon or requested_epsilons[-1],
-            delta=delta,
-            accepted_delta=accepted_delta,
-            gamma=gamma,
-            options=entry.options,
-        )
+        spec = entry.spec(task, epsilon or requested_epsilons[-1], **terms)
         name = f"{entry.name} at ε = {spec.epsilon:g}"
         done = _run(entry, federation, spec, None, keep=partial(keep, name), tell=partial(tell, name))
         rows.append(_row(entry, epsilon, [done]))
@@ -389,22 +360,13 @@ def planned_sums(
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """What `compare_charged` would tell each observer if losses simply added up; and methods whose plan is not known.
-
-    No row is read. A plan that must fail costs nothing; its run will say why.
-    """
+    """What `compare_charged` would tell each observer if losses added up; and methods whose plan is not known."""
+    terms = {"delta": delta, "accepted_delta": accepted_delta, "gamma": gamma}
     sums: dict[str, float] = {}
     unknown: dict[str, None] = {}
     for entry in field.contenders:
         for epsilon in entry.at(epsilons):
-            spec = TrainingSpec(
-                task,
-                epsilon or epsilons[-1],
-                delta=delta,
-                accepted_delta=accepted_delta,
-                gamma=gamma,
-                options=entry.options,
-            )
+            spec = entry.spec(task, epsilon or epsilons[-1], **terms)
             if not isinstance(entry.method, Method):
                 unknown[entry.name] = None
                 continue
@@ -418,7 +380,6 @@ def planned_sums(
 
 
 def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
-    """The list itself, if it can be one: not empty, positive, rising, each once."""
     if not len(epsilons):
         raise InputError("the list of ε is empty. Give at least one, for instance 0.1,1,10.")
     for epsilon in epsilons:
@@ -455,10 +416,7 @@ def _run(
     keep: Callable[[TrainedModel | MomentRelease], None] = lambda _found: None,
     tell: Callable[[ColonnadeError], None] = lambda _error: None,
 ) -> _Run:
-    """One training; what noise or a plan made impossible is a reason, not an exception.
-
-    Of private data a run tells no more than a finished one does in its report, and a failed one its peers.
-    """
+    """What noise or a plan made impossible is a reason; of private data a failed run tells what it told its peers."""
     public = federation.public
     start, before = time.perf_counter(), len(federation.runs)
     trained: TrainedModel | MomentRelease | None = None
@@ -515,19 +473,13 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Compa
 
 
 def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
-    """Everything that a comparison found, as plain values."""
     return {
         "name": name,
-        "task": comparison.task,
+        **vars(comparison),
         "metric": comparison.metric,
         "metric_note": METRIC_NOTES[comparison.task],
         "larger_is_better": comparison.larger_is_better,
-        "public": comparison.public,
         "epsilons": list(comparison.epsilons),
-        "delta": comparison.delta,
-        "seeds": comparison.seeds,
-        "trained_on": comparison.trained_on,
-        "held_out": comparison.held_out,
         "constant": comparison.constant,
         "constants": dict(comparison.constants),
         "rows": [_row_facts(row) for row in comparison.rows],
@@ -536,20 +488,15 @@ def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
 
 
 def _row_facts(row: ComparisonRow) -> Facts:
+    same = {name: value for name, value in vars(row).items() if name != "bytes_sent"}
     return {
-        "method": row.method,
-        "title": row.title,
-        "paper": row.paper,
-        "trusted": row.trusted,
-        "split": row.split,
-        "epsilon": row.epsilon,
+        **same,
         "mean": row.mean,
         "spread": row.spread,
         "scores": list(row.scores),
         "further": {name: list(values) for name, values in row.further.items()},
         "failures": list(row.failures),
         "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
-        "seconds": row.seconds,
         "bytes": row.bytes_sent,
         "notes": list(row.notes),
     }

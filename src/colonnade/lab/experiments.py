@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -41,8 +41,8 @@ _THRESHOLDS = 60
 class EpsilonBound:
     """ε is at least `epsilon`, except with probability 1 − `confidence`.
 
-    `hits` and `misses` are how often the judged event came where it should and where it should not; `most` is the
-    largest bound that so many trials could have given.
+    `hits` and `misses` are how often the event came where it should and where it should not; `most` is the largest
+    bound that so many trials could have given.
     """
 
     epsilon: float
@@ -64,7 +64,6 @@ def counted_bound(
 def _counted(
     hits: Counts, misses: Counts, trials: tuple[int, int], *, delta: float, confidence: float
 ) -> Array:
-    """The bounds of many events at once."""
     alarm = (1 - confidence) / 2
     first, second = trials
     # Clopper and Pearson's limits are quantiles of beta laws; where nothing was counted they are 0 and 1.
@@ -80,7 +79,7 @@ def threshold_bound(
     """The bound of the best threshold event, chosen on the first half of each array and judged on the second.
 
     The arrays hold independent values of a statistic on two neighbouring data sets, larger where the second is
-    likelier. Both the event "above" for the second and "below" for the first are tried.
+    likelier.
     """
     halves = [(values[: len(values) // 2], values[len(values) // 2 :]) for values in (without, within)]
     (zeros, fresh_zeros), (ones, fresh_ones) = halves
@@ -145,9 +144,9 @@ def canary_bound(
 ) -> EpsilonBound:
     """The bound of all canaries of all runs together, a row of `statistics` a run and a column a canary.
 
-    `coins` says which canaries were in. On the first half of the runs each canary's values are brought to one scale
-    and it is chosen how many guesses to make; on the second half so many are made, of the largest values that the
-    canary was in and of the smallest that it was not.
+    On the first half of the runs each canary's values are brought to one scale and it is chosen how many guesses to
+    make; on the second half so many are made, of the largest values that the canary was in and of the smallest that it
+    was not.
     """
     half = len(statistics) // 2
     centre, spread = statistics[:half].mean(axis=0), statistics[:half].std(axis=0)
@@ -202,8 +201,7 @@ def run_recorded(
 
 
 class RecordedRandomness:
-    """What an observer that takes part knows of itself: the coins it drew since the last mark, so that its own noise is
-    no noise to it."""
+    """The coins that an observer drew since the last mark: its own noise is no noise to it."""
 
     def __init__(self, inner: Randomness) -> None:
         self._inner = inner
@@ -239,22 +237,21 @@ class _Again:
         self._pieces, self._words = iter(pieces), iter(words)
 
     def bytes(self, count: int) -> bytes:
-        return _of_size(next(self._pieces), count)
+        return self._next(self._pieces, count)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        return _of_size(next(self._words), count).copy()
+        return self._next(self._words, count).copy()
 
-
-def _of_size(drawn: Draw, count: int) -> Draw:
-    if len(drawn) != count:
-        raise ValueError(f"{len(drawn)} were drawn here, not {count}")
-    return drawn
+    def _next(self, draws: Iterator[Draw], count: int) -> Draw:
+        drawn = next(draws)
+        if len(drawn) != count:
+            raise ValueError(f"{len(drawn)} were drawn here, not {count}")
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)
 class AuditSession:
-    """What came of one session: results, frames by member, and the coins of everybody who deals noise,
-    of owners those since they read their last row."""
+    """Results, frames by member, and the coins of everybody who deals noise, since owners read their last row."""
 
     plan: Any
     outcome: Outcome
@@ -265,7 +262,6 @@ class AuditSession:
         return self.outcome.results[member]
 
     def heard(self, member: str, step: str, *, sender: str | None = None) -> list[Message]:
-        """What a member received at steps of this kind, in order, from everybody or from one sender."""
         return [
             decode(seen.frame)[1]
             for seen in self.outcome.seen[member] or ()
@@ -273,7 +269,7 @@ class AuditSession:
         ]
 
     def alone(self, owner: str) -> Party:
-        """A party that can draw again, for itself, what it drew in the session since it read its last row."""
+        """It can draw again, for itself, what it drew in the session since it read its last row."""
         return alone(self.plan.group, owner, self.randomness[owner].again())
 
 
@@ -284,7 +280,7 @@ def alone(group: Group, owner: str, randomness: Randomness) -> Party:
 
 @dataclass(eq=False)
 class Sessions:
-    """As many sessions as are asked for, of one request among these parties; `seed` makes them repeat."""
+    """Of one request among these parties; `seed` makes them repeat."""
 
     program: Program
     group: Group
@@ -293,7 +289,6 @@ class Sessions:
     count: int = field(default=0, init=False)
 
     def randomness(self, member: str) -> Randomness:
-        """Where a member draws from in the next session."""
         if self.seed is None:
             return SystemRandomness()
         return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
@@ -301,12 +296,10 @@ class Sessions:
     def run(self, request: TrainingSpec, people: People) -> AuditSession:
         sources = {member: self.randomness(member) for member in self.group.members}
         recorded = {member: RecordedRandomness(sources[member]) for member in self.group.dealers}
-        tables = {
-            schema.party: table_of(
-                schema.with_ids(), schema.party, people[schema.party], recorded[schema.party].mark
-            )
-            for schema in self.schemas
-        }
+        tables = {}
+        for schema in self.schemas:
+            party = schema.party
+            tables[party] = table_of(schema.with_ids(), party, people[party], recorded[party].mark)
         outcome = run_recorded(self.program, self.group, tables, request, randomness={**sources, **recorded})
         self.count += 1
         return AuditSession(outcome.results[self.group.owners[0]].plan, outcome, people, recorded)
@@ -333,7 +326,6 @@ class AuditClaim:
     def of_paper(
         cls, observer: Observer, unit: str, about: str, *, epsilon: float, delta: float
     ) -> AuditClaim:
-        """The claim of a formula as a paper prints it."""
         return cls(observer.name, unit, about, epsilon, delta, proved=False, source=LABEL)
 
     @property
@@ -350,8 +342,7 @@ class Experiment:
 
     With `neighbours` there is one coin: which of two data sets it is. With `canaries` each of many records has its own.
     `statistic` gives every claim's observer one number a coin, larger where the coin says yes. `independent` says that
-    what is seen of one record has nothing to do with the others, so that a session counts once for each of them.
-    `request` is what is run, for these coins.
+    a session counts once for each record.
     """
 
     kind: Literal["neighbours", "canaries"]
@@ -364,7 +355,7 @@ class Experiment:
     independent: bool = False
 
     def bits(self, runs: int, randomness: Randomness) -> Iterable[Bits]:
-        """The coins of every session: for two data sets as many of either in either half, for canaries fair ones."""
+        """For two data sets as many of either in either half, for canaries fair ones."""
         for number in range(runs):
             if self.kind == "neighbours" and self.canaries == 1:
                 yield np.array([number % 2 == 1])
@@ -372,7 +363,6 @@ class Experiment:
                 yield (randomness.words(self.canaries) & np.uint64(1)).astype(np.bool_)
 
     def bound(self, values: Array, bits: Bits, claim: AuditClaim, *, confidence: float) -> EpsilonBound:
-        """What a table of statistics shows, a row a session and a column a coin."""
         if self.kind == "neighbours" or self.independent:
             flat, truth = values.ravel(), bits.ravel()
             return threshold_bound(flat[~truth], flat[truth], delta=claim.delta, confidence=confidence)
@@ -386,16 +376,10 @@ def two_worlds(
     request: TrainingSpec,
     what: str,
 ) -> Experiment:
-    """One coin says which of two data sets it is."""
-    return Experiment(
-        "neighbours",
-        tuple(claims),
-        1,
-        lambda bits: worlds[int(bits[0])],
-        statistic,
-        lambda _bits: request,
-        what,
-    )
+    def people(bits: Bits) -> People:
+        return worlds[int(bits[0])]
+
+    return Experiment("neighbours", tuple(claims), 1, people, statistic, lambda _bits: request, what)
 
 
 def many_records(
@@ -408,7 +392,6 @@ def many_records(
     *,
     independent: bool = True,
 ) -> Experiment:
-    """Each of so many people is the first record or the second, as a coin of its own says."""
     return Experiment(
         "canaries",
         tuple(claims),
@@ -432,24 +415,18 @@ def two_parts(schemas: Sequence[PublicSchema], changed: Sequence[str]) -> tuple[
 
 
 def among(rest: People, records: Iterable[People]) -> list[People]:
-    """One data set for each record, of known people and the record."""
     return [together([rest, record]) for record in records]
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A claim, and independent values of a statistic on either of two neighbouring data sets, without a session.
-
-    `draw(neighbour, count, coins)` gives that many, larger where `neighbour` is true: many draws of a plan's own noise,
-    which is quicker, and blind to everything but the noise.
-    """
+    """`draw(neighbour, count, coins)` gives values of a statistic from a plan's own noise, without a session."""
 
     claim: AuditClaim
     draw: Callable[[bool, int, Randomness], Array]
     what: str
 
     def bound(self, count: int, randomness: Randomness, *, confidence: float = CONFIDENCE) -> EpsilonBound:
-        """What so many draws on either side show."""
         counts = [min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE)]
         values = [
             np.concatenate([self.draw(side, some, randomness) for some in counts]) for side in (False, True)
@@ -473,8 +450,6 @@ class Target:
 
 @dataclass(frozen=True)
 class Shown:
-    """What one experiment showed about one claim."""
-
     kind: str
     what: str
     sessions: int
@@ -493,12 +468,10 @@ class AuditFinding:
 
     @property
     def lower(self) -> float:
-        """ε is at least this."""
         return best_of(each.bound for each in self.shown).epsilon
 
     @property
     def most(self) -> float:
-        """The largest bound that these trials could have given."""
         return max(each.bound.most for each in self.shown)
 
     @property
@@ -508,20 +481,13 @@ class AuditFinding:
     def to_data(self) -> dict[str, Any]:
         claim = asdict(self.claim)
         claim["upper"] = claim.pop("epsilon")
-        shown = [each.to_data() for each in self.shown]
-        return {
-            **claim,
-            "lower": self.lower,
-            "most": self.most,
-            "exceeded": self.exceeded,
-            "experiments": shown,
-        }
+        claim |= {"lower": self.lower, "most": self.most, "exceeded": self.exceeded}
+        return claim | {"experiments": [each.to_data() for each in self.shown]}
 
 
 def audit(
     target: Target, *, runs: int, draws: int = 0, seed: int | None = None, progress: Progress = silent
 ) -> tuple[AuditFinding, ...]:
-    """Every experiment of a target in so many sessions each, and so many draws of its noise where it has such."""
     sessions = Sessions(target.program, target.group, target.schemas, seed=seed)
     drawn = target.drawn if draws else ()
     return carry_out(target.experiments, sessions, runs=runs, drawn=drawn, draws=draws, progress=progress)
@@ -536,10 +502,7 @@ def carry_out(
     draws: int = 0,
     progress: Progress = silent,
 ) -> tuple[AuditFinding, ...]:
-    """Every experiment in so many sessions; one finding a claim, in the order of the claims.
-
-    Where a claim is tried in more than one way, the alarms of the ways are shared out, so that 95 % is for their best.
-    """
+    """One finding a claim, in their order; alarms of several ways are shared out, so that 95 % is for their best."""
     if runs < 4:
         raise PlanError(
             f"{runs} sessions are too few to choose an event on one half and judge it on the other."

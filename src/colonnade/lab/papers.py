@@ -1,8 +1,4 @@
-"""The papers' own formulas on trial: which of them an audit catches, and which break where no audit can see.
-
-Each variant draws from a paper's mechanism with the noise that the paper's formula gives, on two neighbouring data
-sets, and compares what is shown with the ε that the paper claims. Nothing here is a guarantee of anything.
-"""
+"""The papers' own formulas on trial: which of them an audit catches, and which break where no audit can see."""
 
 from __future__ import annotations
 
@@ -25,17 +21,8 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.numbers.rounding import stochastic
+from colonnade.privacy import paper as formulas
 from colonnade.privacy.observers import PartyView, Server
-from colonnade.privacy.paper import (
-    classical_sigma,
-    feature_epsilon,
-    gram_moments,
-    linear_party_sensitivity,
-    linear_sensitivity,
-    party_epsilon,
-    passive_sensitivity,
-    server_mu,
-)
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.randomness import Randomness, below
 from colonnade.runtime.party import Group
@@ -48,10 +35,7 @@ _SCALE = 1 << 12
 
 @dataclass(frozen=True)
 class Variant:
-    """A claim of a paper, whether it holds, and a way to try it: draws, or why there is nothing to draw.
-
-    `draws` are how many on either side the audit takes; `caught` says whether that many show more than is claimed.
-    """
+    """`draws` are how many on either side the audit takes; `caught` says whether they show more than is claimed."""
 
     paper: str
     claim: str
@@ -175,10 +159,10 @@ def _claimed(observer: Server | PartyView, unit: str, epsilon: float, delta: flo
 
 def _classical(epsilon: float, delta: float) -> Drawn:
     """One message of a record at the bound of its score, +k or −k, with the noise of Lemmas 1 and 3."""
-    sensitivity = passive_sensitivity(
+    sensitivity = formulas.passive_sensitivity(
         batch=569, epochs=1, steps=1, radius=1.0, step_size=1e-4, lipschitz=1.0
     ).value
-    sigma = classical_sigma(epsilon, delta, sensitivity=sensitivity).value
+    sigma = formulas.classical_sigma(epsilon, delta, sensitivity=sensitivity).value
     noise = DiscreteGaussianNoise(Fraction(sigma * _SCALE) ** 2)
 
     def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
@@ -190,7 +174,7 @@ def _classical(epsilon: float, delta: float) -> Drawn:
 def _poisson_binomial(*, rows: int, known: bool) -> Drawn:
     """One party's values at one end or the other, in one row or in all, the other party's where they hide least."""
     delta = 1e-5
-    claimed = feature_epsilon(
+    claimed = formulas.feature_epsilon(
         delta, contributors=_PARTIES, trials=_TRIALS, beta=_BETA, coordinates=_COORDINATES, uses=1.0
     ).value
     noise = PoissonBinomialNoise(trials=_TRIALS, beta=Fraction(_BETA), bound=Fraction(1))
@@ -225,14 +209,13 @@ def _integer_masks() -> Drawn:
 def _functional_part() -> Drawn:
     """d = 4 features, one of them a party's own: it goes from −1 to 1, all else of the record is 1.
 
-    The party's feature is in a product with each of the three others, which changes by 2, and in one with the label,
-    which changes by 4. Noise is as `colonnade.methods.functional.method.paper_objective` draws it.
+    Each product with the three others changes by 2, and the one with the label by 4.
     """
     features, claimed = 4, 4.0
-    whole = linear_sensitivity(features)
-    part = linear_party_sensitivity(features, own=1, holds_label=False)
+    whole = formulas.linear_sensitivity(features)
+    part = formulas.linear_party_sensitivity(features, own=1, holds_label=False)
     epsilon = claimed * whole.value / part.value
-    shown = party_epsilon(epsilon, party_sensitivity=part, sensitivity=whole).value
+    shown = formulas.party_epsilon(epsilon, party_sensitivity=part, sensitivity=whole).value
     scale = whole.value / epsilon
     noise = DiscreteLaplaceNoise(Fraction(_SCALE))
 
@@ -259,7 +242,7 @@ def _of_two(values: Array) -> Array:
 def _spca() -> Drawn:
     """A record with all of its norm in one column, there or not, on the coarsest grid of the paper."""
     columns, gamma, epsilon, delta = 6, 16, 1.0, 1e-5
-    mu = Fraction(round(server_mu(gram_moments(columns, gamma), epsilon, delta).value))
+    mu = Fraction(round(formulas.server_mu(formulas.gram_moments(columns, gamma), epsilon, delta).value))
 
     def draw(neighbour: bool, count: int, randomness: Randomness) -> Array:
         values = np.empty(count)

@@ -1,17 +1,12 @@
-"""People that nobody is: records of a job's declared columns, at the corners of what the columns may hold.
-
-Noise is calibrated to the record that moves a release most, and such a record lies at the ends of the declared bounds;
-so audits need no row of anybody's data.
-"""
+"""People that nobody is, at the corners of what declared columns may hold: noise is calibrated to such records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block, ClippingLog
@@ -66,20 +61,13 @@ def _record(schema: PublicSchema, places: Sequence[float], *, ends: bool = False
 
 def together(records: Sequence[People]) -> People:
     """Several people as the rows of one data set."""
-    return {
-        owner: Block.of(
-            {
-                name: np.concatenate([people[owner].columns[name] for people in records])
-                for name in first.columns
-            },
-            [
-                np.concatenate([people[owner].labels[place] for people in records])
-                for place in range(len(first.labels))
-            ],
-            sum(people[owner].rows for people in records),
-        )
-        for owner, first in records[0].items()
-    }
+    joined = {}
+    for owner, first in records[0].items():
+        blocks = [people[owner] for people in records]
+        columns = {name: np.concatenate([block.columns[name] for block in blocks]) for name in first.columns}
+        labels = [np.concatenate(parts) for parts in zip(*(block.labels for block in blocks), strict=True)]
+        joined[owner] = Block.of(columns, labels, sum(block.rows for block in blocks))
+    return joined
 
 
 def several(record: People, count: int) -> People:
@@ -103,10 +91,9 @@ def chosen(first: People, second: People, bits: NDArray[np.bool_]) -> People:
 def as_far_as(
     distance: Callable[[People, People], float], first: People, second: People, *, limit: float
 ) -> People:
-    """A record between two others that is as far from the first as the limit allows, column by column.
+    """Columns of the second are taken one after another while the record stays within the limit.
 
-    Columns of the second are taken one after another while the record stays within the limit; of the column that
-    would go beyond, a number is moved as far as it can.
+    Of the column that would go beyond, a number is moved as far as it can.
     """
     moved = first
     for owner, block in second.items():
@@ -142,46 +129,30 @@ def _moved(
 
 def _with(people: People, owner: str, name: str | None, values: NDArray[np.generic]) -> People:
     block = people[owner]
-    columns = dict(block.columns)
-    label = block.label
     if name is None:
-        label = values
-    else:
-        columns[name] = values
-    return {**people, owner: replace(block, columns=columns, label=label)}
+        return {**people, owner: replace(block, label=values)}
+    return {**people, owner: replace(block, columns={**block.columns, name: values})}
 
 
 def table_of(schema: Schema, party: str, rows: Block, read: Callable[[], None]) -> Table:
-    """One party's table; `read` is called whenever its rows have been read to the end."""
-    ids = [f"n{number}" for number in range(rows.rows)]
-    return Table.of_rows(party, _WatchedRows(ArrayRows("synthetic people", rows, ids), read), schema)
+    """`read` is called whenever its rows have been read to the end."""
+    watched = _WatchedRows("synthetic people", rows, [f"n{number}" for number in range(rows.rows)])
+    watched.read = read
+    return Table.of_rows(party, watched, schema)
 
 
-@dataclass(frozen=True, eq=False)
-class _WatchedRows:
-    inner: ArrayRows
+class _WatchedRows(ArrayRows):
     read: Callable[[], None]
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def count(self) -> int:
-        return self.inner.count
-
-    def ids(self) -> Iterator[pa.Array]:
-        return self.inner.ids()
-
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        yield from self.inner.blocks(size, log)
+        yield from super().blocks(size, log)
         self.read()
 
 
 def public_tables(
     job: Job, files: Mapping[str, PartyFile], progress: Callable[[str, int, int], None] = silent
 ) -> dict[str, Table]:
-    """The people that all parties have, in one order; with ledgers of its own, because nothing is spent."""
+    """With ledgers of its own, because nothing is spent."""
     federation = Federation(
         [file.table() for file in files.values()],
         budget=(1.0, 1e-5),
@@ -195,7 +166,6 @@ def public_tables(
 
 
 def check_public(files: Mapping[str, PartyFile], what: str, instead: str) -> None:
-    """Refuse files of which some do not declare their data public."""
     private = [str(file.path) for file in files.values() if not file.public]
     if private:
         raise OnlyForPublicData(

@@ -7,43 +7,17 @@ from dataclasses import dataclass, replace
 
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
-from colonnade.lab.audited_descents import (
-    ENCRYPTED_ROWS,
-    GRADIENT_ROWS,
-    HOLDER_ONLY,
-    MANY_EMBEDDED,
-    MANY_MESSAGES,
-    MARGIN_ROWS,
-    MESSAGE_ROWS,
-    WORST,
-    canary_message_experiments,
-    encrypted_experiments,
-    gradient_experiments,
-    margin_draws,
-    margin_experiments,
-    message_experiments,
-    network_experiments,
-    worst_session,
-)
-from colonnade.lab.audited_sums import (
-    MANY,
-    local_experiments,
-    one_shot_experiments,
-    opened_draws,
-    opened_experiments,
-)
+from colonnade.lab import audited_descents as descents
+from colonnade.lab import audited_sums as sums
 from colonnade.lab.experiments import AuditClaim, Drawn, Experiment, Target
 from colonnade.lab.people import People, corner, several
 from colonnade.methods.encrypted.plan import EncryptedOptions
 from colonnade.methods.table import protocol_named
 from colonnade.privacy.observers import OthersPart, PartyView
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, TrainingSpec, default_delta, options_of
 from colonnade.runtime.party import Group
 from colonnade.runtime.run import Program
 
-ALIGNED: Alignment = "equal"
-"""Everybody brings the same people in the same order: alignment releases nothing and is not audited."""
 SAME_NOISE = (
     "The noise of this method does not depend on how many people there are: few show as much as many."
 )
@@ -64,16 +38,17 @@ class AuditTarget:
     rest: People | None = None
 
     def others(self, count: int) -> People:
-        """The known people of a data set; so many that nobody is, where none are declared public."""
         return several(corner(self.schemas, 0.0), count) if self.rest is None else self.rest
 
     def rows(self, count: int) -> int:
-        """How many people a data set has with one canary, where so many would be made up."""
         return 1 + self.others(count - 1)[self.group.owners[0]].rows
 
 
 def target_of(wanted: AuditTarget) -> Target:
-    """What there is to audit of a method; a method that promises nothing and claims nothing is a `PlanError`."""
+    """What there is to audit of a method; one that promises nothing and claims nothing is a `PlanError`.
+
+    Everybody brings the same people in the same order: alignment releases nothing and is not audited.
+    """
     method, spec = wanted.method, wanted.spec
     if method not in _BUILDERS:
         audited = ", ".join(_BUILDERS)
@@ -83,11 +58,8 @@ def target_of(wanted: AuditTarget) -> Target:
         )
     delta = default_delta(1) if spec.delta is None else spec.delta
     # On so few people any δ may be above 1/n; that is about real people, and there are none here.
-    return _BUILDERS[method](replace(wanted, spec=replace(spec, delta=delta, accepted_delta=delta)))
-
-
-def _aligned(wanted: AuditTarget) -> TrainingSpec:
-    return replace(wanted.spec, alignment=ALIGNED)
+    spec = replace(spec, delta=delta, accepted_delta=delta, alignment="equal")
+    return _BUILDERS[method](replace(wanted, spec=spec))
 
 
 def _target(
@@ -105,84 +77,87 @@ def _target(
 
 def _opened(wanted: AuditTarget) -> Target:
     # Checks of rows draw randomness of their own between the last row and the noise, and change nothing that is opened.
-    request = replace(_aligned(wanted), verify="none")
+    request = replace(wanted.spec, verify="none")
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
-    experiments = opened_experiments(plan, request, wanted.rest)
-    return _target(wanted, experiments, 400, SAME_NOISE, drawn=opened_draws(plan))
+    experiments = sums.opened_experiments(plan, request, wanted.rest)
+    return _target(wanted, experiments, 400, SAME_NOISE, drawn=sums.opened_draws(plan))
 
 
 def _local(wanted: AuditTarget) -> Target:
-    request = _aligned(wanted)
-    plan = request.plan(wanted.group, wanted.schemas, 1)
-    return _target(wanted, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
+    plan = wanted.spec.plan(wanted.group, wanted.schemas, 1)
+    return _target(wanted, sums.local_experiments(plan, wanted.spec), 400, SAME_NOISE, ALONE)
 
 
 def _one_shot(wanted: AuditTarget) -> Target:
-    request = _aligned(wanted)
-    plan = request.plan(wanted.group, wanted.schemas, MANY)
-    return _target(wanted, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
+    plan = wanted.spec.plan(wanted.group, wanted.schemas, sums.MANY)
+    return _target(wanted, sums.one_shot_experiments(plan, wanted.spec), 400, SAME_NOISE, ALONE)
 
 
 def _messages(wanted: AuditTarget) -> Target:
     paper = getattr(wanted.spec.options, "calibration", "sound") == "paper"
-    rows = wanted.rows(MESSAGE_ROWS)
+    rows = wanted.rows(descents.MESSAGE_ROWS)
     spec, sized = _within(wanted.spec, rows, calibration="sound")
-    request = replace(spec, alignment=ALIGNED)
+    request = spec
     if paper:
-        changed = request.options.model_copy(update={"calibration": "paper"})
-        request = replace(request, options=changed, public=wanted.group.owners)
-    few, many = (request.plan(wanted.group, wanted.schemas, count) for count in (rows, MANY_MESSAGES))
+        request = replace(spec.with_options(calibration="paper"), public=wanted.group.owners)
+    few, many = (
+        request.plan(wanted.group, wanted.schemas, count) for count in (rows, descents.MANY_MESSAGES)
+    )
     experiments = (
-        *message_experiments(few, request, _claims(few, spec, paper), wanted.others(MESSAGE_ROWS - 1)),
-        *canary_message_experiments(many, request, _claims(many, spec, paper)),
+        *descents.message_experiments(
+            few, request, _claims(few, spec, paper), wanted.others(descents.MESSAGE_ROWS - 1)
+        ),
+        *descents.canary_message_experiments(many, request, _claims(many, spec, paper)),
     )
     return _target(wanted, experiments, 400, OWN_ROWS, *sized)
 
 
 def _gradient(wanted: AuditTarget) -> Target:
-    request = _aligned(wanted)
-    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
-    experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
+    plan = wanted.spec.plan(wanted.group, wanted.schemas, wanted.rows(descents.GRADIENT_ROWS))
+    experiments = descents.gradient_experiments(plan, wanted.spec, wanted.others(descents.GRADIENT_ROWS - 1))
     return _target(wanted, experiments, 24, OWN_ROWS)
 
 
 def _margin(wanted: AuditTarget) -> Target:
-    request = _aligned(wanted)
-    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
-    experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
-    return _target(wanted, experiments, 24, SAME_NOISE, drawn=margin_draws(plan))
+    plan = wanted.spec.plan(wanted.group, wanted.schemas, wanted.rows(descents.MARGIN_ROWS))
+    experiments = descents.margin_experiments(plan, wanted.spec, wanted.others(descents.MARGIN_ROWS - 1))
+    return _target(wanted, experiments, 24, SAME_NOISE, drawn=descents.margin_draws(plan))
 
 
 def _encrypted(wanted: AuditTarget) -> Target:
     defence = getattr(wanted.spec.options, "defence", "sound")
     if defence == "none":
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
-    rows = wanted.rows(ENCRYPTED_ROWS)
+    rows = wanted.rows(descents.ENCRYPTED_ROWS)
     spec, sized = _within(wanted.spec, rows, defence="sound")
-    request = replace(spec, alignment=ALIGNED)
+    request = spec
     if defence == "paper":
-        step = min(1.0, options_of(request, EncryptedOptions).step_size)
-        changed = request.options.model_copy(update={"defence": "paper", "learning_rate": step})
-        request = replace(request, options=changed, public=wanted.group.owners)
+        step = min(1.0, options_of(spec, EncryptedOptions).step_size)
+        changed = spec.with_options(defence="paper", learning_rate=step)
+        request = replace(changed, public=wanted.group.owners)
     plan = request.plan(wanted.group, wanted.schemas, rows)
     claims = _claims(plan, spec, defence == "paper")
-    experiments = encrypted_experiments(plan, request, claims, wanted.others(ENCRYPTED_ROWS - 1))
+    experiments = descents.encrypted_experiments(
+        plan, request, claims, wanted.others(descents.ENCRYPTED_ROWS - 1)
+    )
     return _target(wanted, experiments, 24, OWN_ROWS, *sized)
 
 
 def _network(wanted: AuditTarget) -> Target:
-    request = _aligned(wanted)
-    experiments = network_experiments(request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED), request)
-    return _target(wanted, experiments, 60, WORST, ALONE, HOLDER_ONLY, program=worst_session)
+    plan = wanted.spec.plan(wanted.group, wanted.schemas, descents.MANY_EMBEDDED)
+    experiments = descents.network_experiments(plan, wanted.spec)
+    return _target(
+        wanted, experiments, 60, descents.WORST, ALONE, descents.HOLDER_ONLY, program=descents.worst_session
+    )
 
 
 def _within(spec: TrainingSpec, rows: int, **changed: str) -> tuple[TrainingSpec, tuple[str, ...]]:
     """The same options for so few rows, and what had to change for that."""
     batch = getattr(spec.options, "batch", None)
     if batch is None or batch <= rows:
-        return replace(spec, options=spec.options.model_copy(update=changed)), ()
-    options = spec.options.model_copy(update={**changed, "batch": None})
-    return replace(spec, options=options), (f"Batches of {batch} are audited as one batch of all people.",)
+        return spec.with_options(**changed), ()
+    said = f"Batches of {batch} are audited as one batch of all people."
+    return spec.with_options(**changed, batch=None), (said,)
 
 
 def _claims(plan: Plan, spec: TrainingSpec, paper: bool) -> list[AuditClaim]:

@@ -16,9 +16,8 @@ from colonnade.errors import LocalProtocolError
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
-from colonnade.privacy.guarantee import View
 from colonnade.privacy.paper import PaperFigure
-from colonnade.protocols.plans import Plan, Task, TrainingSpec, check_one_label
+from colonnade.protocols.plans import Task, TrainingSpec, check_one_label
 from colonnade.randomness import Randomness
 from colonnade.runtime.run import Program
 
@@ -32,17 +31,12 @@ LOG_LINK = ("poisson", "gamma")
 """Losses whose models predict exponentials of linear scores."""
 
 
-def _nothing() -> None:
-    """What most methods need beyond the core."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainedModel(ABC):
     """A model that a protocol trained: whatever it is made of, it scores people.
 
-    `split` says that the weights stay with their parties: only a simulation in one process sees them beside each
-    other, and `frame` has the columns of those parties whose weights are here. `holder` is who has all of them, where
-    one party does. `run` is None for a simulation without a protocol. `figures` are numbers of a paper, which promise
+    `split` says that the weights stay with their parties: only a simulation in one process sees them all. `holder` is
+    who has all of them, where one party does. `run` is None for a simulation without a protocol. `figures` promise
     nothing.
     """
 
@@ -56,21 +50,15 @@ class TrainedModel(ABC):
 
     @abstractmethod
     def scores(self, features: Array) -> Array:
-        """What the model says of rows of `frame.features`.
-
-        For classes log-odds or margins, one number for two of them and one for each of more; for a number one
-        prediction in the label's own units.
-        """
+        """For classes log-odds or margins, one of two and one each of more; for a number its own units."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel(TrainedModel):
-    """A linear model: one row of coefficients, or one for each class, on `frame.features`.
+    """One row of coefficients, or one for each class, on `frame.features`; with a log link logarithms.
 
-    `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own,
-    logistic or least squares. Poisson and Gamma models have a log link: there coefficients and intercepts give the
-    logarithm of the predicted label. `counts` are the numbers of people by class where training opened them, with
-    their noise, and none below twice that.
+    `loss` is empty for the task's own, logistic or least squares. `counts` are people by class where training opened
+    them, with their noise, and none below twice that.
     """
 
     coefficients: Array
@@ -79,7 +67,6 @@ class LinearModel(TrainedModel):
     counts: Array | None = None
 
     def scores(self, features: Array) -> Array:
-        """Log-odds or margins of classes, predictions of numbers."""
         scores = features @ self.coefficients.T + self.intercepts
         return np.asarray(np.exp(scores) if self.loss in LOG_LINK else scores)
 
@@ -100,11 +87,7 @@ Scores = Literal["released weights", "joint scores"]
 
 @dataclass(frozen=True)
 class NoiseSummary:
-    """The standard deviation of what a plan adds, and to what; of several kinds, the largest.
-
-    `people` is a bound from below on how many people a plan must have for anything to be seen through it: with fewer,
-    nothing can be learnt whatever they are like. Where nothing better is known it is two.
-    """
+    """The largest deviation of what a plan adds, and to what; with fewer than `people` nothing can be learnt."""
 
     deviation: float
     on: str
@@ -118,8 +101,8 @@ class NoiseSummary:
 class AnyMethod(ABC):
     """A way to train that has a name: by a protocol between parties, or as a simulation for comparison.
 
-    `trains` says what comes out, which decides the estimator that can take it, and `needs` raises an `InputError`
-    where an extra that training needs is not installed.
+    `trains` decides the estimator that can take it; `needs` raises an `InputError` where an extra is not installed;
+    `public_only` runs only on data that every party declared public.
     """
 
     name: str
@@ -127,17 +110,9 @@ class AnyMethod(ABC):
     tasks: tuple[Task, ...]
     options: type[Form]
     trains: Literal["linear", "network"] = "linear"
-    needs: Callable[[], None] = _nothing
-
-    @property
-    @abstractmethod
-    def public_only(self) -> bool:
-        """Whether it runs only on data that every party declared public."""
-
-    @property
-    @abstractmethod
-    def has_epsilon(self) -> bool:
-        """Whether ε means anything to it."""
+    needs: Callable[[], None] = lambda: None
+    has_epsilon: bool = True
+    public_only: bool = False
 
     @abstractmethod
     def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
@@ -146,22 +121,10 @@ class AnyMethod(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(AnyMethod):
-    """A simulation for comparison, in one process: it has no protocol of its own.
-
-    `private` says whether it adds noise for an ε, and `everybodys_rows` whether it sees all rows in one place.
-    """
+    """A simulation for comparison, in one process: it has no protocol, and most see all rows in one place."""
 
     simulate: Callable[[Federation, TrainingSpec], TrainingResult]
-    private: bool
-    everybodys_rows: bool
-
-    @property
-    def public_only(self) -> bool:
-        return self.everybodys_rows
-
-    @property
-    def has_epsilon(self) -> bool:
-        return self.private
+    public_only: bool = True
 
     def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
         check_one_label([table.public() for table in federation.tables.values()], self.name)
@@ -172,22 +135,17 @@ class Baseline(AnyMethod):
 class Method(AnyMethod):
     """The contract: everything that a job, a site, a forecast and a report ask of a way to train between parties.
 
-    Nothing that only a method can say has a default, so that a method which forgets it cannot be made.
-
-    `options` make the plan, and `session` is what each party runs. `model` takes what the members who are
-    present came away with, all of them in one process, one at a site, and returns what is known there: a release, a
-    model, the parts of one that lie there, which may be none; None where a release reached nobody who is present.
-    `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
-    deal and `scores` what a model is judged by on private people, None where no guarantee covers that. A run of many
-    steps is `resumable`; a short one starts again. `pilots` are short runs of which a plan is the weighted sum, `noise`
-    how much a plan adds, `kernel` what it spends most of its time in. `twin` learns what the protocol would from the
-    randomness it is given, far quicker, and `paper` simulates the paper's own calibration on public data, where the
-    protocol itself does not run it.
+    Nothing that only a method can say has a default. `model` takes what the members who are present came away with, all
+    in one process, one at a site, and returns what is known there: a release, a model, the parts of one that lie there;
+    None where a release reached nobody. `checks` are what owners prove about what they deal and `scores` what a model
+    is judged by on private people, None where no guarantee covers that. A run of many steps is `resumable`. `pilots`
+    are short runs of which a plan is the weighted sum, `kernel` what it spends most of its time in. `twin` learns what
+    the protocol would from the randomness it is given, and `paper` simulates the paper's own calibration on public
+    data.
     """
 
     session: Callable[[TrainingSpec], Program]
     model: Callable[[TrainingSpec, Mapping[str, Any]], TrainingResult | None]
-    views: Callable[[Any], tuple[View, ...]]
     checks: tuple[str, ...]
     scores: Scores | None
     resumable: bool
@@ -196,15 +154,6 @@ class Method(AnyMethod):
     kernel: Kernel
     twin: Callable[[Any, Mapping[str, Table], Randomness], TrainingResult] | None = None
     paper: Callable[[Federation, TrainingSpec], TrainingResult] | None = None
-
-    @property
-    def public_only(self) -> bool:
-        """Never: its protocol keeps rows apart."""
-        return False
-
-    @property
-    def has_epsilon(self) -> bool:
-        return True
 
     def train(self, federation: Federation, spec: TrainingSpec) -> TrainingResult:
         """Run the protocol between all parties in this process; in the paper's own mode, simulate it."""
@@ -221,12 +170,7 @@ class Method(AnyMethod):
         return replace(result, run=run) if isinstance(result, TrainedModel) else result
 
 
-def plan_views(plan: Plan) -> tuple[View, ...]:
-    return plan.views
-
-
 def frame_of(result: TrainingResult) -> InputSpec:
-    """How to read people for what was found."""
     if isinstance(result, TrainedModel):
         return result.frame
     # A model reads a label as it would if it were the only one.

@@ -49,17 +49,13 @@ METHODS: Mapping[str, AnyMethod] = {
 
 
 def methods_for(task: Task) -> tuple[AnyMethod, ...]:
-    """Every method that can do a task."""
     return tuple(method for method in METHODS.values() if task in method.tasks)
 
 
 def default_method(
     task: Task, group: Group, *, epsilon: float, delta: float | None = None, gamma: int = DEFAULT_GAMMA
 ) -> tuple[str, str]:
-    """The method of a job that names none, and why: `margin` where classes are to be told apart and it can be planned.
-
-    It looks at nothing but the job, so that every party comes to the same.
-    """
+    """The method of a job that names none, and why; it looks at nothing but the job, so all come to the same."""
     if task != "classification":
         return "moments", f"one release of moments is what {task} needs"
     if gamma != DEFAULT_GAMMA:

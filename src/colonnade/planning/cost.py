@@ -1,9 +1,7 @@
 """What a run costs, and the short runs of which a long one is the weighted sum.
 
-A protocol does the same thing for every block of rows, every batch, every step. A pilot is a run by the plan itself,
-with its noise, its field and its keys, but with fewer of them. Cost is a straight line in each of these numbers, so
-that the cost of the whole is Σ weight · cost of a pilot; the weights are those of interpolation and sum to 1. Each
-method says which pilots stand for a plan of its own.
+A pilot is a run by the plan itself, with fewer blocks of rows, batches or steps. Cost is a straight line in each of
+these numbers, so that the cost of the whole is Σ weight · cost of a pilot; the weights sum to 1.
 """
 
 from __future__ import annotations
@@ -25,11 +23,7 @@ MOST_CELLS = 1 << 20
 
 
 class Clock:
-    """How long something took, or would have taken on a machine with nothing else to do.
-
-    The least of wall time and processor time: on a busy machine work of one thread takes longer by the wall than by
-    the processor, and on a quiet one work of several threads takes less.
-    """
+    """The least of wall and processor time: what it would have taken on a machine with nothing else to do."""
 
     wall = processor = 0.0
 
@@ -48,10 +42,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes by sender, receiver and kind of step; rounds by member and kind of step; seconds; the most memory.
-
-    Members keep their own counts, because the rounds of a run are those of the member that waits most often.
-    """
+    """Bytes by sender, receiver and step; rounds by member, since those of a run are of who waits most often."""
 
     sent: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     waited: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -60,7 +51,6 @@ class Cost:
 
     @classmethod
     def of(cls, outcome: Outcome, *, seconds: float, memory: float = 0.0) -> Cost:
-        """The cost of a run that has ended."""
         sent = {
             (member, to, step): float(size)
             for member, traffic in outcome.traffic.items()
@@ -90,17 +80,14 @@ class Cost:
 
     @property
     def busiest(self) -> int:
-        """Bytes through the connection of the member that sends and receives most."""
         return max(self.through.values(), default=0)
 
     @property
     def by_step(self) -> dict[str, int]:
-        """Bytes by kind of step, the same names as in a finished run."""
         steps = _added((size, {step: 1.0}) for (_, _, step), size in self.sent.items())
         return {step: round(size) for step, size in steps.items()}
 
     def without(self, steps: Collection[str]) -> Cost:
-        """The same without the bytes and rounds of some kinds of steps."""
         sent = {key: size for key, size in self.sent.items() if key[-1] not in steps}
         waited = {key: count for key, count in self.waited.items() if key[-1] not in steps}
         return replace(self, sent=sent, waited=waited)
@@ -149,10 +136,7 @@ class Pilot:
 
 @dataclass(frozen=True)
 class Axis:
-    """Something that a run does `full` times; cost is a straight line in it from `low` on.
-
-    `place` turns a number of times into what cost is really a straight line in, where that is something else.
-    """
+    """Something that a run does `full` times; cost is a straight line in its `place` from `low` on."""
 
     full: int
     low: int
@@ -179,10 +163,12 @@ def product(axes: Sequence[Axis], at: Callable[..., P]) -> tuple[Pilot, ...]:
     return tuple(pilots)
 
 
-def in_blocks(plan: Plan, block: int, at: Callable[[int], P]) -> tuple[Pilot, ...]:
-    """Pilots of a run that takes its rows block by block; `at` is the plan with fewer rows."""
+def in_blocks(plan: Plan, block: int, *names: str) -> tuple[Pilot, ...]:
+    """Pilots of a run that takes its rows block by block; they keep what the whole has under these names."""
     blocks, rest = divmod(plan.rows, block)
-    return product([Axis(blocks, 2, 6)], lambda count: at(count * block + rest))
+    return product(
+        [Axis(blocks, 2, 6)], lambda count: kept(plan, replace(plan, rows=count * block + rest), *names)
+    )
 
 
 def in_rows(rows: int, cells: int) -> Axis:
@@ -192,11 +178,7 @@ def in_rows(rows: int, cells: int) -> Axis:
 
 
 def kept(plan: P, shorter: P, *names: str) -> P:
-    """The shorter plan with what the whole plan has computed for itself under these names.
-
-    What a run charges and the field it computes in are those of the whole: otherwise another protocol would be
-    rehearsed. They are cached properties, so that giving them a value is to have computed them.
-    """
+    """The shorter plan with what the whole has under these names: otherwise another protocol would be rehearsed."""
     for name in ("views", "guarantees", *names):
         shorter.__dict__[name] = getattr(plan, name)
     return shorter
@@ -209,8 +191,5 @@ def summed(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> Cost:
 
 
 def most(pilots: Sequence[Pilot], costs: Sequence[Cost]) -> float:
-    """How many seconds the whole takes at most: nothing takes less than no time, so in proportion to a pilot's share.
-
-    If one pilot was disturbed, the others say how far it can be right.
-    """
+    """Nothing takes less than no time, so in proportion to a pilot's share at most."""
     return min(part.seconds / min(1.0, pilot.share) for pilot, part in zip(pilots, costs, strict=True))

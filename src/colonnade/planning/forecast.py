@@ -52,11 +52,9 @@ PAST_THE_LAW = 0.15
 
 @dataclass(frozen=True)
 class Expected:
-    """The errors of models of invented people, on others of them: one for each trial, None where noise left nothing.
+    """The errors of trials by number, None where noise left nothing; of two methods on the same people and draws.
 
-    Trials of two methods with one number have the same people and draws. `rows` is how many were learnt from; with
-    fewer than the plan's the error is an upper figure. `twin` says that the protocol's ideal twin was run in its place,
-    with the same noise.
+    With fewer `rows` than the plan's the error is an upper figure. `twin` says that the protocol's twin was run.
     """
 
     errors: tuple[float | None, ...]
@@ -73,13 +71,11 @@ class Expected:
 
     @property
     def auc(self) -> float | None:
-        """The mean area under the ROC curve, where classes are told apart."""
         areas = [error.auc for error in self.known if isinstance(error, TrialError) and error.auc is not None]
         return statistics.fmean(areas) if areas else None
 
     @property
     def spread(self) -> float | None:
-        """Their standard deviation, if there are several."""
         return statistics.stdev(self.known) if len(self.known) > 1 else None
 
     def to_data(self) -> dict[str, Any]:
@@ -95,10 +91,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one plan costs and brings. `expected` is None where nothing foretells the error, and `unknown` says why.
-
-    `split` says that the model stays in parts with the parties. `trial` has the error of one more trial by its number.
-    """
+    """`expected` is None where nothing foretells the error, and `unknown` says why; `trial` has one more by number."""
 
     cost: Cost
     whole: bool
@@ -135,15 +128,8 @@ def forecast(
     rehearsed = pilot_runs.rehearse(method, spec, plan)
     added = None if matching is None else matching.cost(plan)
     cost = rehearsed.cost if added is None else weighted([(1.0, rehearsed.cost), (1.0, added)])
-    made = Forecast(
-        cost,
-        rehearsed.whole,
-        method.noise(plan),
-        method.kernel,
-        None,
-        "no simulation was asked for",
-        rehearsed.split,
-    )
+    said, noise = "no simulation was asked for", method.noise(plan)
+    made = Forecast(cost, rehearsed.whole, noise, method.kernel, None, said, rehearsed.split)
     if not simulated:
         return made
     seconds = rehearsed.cost.seconds * pilot_runs.people(plan.rows) / plan.rows
@@ -163,7 +149,6 @@ def forecast(
 def expect(
     pilot_runs: PilotRuns, method: Method, plan: Plan, trial: Trial, draws: int, *, more: int = 0
 ) -> Expected:
-    """The errors of the first trials; `more` come after them that take as long."""
     errors: list[TrialError | None] = []
     began = time.perf_counter()
     for number in range(draws):
@@ -191,7 +176,6 @@ class Difference:
 
 
 def difference(one: Expected, other: Expected) -> Difference:
-    """The error of one method less another's, over the trials that both have."""
     pairs = [
         mine - theirs
         for mine, theirs in zip(one.errors, other.errors, strict=False)
@@ -205,10 +189,7 @@ def difference(one: Expected, other: Expected) -> Difference:
 
 
 def best_of(expected: Sequence[Expected]) -> int:
-    """The place of the least mean; but whoever is told apart from it in pairs, and better, takes its place.
-
-    Means of methods with different numbers of trials are of different people.
-    """
+    """The place of the least mean; but whoever is told apart from it in pairs, and better, takes its place."""
     places = range(len(expected))
     best = min(places, key=lambda place: expected[place].error)
     for _ in expected:
@@ -222,10 +203,10 @@ def best_of(expected: Sequence[Expected]) -> int:
 def race(
     entered: Sequence[Forecast], *, seconds: float, remaining: Remaining = nobody
 ) -> tuple[Forecast, ...]:
-    """The same forecasts, with more trials of those that cannot be told apart from the best, as far as time allows.
+    """More trials of those that cannot be told apart from the best, as far as time allows.
 
-    Whoever is told apart from the best by then runs no further; the rest run the next trial, so that all pairs have the
-    same numbers. It ends where one is left, after `MOST_TRIALS`, or when the seconds are used up.
+    Whoever is told apart by then runs no further, so that all pairs have the same numbers. It ends where one is left,
+    after `MOST_TRIALS`, or when the seconds are used up.
     """
     forecasts, spent = list(entered), 0.0
     while True:
@@ -250,10 +231,9 @@ def race(
 
 
 class Work:
-    """Tells in per cent how much of so many parts is over; it never goes back. A method is a part, and so are trials.
+    """Tells in per cent how much of so many parts is over; it never goes back.
 
-    The rest of the part at hand is what its rehearsals say; parts to come take what those before took on average, and
-    the first is taken for as long as it says that it will be.
+    Parts to come take what those before took on average, and the first as long as it says that it will be.
     """
 
     def __init__(self, advance: Advance, parts: int) -> None:
@@ -262,7 +242,6 @@ class Work:
         self.remaining(0.0)
 
     def remaining(self, left: float) -> None:
-        """So many seconds may be left of the part at hand."""
         spent = time.perf_counter() - self._began
         # What a part takes at least before any has ended.
         each = self._finished / self._over if self._over else max(0.5, spent + left)
@@ -284,8 +263,7 @@ class Work:
 class Law:
     """The share of people whose class a model no longer finds: constant · σ^noise_power · d^column_power.
 
-    σ is the noise by person and d the number of columns once encoded. `factor` is how far four settings in five of the
-    study were from it at most, half a point added to both.
+    `factor` is how far four settings in five of the study were from it at most, half a point added to both.
     """
 
     constant: float
@@ -294,11 +272,10 @@ class Law:
     factor: float
 
     def lost(self, noise: float, columns: int) -> float:
-        """What is lost at this noise by person."""
         return float(self.constant * noise**self.noise_power * columns**self.column_power)
 
     def people_for(self, lost: float, noise: float, columns: int) -> float:
-        """How many people it takes to lose no more than this, at this noise in all: at the far end of the factor."""
+        """At this noise in all, at the far end of the factor."""
         near = (lost + HALF_A_POINT) / self.factor - HALF_A_POINT
         by_person = (near / (self.constant * columns**self.column_power)) ** (1.0 / self.noise_power)
         return float(noise / by_person)
@@ -312,20 +289,15 @@ LAWS = {
 
 
 def expected_loss(plan: Plan) -> dict[str, Any] | None:
-    """What noise will cost this plan in accuracy, from `low` to `high`, and with how many people it would be a point.
-
-    None where the study says nothing: other methods, other tasks, more than two classes, matrices by class, and several
-    labels, whose sums carry more noise than those of the study.
-    """
+    """None where the study says nothing: other methods and tasks, more classes, several labels."""
     if isinstance(plan, MarginPlan):
-        law, noise = LAWS["margin"], plan.deviation
-    elif isinstance(plan, MomentsPlan) and not (
-        plan.spec.task != "classification" or plan.conditional or plan.several
-    ):
+        law, noise, studied = LAWS["margin"], plan.deviation, True
+    elif isinstance(plan, MomentsPlan):
         law, noise = LAWS["moments"], noise_of(plan)
+        studied = plan.spec.task == "classification" and not (plan.conditional or plan.several)
     else:
         return None
-    if plan.label.width != 2:
+    if not studied or plan.label.width != 2:
         return None
     columns = sum(encoder.width for encoder in plan.encoders.values())
     lost = law.lost(noise / plan.rows, columns)
@@ -345,11 +317,7 @@ def left_open(job: Job) -> bool:
 def settle(
     job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int, remaining: Remaining = nobody
 ) -> Job:
-    """A job that names no method, with the one to take for these columns and about so many people, and why.
-
-    One that names a method or options of the usual one, or that takes moments whatever the columns are, stays as it is.
-    `remaining` hears after each trial how many seconds the others may take.
-    """
+    """A job that names no method, with the one to take for these columns and about so many people, and why."""
     if not left_open(job):
         return job
     name, because = default_for(job.spec, group, schemas, rows=rows, remaining=remaining)
@@ -361,7 +329,6 @@ def settle(
 
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
-    """The method for a federation where none is named, and why."""
     spec, work = TrainingSpec(task, epsilon, delta=delta), Work(federation.progress, 1)
     rows = people_of(federation)
     chosen = default_for(spec, federation.group, schemas_of(federation), rows=rows, remaining=work.remaining)
@@ -370,7 +337,6 @@ def default_of(federation: Federation, task: Task, *, epsilon: float, delta: flo
 
 
 def schemas_of(federation: Federation) -> dict[str, PublicSchema]:
-    """What every owner declared, in the order of the group."""
     return {owner: federation.tables[owner].public() for owner in federation.group.owners}
 
 
@@ -383,7 +349,6 @@ def people_of(federation: Federation) -> int:
 
 
 def trained_on(rows: int, held_out: float | None) -> int:
-    """How many of the people in common a job trains on, if it holds a share of them out."""
     return rows if held_out is None else max(1, round(rows * (1 - held_out)))
 
 
@@ -395,10 +360,7 @@ def default_for(
     rows: int,
     remaining: Remaining = nobody,
 ) -> tuple[str, str]:
-    """The method for these columns and people where none is named, and why.
-
-    `spec` says what for; its options are nobody's.
-    """
+    """The method where none is named, and why; `spec` says what for, and its options are nobody's."""
     name, because = default_method(spec.task, group, epsilon=spec.epsilon, delta=spec.delta, gamma=spec.gamma)
     if name == "moments":
         return name, because

@@ -1,8 +1,4 @@
-"""How quick a machine is, how wide the lines between parties are, and what finding their common people takes.
-
-A rehearsal happens on the machine at hand. For another one its seconds are stretched by how much slower the other is at
-the kernel that the protocol spends most of its time in.
-"""
+"""How quick a machine is, how wide the lines between parties are, and what finding their common people takes."""
 
 from __future__ import annotations
 
@@ -99,7 +95,6 @@ class Machine:
         return asdict(self)
 
     def stretch(self, kernel: Kernel, *, to: Machine) -> float:
-        """How many seconds another machine needs for one of this one's."""
         return float(getattr(self, kernel) / getattr(to, kernel))
 
 
@@ -129,8 +124,7 @@ class NetworkLink:
 class Matching:
     """How parties that hold so many people each find the common ones, and what that adds to a run.
 
-    "auto" matches people only where the parties hold different ones, or in another order: with as many at every party
-    as they have in common it is taken to find them equal.
+    "auto" with as many at every party as they have in common is taken to find them equal.
     """
 
     group: Group
@@ -141,14 +135,13 @@ class Matching:
     _costs: dict[str, Cost] = field(default_factory=dict, repr=False)
 
     def by(self, plan: Plan) -> Way | None:
-        """In which way, if every party accepts the default; None where their ids are simply equal."""
+        """None where their ids are simply equal."""
         alike = all(count == self.rows for count in self.held.values())
         if self.alignment == "equal" or (self.alignment == "auto" and alike):
             return None
         return "server" if self.alignment == "server" or self._offered(plan) else "curve"
 
     def cost(self, plan: Plan) -> Cost | None:
-        """What it adds to a run by this plan, which was rehearsed with equal ids."""
         way = self.by(plan)
         if way is None and not self._offered(plan):
             return None

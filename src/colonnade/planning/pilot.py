@@ -1,8 +1,7 @@
 """Runs on people who do not exist: what a plan costs by its pilots, and the errors that its twin makes in trials.
 
-A few hidden traits stand behind every column and the label, so that columns say something about each other and about
-the label, as real ones do. Nothing of it comes from anybody's data: bounds and categories are the declared ones, and
-the rest is a public seed. Runs are the real session, with real frames and real noise, and ledgers that end with it.
+A few hidden traits stand behind every column and the label. Nothing comes from anybody's data: bounds and categories
+are the declared ones, and the rest is a public seed. Runs are the real session, with real frames and real noise.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.methods.baselines.method import without_privacy
 from colonnade.methods.method import Method, TrainedModel, TrainingResult
 from colonnade.models.fitting import NoiseWarning
-from colonnade.planning.cost import MOST_CELLS, Clock, Cost, Pilot, most, summed
+from colonnade.planning.cost import MOST_CELLS, Clock, Cost, most, summed
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Spec, Task, TrainingSpec
 from colonnade.randomness import SeededRandomness
@@ -56,10 +55,7 @@ def nobody(_seconds: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SyntheticPeople:
-    """So many people with every party's columns, `tested` of them kept apart to test models on.
-
-    What columns say of each other and of the label is the seed's; `draw` is who is drawn from that.
-    """
+    """What columns say of each other and of the label is the seed's; `draw` is who is drawn from that."""
 
     schemas: Mapping[str, PublicSchema]
     people: int
@@ -69,7 +65,6 @@ class SyntheticPeople:
     _made: dict[str, Block] = field(default_factory=dict)
 
     def tables(self, rows: int) -> dict[str, Table]:
-        """The first so many people, in the same order at every party."""
         return {party: self._table(party, 0, rows) for party in self.schemas}
 
     @cached_property
@@ -77,7 +72,6 @@ class SyntheticPeople:
         return {party: self._table(party, self.people, self.people + self.tested) for party in self.schemas}
 
     def table(self, party: str, ids: Sequence[str]) -> Table:
-        """One party's rows of the first people, under these ids."""
         return self._table(party, 0, len(ids), ids)
 
     def _table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
@@ -211,12 +205,10 @@ Trial = Callable[[int], TrialError | None]
 class PilotRuns:
     """Where plans with these columns are rehearsed.
 
-    Trials are numbered. A trial has its own invented people and its own randomness, the same for every method, so that
-    methods are compared on pairs of runs that differ in nothing else, and one plan always has one answer.
-
-    `effort` is how many seconds a trial may take; `draws` how many trials there are at first, and `most` people in
-    each, 0 for as many as are quick; `tries` how often a pilot is timed that is short; `weighed` says whether memory is
-    measured too. `remaining` hears after each run how many seconds the rest of this plan's may take.
+    A trial has its own people and randomness by its number, the same for every method, so that methods are compared on
+    pairs of runs that differ in nothing else. `effort` is how many seconds a trial may take; `draws` how many trials
+    there are at first, and `most` people in each, 0 for as many as are quick; `tries` how often a short pilot is timed;
+    `remaining` hears after each run how many seconds the rest of this plan's may take.
     """
 
     schemas: Mapping[str, PublicSchema]
@@ -229,7 +221,6 @@ class PilotRuns:
     _people: dict[str, SyntheticPeople] = field(default_factory=dict, repr=False)
 
     def rehearse(self, method: Method, spec: TrainingSpec, plan: Plan) -> PilotOutcome:
-        """What the plan costs, by its pilots."""
         listed = sorted(method.pilots(plan), key=lambda pilot: (pilot.plan.rows, pilot.share))
         # Tables of noise and compiled code are made by whatever comes first, and tracing slows what it measures: these
         # seconds count for nothing.
@@ -241,14 +232,20 @@ class PilotRuns:
             for _ in range(self.tries - 1 if costs[place].seconds < again else 0):
                 more = self.perform(method, spec, pilot.plan)[0].seconds
                 costs[place] = replace(costs[place], seconds=min(costs[place].seconds, more))
-        memory = self._memory(method, spec, plan.rows, listed, opening.memory) if self.weighed else 0.0
+        memory, low = opening.memory if self.weighed else 0.0, listed[0].plan.rows
+        largest = min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share)).plan
+        if self.weighed and largest.rows > low:
+            # A straight line in the rows, through the pilots that have fewest and most of them.
+            high = self.perform(method, spec, largest, traced=True)[0].memory
+            slope = (high - memory) / (largest.rows - low)
+            memory = float(max(memory, high, memory + slope * (plan.rows - low)))
         split = isinstance(trained, TrainedModel) and trained.split
         return PilotOutcome(replace(summed(listed, costs), memory=memory), len(listed) == 1, split)
 
     def perform(
         self, method: Method, spec: TrainingSpec, plan: Plan, *, traced: bool = False
     ) -> tuple[Cost, TrainingResult]:
-        """One run by this plan; with `traced` the most memory is measured, which takes time of its own."""
+        """With `traced` the most memory is measured, which takes time of its own."""
         made = self._people.get("pilots")
         if made is None or made.people < plan.rows:
             made = self._people["pilots"] = SyntheticPeople(self.schemas, plan.rows)
@@ -264,19 +261,7 @@ class PilotRuns:
                 tracemalloc.stop()
         return Cost.of(stage.runs[-1].outcome, seconds=clock.seconds, memory=memory), result
 
-    def _memory(
-        self, method: Method, spec: TrainingSpec, rows: int, listed: Sequence[Pilot], low: float
-    ) -> float:
-        """A straight line in the rows, through the pilots that have fewest and most of them."""
-        few, most = listed[0], min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share))
-        if few.plan.rows == most.plan.rows:
-            return low
-        high = self.perform(method, spec, most.plan, traced=True)[0].memory
-        slope = (high - low) / (most.plan.rows - few.plan.rows)
-        return float(max(low, high, low + slope * (rows - few.plan.rows)))
-
     def people(self, rows: int) -> int:
-        """How many people a trial has, of a plan for so many."""
         cells = sum(schema.encoder("circle").width + len(schema.columns) for schema in self.schemas.values())
         return min(rows, self.most or max(1, MOST_CELLS // max(1, 2 * cells)))
 
@@ -302,7 +287,6 @@ class PilotRuns:
     def trials(
         self, method: Method, spec: TrainingSpec, plan: Plan, *, components: int | None = None
     ) -> Trial:
-        """How far from perfect what the plan learns is, trial by trial: by the protocol's twin where there is one."""
         smaller, rows = self.trial_plan(method, spec, plan), self.people(plan.rows)
 
         def trial(number: int) -> TrialError | None:
@@ -339,7 +323,7 @@ class PilotRuns:
     def _score(
         self, task: Task, result: TrainingResult, rows: int, trial: int, components: int | None
     ) -> TrialError | None:
-        """How far a model is from perfect on people it has not seen; None if noise left nothing to learn."""
+        """None if noise left nothing to learn."""
         tables = list(self._trial_people(rows, trial).held_out.values())
         try:
             figures = HeldOut(task, tables, components=components).figures(result)

@@ -19,7 +19,6 @@ from colonnade.federation.party_file import PartyFile, check_ledger
 from colonnade.federation.train import prefix_job_errors, protocol_of, refuse_unlearnable, spec_of
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
-from colonnade.ledger.state import LedgerState
 from colonnade.methods.method import Method
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
@@ -66,7 +65,7 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Pla
 
 
 def group_of(job: Job, schemas: Mapping[str, PublicSchema]) -> Group:
-    """Who takes part in a job, with whoever declares the label as its holder where the job names nobody."""
+    """Whoever declares the label holds it where the job names nobody."""
     holder = next((party for party in job.parties if schemas[party].label is not None), None)
     # A job that names another holder than the schemas do is refused by the plan, in its own words.
     return Group.of(
@@ -80,7 +79,6 @@ def group_of(job: Job, schemas: Mapping[str, PublicSchema]) -> Group:
 
 
 def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
-    """How many features the declared columns of all parties make for a task."""
     mode: Mode = "circle" if task == "classification" else "linear"
     return sum(schema.encoder(mode).width for schema in schemas.values())
 
@@ -97,10 +95,7 @@ class Answer:
 def ask_budgets(
     plan: Plan, files: Mapping[str, PartyFile], *, held_out: float | None = None
 ) -> tuple[Answer, ...]:
-    """Whether each party's budget admits the plan, with what its ledger holds so far. Binds nobody, writes nothing.
-
-    With a share `held_out` the plan is for those who are not.
-    """
+    """With what each ledger holds so far; binds nobody, writes nothing."""
     answers, books = [], {}
     for party, file in files.items():
         with suppress(LedgerError):
@@ -113,7 +108,12 @@ def ask_budgets(
             # One that is there and cannot be opened is told below.
             if owner in books or not files[owner].ledger.exists():
                 check_ledger(files[owner], books)
-            admit(_state_of(files[owner]), _release(plan, files[owner], held_out), files[owner].dataset)
+            file = files[owner]
+            state = ledger_state(_ledger(file))
+            # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
+            other = {key: budget for key, budget in state.budgets.items() if key.dataset != file.dataset}
+            state.budgets = other | {budget.account: budget for budget in file.budgets}
+            admit(state, _release(plan, file, held_out), file.dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
         except ColonnadeError as error:
             if isinstance(error, LedgerError) and type(error) not in (LedgerError, LedgerReplaced):
@@ -124,7 +124,7 @@ def ask_budgets(
 
 
 def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
-    """What the party would charge: about the people who are trained on, if others are held out."""
+    """About the people who are trained on, if others are held out."""
     if held_out is None:
         return release_before(plan, file.party)
     schema = Schema.load(file.schema)
@@ -136,14 +136,6 @@ def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
 def _ledger(file: PartyFile) -> Ledger:
     exists = file.ledger.exists()
     return Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
-
-
-def _state_of(file: PartyFile) -> LedgerState:
-    state = ledger_state(_ledger(file))
-    # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
-    kept = {account: budget for account, budget in state.budgets.items() if account.dataset != file.dataset}
-    state.budgets = kept | {budget.account: budget for budget in file.budgets}
-    return state
 
 
 def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[str, ...]:
@@ -158,7 +150,6 @@ def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[
 
 
 def warnings_for(plan: Plan, epsilon: float, features: int) -> tuple[str, ...]:
-    """What a person should know before a run is paid for."""
     warnings, rows = [], plan.rows
     few = [f"{rows} rows are fewer than {FEW_ROWS}"] if rows < FEW_ROWS else []
     few += [f"{features} features are more than {rows} rows"] if features > rows else []
@@ -239,10 +230,7 @@ def _coded_as_numbers(plan: MomentsPlan) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One method for a job: its plan, what its budgets say and its forecast; or the reason why there is none.
-
-    `passed` says why a method that could do the job was not rehearsed.
-    """
+    """Its plan, what its budgets say and its forecast; or why there is none, or why it was `passed` over."""
 
     method: Method
     plan: Plan | None = None
@@ -253,7 +241,7 @@ class Candidate:
 
     @property
     def admitted(self) -> bool | None:
-        """Whether every party's budget admits it; None if some are not here to be asked."""
+        """None if some are not here to be asked."""
         said = [answer.admits for answer in self.answers]
         return False if False in said else None if None in said else True
 
@@ -278,7 +266,6 @@ class Candidates:
     simulated: bool = True
 
     def promised(self, method: Method) -> Candidate:
-        """The plan of a method and what budgets say to it, or why there is none; nothing is rehearsed."""
         plan, job = self.own, self.job
         try:
             if job.held_out is not None:
@@ -291,7 +278,6 @@ class Candidates:
             return Candidate(method, reason=str(failure))
 
     def spec_of(self, method: Method) -> TrainingSpec:
-        """What the job asks for, of its own method with its options; of another with that one's defaults."""
         if method.name == self.job.method:
             return self.job.spec
         return replace(
@@ -299,7 +285,6 @@ class Candidates:
         )
 
     def rehearsed(self, item: Candidate, *, simulated: bool) -> Candidate:
-        """The same with its forecast, where it has a plan."""
         if item.plan is None:
             return item
         method, job = item.method, self.job
@@ -319,7 +304,6 @@ class Candidates:
         return replace(item, forecast=made)
 
     def tried(self, item: Candidate) -> Candidate:
-        """The same with the errors of its twin, which are quick to have, and without a cost."""
         if item.plan is None:
             return item
         method, runs = item.method, self.pilot_runs
@@ -369,10 +353,9 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
 
-    `named` are the only methods to look at, the job's own among them, each rehearsed. Otherwise three kinds are passed
-    over unless they are the job's own: those that a budget refuses, those that train another kind of model, and those
-    whose quicker twin is worse than the best of the others, or under encryption no better, so that they would not be
-    recommended. Of `work`, each method that is looked at is a part.
+    `named` are the only methods to look at, each rehearsed. Otherwise those are passed over that a budget refuses, that
+    train another kind of model, or whose quicker twin is worse than the best of the others, or under encryption no
+    better.
     """
     runs = replace(pilot_runs, remaining=work.remaining)
     look = Candidates(job, own, schemas, files, runs, matching, simulated)
@@ -415,23 +398,16 @@ def _able(job: Job, named: Collection[str] | None) -> list[Method]:
 
 def _raced(entries: Mapping[str, Candidate], *, seconds: float, remaining: Remaining) -> dict[str, Candidate]:
     """More trials of those that no budget refuses, until they are told apart or time is up."""
-    entered = {
-        name: item.forecast
-        for name, item in entries.items()
-        if item.forecast is not None and item.admitted is not False
-    }
-    ended = dict(
-        zip(entered, race(tuple(entered.values()), seconds=seconds, remaining=remaining), strict=True)
-    )
+    admitted = {name: item for name, item in entries.items() if item.admitted is not False}
+    entered = {name: item.forecast for name, item in admitted.items() if item.forecast is not None}
+    raced = race(tuple(entered.values()), seconds=seconds, remaining=remaining)
+    ended = dict(zip(entered, raced, strict=True))
     return {name: replace(item, forecast=ended.get(name, item.forecast)) for name, item in entries.items()}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidates with the job's own first, which of them to take, and why.
-
-    `without_privacy` is the error of an exact model of the same invented people, against which others are read.
-    """
+    """`without_privacy` is the error of an exact model of the same people, against which others are read."""
 
     candidates: tuple[Candidate, ...]
     recommended: str | None
@@ -445,9 +421,8 @@ def choose(
     """The job's own method, which comes first, unless another is shown to be better; without it the task's `usual` one.
 
     Shown to be better: its error is smaller in at least `FEWEST_PAIRS` trials on the same people, by more than the
-    error of that difference, and its model is not left in parts with the parties, unless that of the job's own is too.
-    What a budget refuses, and what nothing foretells the error of, is never recommended. Where neither the job's own
-    nor the usual method can be, it is the best of those that were tried often enough, or none.
+    error of that difference, and its model is not left in parts, unless that of the job's own is too. What a budget
+    refuses, and what nothing foretells the error of, is never recommended.
     """
     known = _eligible(entries)
     named = {item.method.name: (item, expected) for item, expected in known}
@@ -459,7 +434,14 @@ def choose(
     ]
     best = better[best_of([expected for _, expected in better])] if better else kept
     if best is None:
-        return Choice(entries, None, _why_none(entries, known), without_privacy)
+        why = "Nothing foretells the error of any that could be, so that none is recommended over another."
+        if known:
+            why = (
+                f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
+            )
+        elif entries and all(item.admitted is False for item in entries if item.forecast is not None):
+            why = "No budget admits any of them."
+        return Choice(entries, None, why, without_privacy)
     why = " ".join([_reason(best, kept, entries), *_left_out(best, entries, known)])
     return Choice(entries, best[0].method.name, why, without_privacy)
 
@@ -475,14 +457,6 @@ def _eligible(entries: tuple[Candidate, ...]) -> list[Known]:
         and item.expected is not None
         and (in_parts or not item.forecast.split)
     ]
-
-
-def _why_none(entries: tuple[Candidate, ...], known: list[Known]) -> str:
-    if known:
-        return f"Nothing was tried at least {FEWEST_PAIRS} times, so that none is recommended over another."
-    if entries and all(item.admitted is False for item in entries if item.forecast is not None):
-        return "No budget admits any of them."
-    return "Nothing foretells the error of any that could be, so that none is recommended over another."
 
 
 def _reason(best: Known, kept: Known | None, entries: tuple[Candidate, ...]) -> str:
@@ -524,11 +498,10 @@ def _left_out(best: Known, entries: tuple[Candidate, ...], known: list[Known]) -
 
 
 def forecast_before_run(job: Job, federation: Federation, remaining: Remaining = nobody) -> Forecast | None:
-    """What the run of a job will take, made right before it, from declarations and numbers of rows alone.
+    """What the run of a job will take, from declarations and numbers of rows alone.
 
-    None unless everybody declared the data public: a forecast goes by how many people each party has, and whoever may
-    read a report is not to be told. None also where there is nothing to foretell: the method has no protocol, or the
-    run will be refused, which it then says itself. `remaining` hears how many seconds the rest may take.
+    None unless everybody declared the data public: a forecast goes by how many people each party has. None also where
+    the method has no protocol, or the run will be refused, which it then says itself.
     """
     if not federation.public:
         return None

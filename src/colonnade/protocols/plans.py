@@ -31,6 +31,7 @@ from colonnade.protocols.assumptions import Verify
 from colonnade.runtime.party import Group
 
 Task = Literal["classification", "regression", "pca"]
+Schemas = tuple[PublicSchema, ...]
 DEFAULT_GAMMA = 1 << 12
 """The grid of a moment release and of an objective."""
 USUAL_THRESHOLD = 0.5

@@ -1,7 +1,6 @@
 """What every channel owes: each frame once, in order, to its receiver alone, and an end that is told from silence.
 
-Laws that need time only ever wait too long for a channel that is right, never too short: none passes or fails by the
-speed of a machine.
+None of these laws passes or fails by the speed of a machine.
 """
 
 from __future__ import annotations
@@ -80,12 +79,8 @@ async def _both_ways(ends: Ends) -> None:
     async def talk(me: str, other: str) -> None:
         for number in range(8):
             await ends[me].send(other, "talk", f"{me} {number}".encode())
-            received = await ends[me].receive(other, "talk", _LONG)
-            expect(
-                received == f"{other} {number}".encode(),
-                f"{other}'s frame {number} at {me}",
-                _short(received),
-            )
+            content, what = f"{other} {number}".encode(), f"{other}'s frame {number} at {me}"
+            await _hears(ends[me], other, "talk", content, what)
 
     await asyncio.gather(talk("bank", "shop"), talk("shop", "bank"))
 
@@ -97,8 +92,8 @@ async def _between_all(ends: Ends) -> None:
                 await ends[me].send(other, "hello", f"{me} to {other}".encode())
         for other in ends:
             if other != me:
-                received = await ends[me].receive(other, "hello", _LONG)
-                expect(received == f"{other} to {me}".encode(), f"{other}'s frame for {me}", _short(received))
+                content = f"{other} to {me}".encode()
+                await _hears(ends[me], other, "hello", content, f"{other}'s frame for {me}")
 
     await asyncio.gather(*map(member, ends))
 
@@ -125,8 +120,8 @@ async def _held_back(ends: Ends) -> None:
         await asyncio.wait([sending], timeout=1.0)
         expect(not sending.done(), f"a sender that waits while {MANY} MiB are not taken", "it sent them all")
         for number in range(MANY):
-            received = await ends["shop"].receive("bank", "flood", _LONG)
-            expect(received == bytes([number]) * CHUNK, f"frame {number} as it was sent", _short(received))
+            content = bytes([number]) * CHUNK
+            await _hears(ends["shop"], "bank", "flood", content, f"frame {number} as it was sent")
         await sending
     finally:
         sending.cancel()
@@ -147,8 +142,7 @@ async def _silence(ends: Ends) -> None:
 async def _late(ends: Ends) -> None:
     await _nothing(ends["shop"], "bank", "before anything was sent")
     await ends["bank"].send("shop", "late", b"late")
-    received = await ends["shop"].receive("bank", "late", _LONG)
-    expect(received == b"late", "what came after a timeout", _short(received))
+    await _hears(ends["shop"], "bank", "late", b"late", "what came after a timeout")
 
 
 async def _cancelled(ends: Ends) -> None:
@@ -159,8 +153,7 @@ async def _cancelled(ends: Ends) -> None:
     (ended,) = await asyncio.gather(waiting, return_exceptions=True)
     expect(isinstance(ended, asyncio.CancelledError), "a receive that can be cancelled", ended)
     await ends["bank"].send("shop", "after", b"after")
-    received = await ends["shop"].receive("bank", "after", _LONG)
-    expect(received == b"after", "the frame after a cancelled receive", _short(received))
+    await _hears(ends["shop"], "bank", "after", b"after", "the frame after a cancelled receive")
 
 
 async def _reason(ends: Ends) -> None:
@@ -178,15 +171,13 @@ async def _finished(ends: Ends) -> None:
 async def _last_words(ends: Ends) -> None:
     await ends["bank"].send("shop", "last", b"words")
     ends["bank"].stop(None)
-    received = await ends["shop"].receive("bank", "last", _LONG)
-    expect(received == b"words", "what was sent before stopping", _short(received))
+    await _hears(ends["shop"], "bank", "last", b"words", "what was sent before stopping")
 
 
 async def _others(ends: Ends) -> None:
     ends["bank"].stop("its own reasons")
     await ends["clinic"].send("shop", "on", b"still here")
-    received = await ends["shop"].receive("clinic", "on", _LONG)
-    expect(received == b"still here", "frames of those who did not stop", _short(received))
+    await _hears(ends["shop"], "clinic", "on", b"still here", "frames of those who did not stop")
 
 
 async def _strangers(ends: Ends) -> None:
@@ -233,6 +224,11 @@ LAWS: Mapping[str, Law] = {
 }
 GONE = "a peer that is gone is named at once"
 CLOSED = "closing leaves nothing running"
+
+
+async def _hears(end: Channel, peer: str, step: str, content: bytes, what: str) -> None:
+    received = await end.receive(peer, step, _LONG)
+    expect(received == content, what, _short(received))
 
 
 async def _nothing(end: Channel, peer: str, when: str) -> None:

@@ -26,7 +26,6 @@ class Broken(Exception):
 
 
 def expect(holds: bool, expected: str, found: object) -> None:
-    """Go on if it holds."""
     if not holds:
         raise Broken(expected, str(found))
 
@@ -34,7 +33,6 @@ def expect(holds: bool, expected: str, found: object) -> None:
 def expect_refusal(
     attempt: Callable[[], object], kinds: type[Exception] | tuple[type[Exception], ...], what: str
 ) -> str:
-    """The message of the refusal, of one of these kinds."""
     named = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
     try:
         result = attempt()
@@ -46,7 +44,6 @@ def expect_refusal(
 
 
 def expect_named(message: str, *names: str) -> None:
-    """Go on if a message names all of these."""
     missing = [name for name in names if name not in message]
     expect(not missing, f"a message that names {', '.join(map(repr, missing))}", repr(message))
 
@@ -63,7 +60,6 @@ def held_to(law: str) -> Iterator[None]:
 
 
 def hold(laws: Mapping[str, Callable[[Case], None]], case: Case) -> None:
-    """Hold a case to every law by its name; the first that it breaks is told."""
     for name, law in laws.items():
         with held_to(name):
             law(case)

@@ -1,8 +1,4 @@
-"""What every learner owes: scikit-learn's contract where it applies, and that everything is paid for once, and first.
-
-A learner is fitted from a release or a federation and never from rows, so scikit-learn's own estimator checks cannot
-run on it; these are the ones that apply, and what privacy adds to them.
-"""
+"""What every learner owes: scikit-learn's contract where it applies, and that it is paid for once, and first."""
 
 from __future__ import annotations
 
@@ -90,9 +86,8 @@ def _only_stores(case: _Case) -> None:
     model = kind(**odd)
     expect(vars(model) == odd, f"the parameters {sorted(odd)} and nothing else", sorted(vars(model)))
     got = model.get_params()
-    expect(
-        all(got[name] is value for name, value in odd.items()), "each parameter as it was given", "another"
-    )
+    kept = all(got[name] is value for name, value in odd.items())
+    expect(kept, "each parameter as it was given", "another")
 
 
 def _parameters(case: _Case) -> None:
@@ -130,11 +125,8 @@ def _says_cost(case: _Case) -> None:
     for item in items:
         expect_named(str(privacy), str(item))
     releases = getattr(case.fitted, "releases_", None)
-    expect(
-        isinstance(releases, tuple) and all(isinstance(item, MomentRelease) for item in releases),
-        "releases_, a tuple of what it was fitted from",
-        type(releases).__name__,
-    )
+    made = isinstance(releases, tuple) and all(isinstance(item, MomentRelease) for item in releases)
+    expect(made, "releases_, a tuple of what it was fitted from", type(releases).__name__)
 
 
 def _features(case: _Case) -> None:
@@ -177,9 +169,8 @@ def _row_by_row(case: _Case) -> None:
 def _by_name(case: _Case) -> None:
     answers = case.answers(case.fitted)
     rotated = {"nobody asked": np.zeros(case.count), **dict(reversed(list(case.people.items())))}
-    expect(
-        _same(answers, case.answers(case.fitted, rotated)), "columns found by their names", "other answers"
-    )
+    alike = _same(answers, case.answers(case.fitted, rotated))
+    expect(alike, "columns found by their names", "other answers")
     for name in case.people:
         less = {other: values for other, values in case.people.items() if other != name}
         message = expect_refusal(partial(case.answers, case.fitted, less), DataError, f"rows without {name}")
@@ -188,11 +179,8 @@ def _by_name(case: _Case) -> None:
 
 def _encoded(case: _Case) -> None:
     features = case.fitted.frame_.features(case.people)
-    expect(
-        _same(case.answers(case.fitted), case.answers(case.fitted, features)),
-        "the same answers from encoded features",
-        "others",
-    )
+    alike = _same(case.answers(case.fitted), case.answers(case.fitted, features))
+    expect(alike, "the same answers from encoded features", "others")
     expect_refusal(lambda: case.answers(case.fitted, features[:, 1:]), DataError, "features of another width")
 
 
@@ -210,12 +198,10 @@ def _saved(case: _Case) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         loaded = case.round_trip(case.fitted, Path(folder))
-    expect(
-        np.array_equal(case.answers(case.fitted), case.answers(loaded)), "equal answers when loaded", "others"
-    )
-    expect(
-        str(loaded.privacy_) == str(case.fitted.privacy_), "the same statement when loaded", loaded.privacy_
-    )
+    alike = np.array_equal(case.answers(case.fitted), case.answers(loaded))
+    expect(alike, "equal answers when loaded", "others")
+    same = str(loaded.privacy_) == str(case.fitted.privacy_)
+    expect(same, "the same statement when loaded", loaded.privacy_)
 
 
 def _charged_once(case: _Case) -> None:

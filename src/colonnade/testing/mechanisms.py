@@ -1,12 +1,8 @@
 """What every noise mechanism and every event owes, so that ledgers, plans and accounts may treat it like any other.
 
-A mechanism draws exact integers from the source it is given, its parts sum to the whole, and its event never credits
-an observer with noise it knows. The statistics compare two samples by χ² at a false-alarm rate of 1e-9, with draws from
-fixed seeds: a mechanism passes or fails in the same way every time.
-
-The laws of events hold a Rényi rule to what any divergence obeys. Whether it bounds the divergence of a mechanism is a
-theorem that no suite can check; with an `oracle` that computes the divergence from its definition, the rule is held
-against that.
+Statistics compare two samples by χ² at a false-alarm rate of 1e-9, with draws from fixed seeds. The laws of events hold
+a Rényi rule to what any divergence obeys; whether it bounds the divergence of a mechanism is a theorem, and with an
+`oracle` that computes the divergence from its definition, the rule is held against that.
 """
 
 from __future__ import annotations
@@ -28,36 +24,26 @@ from scipy import stats
 
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.noise.mechanism import Noise
-from colonnade.privacy.events import (
-    AdditiveNoise,
-    Composed,
-    Event,
-    Laplace,
-    PoissonSampled,
-    Repeated,
-    event_from_data,
-    event_to_data,
-    itemise,
-)
+from colonnade.privacy import events
 from colonnade.privacy.guarantee import account, delta_at, epsilon_text
 from colonnade.privacy.renyi import ROUNDING, renyi
 from colonnade.randomness import SeededRandomness
 from colonnade.testing.laws import expect, expect_refusal, held_to, hold
 
-EventLaw: TypeAlias = Callable[[Event], None]
+EventLaw: TypeAlias = Callable[[events.Event], None]
 Oracle: TypeAlias = Callable[[float], float]
 
 ORDERS = (1.001, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.5, 8.0, 16.0, 33.0, 64.0, 256.0)
 DELTAS = (1e-3, 1e-6, 1e-9)
 _GRID = 0.05
-_ANOTHER = Laplace(sensitivity=1, scale=Fraction(7, 2))
+_ANOTHER = events.Laplace(sensitivity=1, scale=Fraction(7, 2))
 _NONSENSE: tuple[object, ...] = (math.nan, math.inf, -math.inf, -1, Fraction(-1, 3), "1", 1j)
 
 
 def check_event(
-    event: Event,
+    event: events.Event,
     *,
-    noisier: Sequence[Event] = (),
+    noisier: Sequence[events.Event] = (),
     oracle: Oracle | None = None,
     deltas: Sequence[float] = DELTAS,
 ) -> None:
@@ -77,55 +63,51 @@ def check_event(
             _above(event, oracle)
 
 
-def _frozen(event: Event) -> None:
+def _frozen(event: events.Event) -> None:
     expect(dataclasses.is_dataclass(event), "a dataclass", type(event).__name__)
     for each in dataclasses.fields(event):
-        expect_refusal(
-            partial(setattr, event, each.name, getattr(event, each.name)),
-            dataclasses.FrozenInstanceError,
-            f"setting {each.name}",
-        )
+        change = partial(setattr, event, each.name, getattr(event, each.name))
+        expect_refusal(change, dataclasses.FrozenInstanceError, f"setting {each.name}")
 
 
-def _hashed(event: Event) -> None:
+def _hashed(event: events.Event) -> None:
     copy = dataclasses.replace(event)
     expect(copy == event, "an event equal to its copy", copy)
     expect(hash(copy) == hash(event), "the hash of its copy", hash(event))
     expect(len({copy, event}) == 1, "one entry for two equal events", 2)
 
 
-def _comes_back(event: Event) -> None:
-    data = event_to_data(event)
+def _comes_back(event: events.Event) -> None:
+    data = events.event_to_data(event)
     for carrier, carried in (
         ("JSON", json.loads(json.dumps(data, allow_nan=False))),
         ("MessagePack", msgpack.unpackb(msgpack.packb(data))),
     ):
-        back = event_from_data(carried)
+        back = events.event_from_data(carried)
         expect(back == event, f"the same event from {carrier}", back)
-        again = event_to_data(back)
+        again = events.event_to_data(back)
         # As text, because 1 and 1.0 are equal.
         expect(json.dumps(again) == json.dumps(data), f"numbers of the same kinds from {carrier}", again)
 
 
-def _unknown_data(event: Event) -> None:
-    data = event_to_data(event)
+def _unknown_data(event: events.Event) -> None:
+    data = events.event_to_data(event)
     refused = (TypeError, ValueError)
-    expect_refusal(lambda: event_from_data({**data, "surplus": 1}), refused, "a field that it does not have")
     expect_refusal(
-        lambda: event_from_data({**data, "kind": "unheard-of"}), refused, "a kind that nobody knows"
+        lambda: events.event_from_data({**data, "surplus": 1}), refused, "a field that it does not have"
+    )
+    expect_refusal(
+        lambda: events.event_from_data({**data, "kind": "unheard-of"}), refused, "a kind that nobody knows"
     )
     for name in data:
         less = {key: value for key, value in data.items() if key != name}
-        expect_refusal(partial(event_from_data, less), refused, f"data without {name!r}")
+        expect_refusal(partial(events.event_from_data, less), refused, f"data without {name!r}")
 
 
-def _nonsense(event: Event) -> None:
+def _nonsense(event: events.Event) -> None:
     for whole, change in _changes(event):
-        expect_refusal(
-            partial(dataclasses.replace, whole, **change),
-            (TypeError, ValueError),
-            f"{type(whole).__name__} with {change}",
-        )
+        what = f"{type(whole).__name__} with {change}"
+        expect_refusal(partial(dataclasses.replace, whole, **change), (TypeError, ValueError), what)
 
 
 def _changes(whole: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -144,13 +126,13 @@ def _changes(whole: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield from ((whole, {each.name: bad}) for bad in wrong)
 
 
-def _not_negative(event: Event) -> None:
+def _not_negative(event: events.Event) -> None:
     for order in ORDERS:
         value = renyi(event, order)
         expect(value >= 0, f"a divergence of at least 0 at order {order:g}", value)
 
 
-def _rising(event: Event) -> None:
+def _rising(event: events.Event) -> None:
     values = [renyi(event, order) for order in ORDERS]
     for order, (value, after) in zip(ORDERS, pairwise(values), strict=False):
         expect(
@@ -158,33 +140,32 @@ def _rising(event: Event) -> None:
         )
 
 
-def _adds(event: Event) -> None:
+def _adds(event: events.Event) -> None:
     for order in ORDERS:
         one, other = renyi(event, order), renyi(_ANOTHER, order)
-        both = renyi(Composed((event, _ANOTHER)), order)
+        both = renyi(events.Composed((event, _ANOTHER)), order)
         expect(_near(both, one + other), f"{one + other:g} for two releases at order {order:g}", both)
-        expect(both == renyi(Composed((_ANOTHER, event)), order), "the same in either order", both)
+        expect(both == renyi(events.Composed((_ANOTHER, event)), order), "the same in either order", both)
         for times in (0, 1, 5):
-            repeated = renyi(Repeated(event, times), order)
+            repeated = renyi(events.Repeated(event, times), order)
             expect(_near(repeated, times * one), f"{times} times {one:g} at order {order:g}", repeated)
-    same = itemise(Repeated(event, 3)) == itemise(Composed((event, Repeated(event, 2))))
+    same = events.itemise(events.Repeated(event, 3)) == events.itemise(
+        events.Composed((event, events.Repeated(event, 2)))
+    )
     expect(same, "three times to be once and twice more", "another list of leaves")
 
 
-def _sampling(event: Event) -> None:
-    if not isinstance(event, AdditiveNoise):
+def _sampling(event: events.Event) -> None:
+    if not isinstance(event, events.AdditiveNoise):
         return
     for rate in (Fraction(0), Fraction(1, 100), Fraction(1, 2), Fraction(1)):
         for order in ORDERS:
-            whole, sampled = renyi(event, order), renyi(PoissonSampled(rate, event), order)
-            expect(
-                sampled <= whole * (1 + ROUNDING),
-                f"at most {whole:g} at rate {rate}, order {order:g}",
-                sampled,
-            )
+            whole, sampled = renyi(event, order), renyi(events.PoissonSampled(rate, event), order)
+            what = f"at most {whole:g} at rate {rate}, order {order:g}"
+            expect(sampled <= whole * (1 + ROUNDING), what, sampled)
 
 
-def _safe(event: Event, deltas: Sequence[float]) -> None:
+def _safe(event: events.Event, deltas: Sequence[float]) -> None:
     before = 0.0
     for delta in deltas:
         try:
@@ -223,14 +204,14 @@ NOISIER = "more noise never costs more"
 ORACLE = "the rule is at least the divergence"
 
 
-def _noisier(events: Sequence[Event]) -> None:
+def _noisier(rising: Sequence[events.Event]) -> None:
     for order in ORDERS:
-        values = [renyi(event, order) for event in events]
+        values = [renyi(event, order) for event in rising]
         for value, after in pairwise(values):
             expect(after <= value * (1 + ROUNDING), f"at most {value:g} at order {order:g}", after)
 
 
-def _above(event: Event, oracle: Oracle) -> None:
+def _above(event: events.Event, oracle: Oracle) -> None:
     for order in ORDERS:
         rule, truth = renyi(event, order), oracle(order)
         expect(rule >= truth * (1 - 1e-9), f"at least {truth:g} at order {order:g}", rule)
@@ -260,7 +241,7 @@ class _Case:
     sample: Shape
     parts: tuple[int, ...]
 
-    def event(self, **counts: int) -> Event:
+    def event(self, **counts: int) -> events.Event:
         return self.noise.event(self.change, **counts)  # type: ignore[no-any-return]
 
 
@@ -378,20 +359,14 @@ def _sound_event(case: _Case) -> None:
 
 def _knows_all(case: _Case) -> None:
     for parts in (1, 2, 4):
-        expect_refusal(
-            partial(case.event, known=parts, parts=parts),
-            PrivacyError,
-            f"{parts} of {parts} parts known",
-        )
+        what = f"{parts} of {parts} parts known"
+        expect_refusal(partial(case.event, known=parts, parts=parts), PrivacyError, what)
 
 
 def _no_counts(case: _Case) -> None:
     for known, parts, of in _NO_COUNTS:
-        expect_refusal(
-            partial(case.event, known=known, parts=parts, of=of),
-            PlanError,
-            f"{known} known of {parts} parts, each 1/{of}",
-        )
+        what = f"{known} known of {parts} parts, each 1/{of}"
+        expect_refusal(partial(case.event, known=known, parts=parts, of=of), PlanError, what)
 
 
 def _whole_of_parts(case: _Case) -> None:

@@ -1,15 +1,11 @@
 """Private optimisers of a trusted party: DP-SGD, and Frank-Wolfe. Proofs of both: docs/proofs/baselines.md.
 
-DP-SGD: each record of a step's secret sample adds its own gradient, clipped and truncated to a grid of integers; noise
-is drawn on the same grid, so ε rests on integers alone. With Gaussian noise this is Abadi et al., "Deep Learning with
-Differential Privacy" (arXiv 1607.00133v2); with Laplace noise, clipped in L1, it is pure ε as in Song, Chaudhuri and
-Sarwate, "Stochastic gradient descent with differentially private updates" (GlobalSIP 2013), which the functional
-mechanism's paper compares itself with.
+DP-SGD: gradients are clipped and truncated to a grid of integers, and noise is drawn on it, so ε rests on integers
+alone. With Gaussian noise this is Abadi et al. (arXiv 1607.00133v2); with Laplace noise, clipped in L1, it is pure ε as
+in Song, Chaudhuri and Sarwate (GlobalSIP 2013).
 
-Frank-Wolfe: Talwar, Thakurta and Zhang, "Nearly-Optimal Private LASSO" (NIPS 2015). The gradient's score of each corner
-±r·e_j of an L1 ball gets Laplace noise, the least is taken, and the weights move toward that corner. Only the choice is
-released, so the noise does not grow with the number of columns. Here scores are integers, noise is discrete, and a
-step's loss is composed as that of the worst mechanism with the same pure ε.
+Frank-Wolfe: Talwar, Thakurta and Zhang (NIPS 2015). The gradient's score of each corner ±r·e_j of an L1 ball gets
+Laplace noise and the least is taken. Only the choice is released, so the noise does not grow with the columns.
 """
 
 from __future__ import annotations
@@ -28,15 +24,8 @@ from colonnade.data.block import clamp_columns
 from colonnade.errors import PlanError
 from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise
 from colonnade.numbers.rounding import toward_zero
+from colonnade.privacy import events
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import (
-    Approximated,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    PoissonBinomial,
-    PoissonSampled,
-    Repeated,
-)
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
@@ -51,7 +40,6 @@ class CentralLoss:
     outputs: int
 
     def values(self, scores: Array, records: NDArray[np.int64]) -> Array:
-        """The loss of these records of some class at these scores."""
         wanted = self.targets[records]
         if self.outputs == 1:
             return np.asarray(np.logaddexp(0.0, scores[:, 0]) - wanted * scores[:, 0])
@@ -81,10 +69,7 @@ _PIECE = 1 << 22
 
 @dataclass(frozen=True)
 class DescentSchedule:
-    """How often, on how many, with how much noise: all of it public and chosen without the data.
-
-    `rate` is a multiple of 2⁻³². `noise` is σ² for Gaussian noise and the scale for Laplace noise, on the grid.
-    """
+    """Public, chosen without the data. `rate` is a multiple of 2⁻³²; `noise` is σ² or Laplace's scale, on the grid."""
 
     law: Law
     rows: int
@@ -100,7 +85,7 @@ class DescentSchedule:
         )
 
     @property
-    def event(self) -> Repeated:
+    def event(self) -> events.Repeated:
         """The whole run to whoever reads the weights and does not know the samples."""
         return _run(self.law, self.noise, entries=self.entries, rate=self.rate, steps=self.steps)
 
@@ -125,13 +110,13 @@ def schedule(
     return DescentSchedule(law, rows, entries, steps, rate, noise)
 
 
-def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int) -> Repeated:
+def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int) -> events.Repeated:
     step = (
-        Approximated(DiscreteGaussian(GRID, noise), draws=entries)
+        events.Approximated(events.DiscreteGaussian(GRID, noise), draws=entries)
         if law == "gaussian"
-        else DiscreteLaplace(GRID, noise)
+        else events.DiscreteLaplace(GRID, noise)
     )
-    return Repeated(PoissonSampled(rate=rate, event=step), times=steps)
+    return events.Repeated(events.PoissonSampled(rate=rate, event=step), times=steps)
 
 
 def descend(
@@ -143,16 +128,18 @@ def descend(
     learning_rate: float,
     randomness: Randomness,
 ) -> Array:
-    """Weights after all steps, one row for each output; the mean over the second half, which costs nothing.
-
-    A step divides by the expected size of a sample, not by the size it drew, which would be another release.
-    """
+    """The mean over the second half, which costs nothing; steps are divided by the expected size of a sample."""
     weights = np.zeros((loss.outputs, features.shape[1]))
     average = np.zeros_like(weights)
     mechanism, kept = plan.mechanism, plan.steps - plan.steps // 2
     pace = learning_rate * clip / (GRID * float(plan.rate) * plan.rows)
     for step in range(plan.steps):
-        chosen = _sample(plan, randomness)
+        chosen = np.arange(plan.rows)
+        if plan.rate < 1:
+            # Each record with probability `rate`, exactly and independently.
+            bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
+            draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
+            chosen = np.flatnonzero(draws < np.uint32(bound))
         total = clipped_sum(features, loss, weights, chosen, clip=clip, law=plan.law)
         total += mechanism.draw(plan.entries, randomness)
         weights = weights - pace * total.reshape(weights.shape)
@@ -164,11 +151,7 @@ def descend(
 def clipped_sum(
     features: Array, loss: CentralLoss, weights: Array, chosen: NDArray[np.int64], *, clip: float, law: Law
 ) -> NDArray[np.int64]:
-    """The sum of the chosen records' gradients, each clipped and truncated on the grid.
-
-    Guarantee: each record adds integers of norm at most `GRID`, in L2 for Gaussian and in L1 for Laplace noise,
-    checked in integer arithmetic.
-    """
+    """Guarantee: each record adds integers of norm at most `GRID`, in L2 for Gaussian and in L1 for Laplace noise."""
     total = np.zeros(weights.size, dtype=np.int64)
     piece = max(1, _PIECE // weights.size)
     for start in range(0, len(chosen), piece):
@@ -188,16 +171,6 @@ def clipped_sum(
     return total
 
 
-def _sample(plan: DescentSchedule, randomness: Randomness) -> NDArray[np.int64]:
-    """Each record with probability `rate`, exactly and independently."""
-    bound = plan.rate.numerator * ((1 << _RATE_BITS) // plan.rate.denominator)
-    if bound == 1 << _RATE_BITS:
-        return np.arange(plan.rows)
-    draws = randomness.words(-(-plan.rows // 2)).view(np.uint32)[: plan.rows]
-    return np.flatnonzero(draws < np.uint32(bound))
-
-
-"""The largest entry of one record's gradient, in units of the grid."""
 LARGEST_EPSILON = 20.0
 # A choice of this ε costs more than the largest target at every useful δ, so calibration never settles beyond it.
 _LARGEST_CHOICE = 30.0
@@ -214,14 +187,12 @@ class Walk:
     scale: Fraction
 
     @property
-    def event(self) -> Repeated:
-        """The whole walk to whoever sees every corner it turned to."""
+    def event(self) -> events.Repeated:
         return _choices(self.scale, self.steps)
 
 
 @lru_cache(maxsize=256)
 def walk(steps: int, *, radius: float, epsilon: float, delta: float) -> Walk:
-    """The walk with the least noise within (ε, δ)."""
     if steps < 1 or not (math.isfinite(radius) and radius > 0):
         raise PlanError(
             f"Frank-Wolfe needs at least one step and a radius above 0, not {steps} and {radius}."
@@ -240,20 +211,17 @@ def choice_epsilon(scale: Fraction) -> Fraction:
     return 2 * GRID / Fraction(scale)
 
 
-def _choices(scale: Fraction, steps: int) -> Repeated:
+def _choices(scale: Fraction, steps: int) -> events.Repeated:
     """One choice as randomised response of the same ε, which every mechanism of that ε can be made from.
 
     A coin of probability ½ + β or ½ − β has the loss log((1 + 2β)/(1 − 2β)), which is ε for β = tanh(ε/2)/2.
     """
     epsilon = min(float(choice_epsilon(scale)), _LARGEST_CHOICE)
-    return Repeated(PoissonBinomial(1, 1, math.tanh(epsilon / 2) / 2 + _MARGIN), times=steps)
+    return events.Repeated(events.PoissonBinomial(1, 1, math.tanh(epsilon / 2) / 2 + _MARGIN), times=steps)
 
 
 def wander(features: Array, loss: CentralLoss, plan: Walk, *, bound: float, randomness: Randomness) -> Array:
-    """Weights after the walk, one row. `features` are at most 1 in modulus and residuals at most `bound`.
-
-    Whatever the records are, each moves each score by at most `GRID`: its entries are clipped to that in integers.
-    """
+    """`features` are at most 1 in modulus, residuals at most `bound`; a record moves each score by at most `GRID`."""
     weights = np.zeros(features.shape[1])
     noise = DiscreteLaplaceNoise(plan.scale)
     everybody = np.arange(len(features))

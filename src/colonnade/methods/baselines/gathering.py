@@ -32,10 +32,7 @@ TRUST = "one place that holds all rows, which a federation does not have, is tru
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """All rows in the clear, as features and as the integers that a moment release is made of.
-
-    `plan` says what the columns are; its noise is not used.
-    """
+    """All rows in the clear. `plan` says what the columns are; its noise is not used."""
 
     plan: MomentsPlan
     tables: tuple[AlignedTable, ...]
@@ -46,17 +43,14 @@ class Gathered:
 
     @property
     def delta(self) -> float:
-        """The δ at which guarantees are stated."""
         return self.plan.delta
 
     @cached_property
     def features(self) -> Array:
-        """One row of features for each person, of norm at most 1."""
         return encoded_rows(self.tables, self.frame.encoders)
 
     @cached_property
     def bordered(self) -> Array:
-        """The features with a constant 1 after them, for the intercept."""
         return np.column_stack([self.features, np.ones(self.plan.rows)])
 
     @cached_property
@@ -91,7 +85,6 @@ class Gathered:
         return total
 
     def privacy(self, event: Event, *, delta: float | None = None, reproducible: bool = False) -> Privacy:
-        """What a reader of the model learns at most, if everybody trusts the one place."""
         stated = guarantee(
             event,
             observer=Reader(),
@@ -127,13 +120,16 @@ def release_of(
     )
 
 
-def gather(federation: Federation, spec: TrainingSpec) -> Gathered:
-    """All rows of a federation whose data everybody declared public; any other is refused."""
+def check_public(federation: Federation, why: str) -> None:
     if not federation.public:
         raise OnlyForPublicData(
-            "this baseline looks at everybody's rows in one place, so it runs only on data that every party declared "
-            "public (public = true in each party's file). Nothing was read or charged."
+            f"this baseline {why}, so it runs only on data that every party declared public (public = true in each "
+            "party's file). Nothing was read or charged."
         )
+
+
+def gather(federation: Federation, spec: TrainingSpec) -> Gathered:
+    check_public(federation, "looks at everybody's rows in one place")
     group = federation.group
     schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
     check_parties(group, schemas, spec.task)

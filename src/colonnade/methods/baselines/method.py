@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.data.documents import Form
-from colonnade.errors import DataError, LabelMismatch, OnlyForPublicData
+from colonnade.errors import DataError, LabelMismatch
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.descents import CentralLoss, Law, descend, schedule, walk, wander
-from colonnade.methods.baselines.gathering import Gathered, gather, release_of
+from colonnade.methods.baselines.gathering import Gathered, check_public, gather, release_of
 from colonnade.methods.glm.losses import GlmOptions, Loss, Positive, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import ClippedRows
@@ -43,10 +43,7 @@ _RATES = {"logistic": 8.0, "svm": 1.0, "least_squares": 1.0, "poisson": 0.2, "ga
 
 
 class IdealOptions(GlmOptions):
-    """How a descent without noise goes; there is nothing to protect, so there is no radius.
-
-    `learning_rate` left out is 8 for the logistic loss and smaller for losses that bend more.
-    """
+    """There is nothing to protect, so there is no radius; `learning_rate` is smaller for losses that bend more."""
 
     epochs: Annotated[int, Field(ge=1)] = 500
     batch: Annotated[int, Field(ge=1)] | None = None
@@ -57,29 +54,18 @@ class IdealOptions(GlmOptions):
 def ideal(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """The protocol of private messages with nothing added to them."""
     options = options_of(spec, IdealOptions)
-    loss = chosen_loss(spec, options)
-    return ideal_messages(federation, spec, loss, options)
+    return ideal_messages(federation, spec, chosen_loss(spec, options), options)
 
 
 def ideal_messages(
     federation: Federation, spec: TrainingSpec, loss: Loss, options: IdealOptions
 ) -> TrainedModel:
-    """Vertical training without noise, of any loss."""
-    _only_public(federation)
-    messages = IntermediateOptions.model_validate(
-        options.model_dump()
-        | {
-            "loss": loss.name,
-            "learning_rate": options.learning_rate or _RATES.get(loss.name, 1.0),
-            "radius": _FAR,
-            "stretch": 1.0,
-        }
-    )
-    noiseless = replace(
-        spec, options=messages, public=federation.group.owners, alignment=federation.alignment
-    )
-    noiseless = noiseless.with_options(calibration="none")
-    run = federation.run(intermediate_session, noiseless)
+    check_public(federation, "protects nobody")
+    rate = options.learning_rate or _RATES.get(loss.name, 1.0)
+    changed = {"loss": loss.name, "learning_rate": rate, "radius": _FAR, "stretch": 1.0}
+    messages = IntermediateOptions.model_validate(options.model_dump() | changed)
+    public = replace(spec, options=messages, public=federation.group.owners, alignment=federation.alignment)
+    run = federation.run(intermediate_session, public.with_options(calibration="none"))
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
     notes = (NO_NOISE, SPLIT)
@@ -90,8 +76,7 @@ def ideal_messages(
 def alone(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
     options = options_of(spec, GlmOptions)
-    loss = chosen_loss(spec, options)
-    return exactly(federation, spec, loss, options, alone=True)
+    return exactly(federation, spec, chosen_loss(spec, options), options, alone=True)
 
 
 def exactly(
@@ -99,7 +84,7 @@ def exactly(
 ) -> TrainedModel:
     """The exact model of any loss, of the active party alone or of all rows, on the people in common."""
     if not alone:
-        _only_public(federation)
+        check_public(federation, "protects nobody")
     group = federation.group
     schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
     check_parties(group, schemas, spec.task)
@@ -124,22 +109,13 @@ def exactly(
     return linear_model(clipped, loss, label, weights, privacy=Privacy(()), notes=notes, split=alone)
 
 
-def _only_public(federation: Federation) -> None:
-    if not federation.public:
-        raise OnlyForPublicData(
-            "this baseline protects nobody, so it runs only on data that every party declared public "
-            "(public = true in each party's file). Nothing was read or charged."
-        )
-
-
 IDEAL = Baseline(
     name="vfl-non-private",
     title="vertical training by messages without noise",
     tasks=("classification", "regression"),
     options=IdealOptions,
     simulate=ideal,
-    private=False,
-    everybodys_rows=True,
+    has_epsilon=False,
 )
 SINGLE = Baseline(
     name="single-party",
@@ -147,8 +123,8 @@ SINGLE = Baseline(
     tasks=("classification", "regression"),
     options=GlmOptions,
     simulate=alone,
-    private=False,
-    everybodys_rows=False,
+    has_epsilon=False,
+    public_only=False,
 )
 
 
@@ -158,10 +134,7 @@ _FLAT = 1e-6
 
 
 def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float) -> tuple[Array, Array]:
-    """Weights and constants with the least summed log-loss plus penalty/2·‖weights‖²; constants are free.
-
-    `classes` are numbered from 0 and all occur: of two there is one row of weights, of more one for each.
-    """
+    """Least summed log-loss plus penalty/2·‖weights‖²; `classes` are numbered from 0 and all occur."""
     # Loading it takes longer than most runs wait for anything, and few are compared with no privacy.
     from scipy.optimize import minimize
 
@@ -191,15 +164,9 @@ def exact_classes(features: Array, classes: NDArray[np.int64], *, penalty: float
 
 
 def exact_numbers(features: Array, labels: Array) -> tuple[Array, Array]:
-    """The weights, the shortest where several do, and the constant with the least squares."""
     centre, middle = features.mean(axis=0), labels.mean()
     weights = np.linalg.lstsq(features - centre, labels - middle, rcond=None)[0]
     return weights[None, :], np.atleast_1d(middle - centre @ weights)
-
-
-def exact_release(rows: Gathered) -> MomentRelease:
-    """The moments without noise, as a release that promises nothing."""
-    return _release(rows, rows.moments(), variance=Fraction(0), reproducible=False)
 
 
 def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease:
@@ -211,34 +178,27 @@ def gaussian_release(rows: Gathered, *, randomness: Randomness) -> MomentRelease
     everywhere; its law is another.
     """
     plan = rows.plan
-    change = matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius
-    variance = _variance(Fraction(change), plan.coefficients, epsilon=plan.spec.epsilon, delta=plan.delta)
+    change = Fraction(matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius)
+    variance = _variance(change, plan.coefficients, epsilon=plan.spec.epsilon, delta=plan.delta)
     diagonal = DiscreteGaussianNoise(variance).draw(plan.size, randomness)
     off_diagonal = DiscreteGaussianNoise(variance / 2).draw((plan.size, plan.size), randomness)
     upper = np.triu(off_diagonal, 1)
     noisy = rows.moments() + upper + upper.T + np.diag(diagonal)
     edge = sum(plan.widths.values())
     noisy[edge:, edge:] *= plan.labels.opened
-    return _release(rows, noisy, variance=variance, reproducible=randomness.reproducible)
-
-
-def gaussian_event(sensitivity: Fraction, variance: Fraction, entries: int) -> Approximated:
-    """The release to a reader, as one discrete Gaussian."""
-    return Approximated(DiscreteGaussian(sensitivity, variance), draws=entries)
+    guarantees = rows.privacy(Approximated(DiscreteGaussian(change, variance), draws=plan.coefficients))
+    return release_of(
+        plan, noisy, mu=variance / 2, guarantees=guarantees, reproducible=randomness.reproducible
+    )
 
 
 @lru_cache(maxsize=256)
 def _variance(sensitivity: Fraction, entries: int, *, epsilon: float, delta: float) -> Fraction:
     return calibrate(
-        lambda variance: gaussian_event(sensitivity, variance, entries), epsilon=epsilon, delta=delta
+        lambda variance: Approximated(DiscreteGaussian(sensitivity, variance), draws=entries),
+        epsilon=epsilon,
+        delta=delta,
     )
-
-
-def _release(rows: Gathered, matrix: np.ndarray, *, variance: Fraction, reproducible: bool) -> MomentRelease:
-    plan = rows.plan
-    change = Fraction(matrix_change_zero_out(plan.shape_of_all_but(None)).frobenius)
-    guarantees = rows.privacy(gaussian_event(change, variance, plan.coefficients)) if variance else ()
-    return release_of(plan, matrix, mu=variance / 2, guarantees=guarantees, reproducible=reproducible)
 
 
 NO_PRIVACY = "This model was trained without any privacy, for comparison."
@@ -248,11 +208,7 @@ _NEVER = 1e9
 
 
 class DescentOptions(Form):
-    """How DP-SGD goes: chosen without the data, because a choice made by looking would cost budget.
-
-    A step takes a twentieth of the rows on average unless `batch` says how many. The learning rate is 8 for classes
-    and ½ for numbers, whose loss bends up to sixteen times as much.
-    """
+    """A step takes a twentieth of the rows unless `batch` says how many; the rate is 8 for classes, ½ for numbers."""
 
     epochs: Annotated[int, Field(ge=1)] = 20
     batch: Annotated[int, Field(ge=1)] | None = None
@@ -275,10 +231,9 @@ class WalkOptions(Form):
 
 
 def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel | MomentRelease:
-    """The exact solution on the same features, as scikit-learn's; for components the moments without noise."""
     rows = gather(federation, spec)
     if spec.task == "pca":
-        return exact_release(rows)
+        return release_of(rows.plan, rows.moments(), mu=Fraction(0), reproducible=False)
     if not rows.plan.label.one_hot:
         coefficients, intercepts = exact_numbers(rows.features, rows.labels)
     else:
@@ -290,22 +245,7 @@ def without_privacy(federation: Federation, spec: TrainingSpec) -> TrainedModel 
     return LinearModel(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
 
 
-def central_moments(federation: Federation, spec: TrainingSpec) -> MomentRelease:
-    """One release of second moments with Gaussian noise."""
-    return gaussian_release(gather(federation, spec), randomness=federation.randomness("trusted party"))
-
-
-def gradient_descent(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    return _descended(federation, spec, "gaussian")
-
-
-def laplace_descent(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """DP-SGD with Laplace noise; δ = 0."""
-    return _descended(federation, spec, "laplace")
-
-
 def frank_wolfe(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """Private Frank-Wolfe in an L1 ball."""
     options = options_of(spec, WalkOptions)
     rows = gather(federation, spec)
     if rows.loss.outputs > 1:
@@ -322,37 +262,28 @@ def frank_wolfe(federation: Federation, spec: TrainingSpec) -> TrainedModel:
     randomness = federation.randomness("trusted party")
     weights = wander(features, rows.loss, plan, bound=bound, randomness=randomness)
     weights[:-1] *= scale
-    return _linear_model(
-        rows, weights[None, :], rows.privacy(plan.event, reproducible=randomness.reproducible)
-    )
+    privacy = rows.privacy(plan.event, reproducible=randomness.reproducible)
+    return _linear_model(rows, weights[None, :], privacy)
 
 
-def _descended(federation: Federation, spec: TrainingSpec, law: Law) -> TrainedModel:
-    options = options_of(spec, DescentOptions)
-    rows = gather(federation, spec)
-    count = rows.plan.rows
+def _descended(federation: Federation, spec: TrainingSpec, *, law: Law) -> TrainedModel:
+    options, rows = options_of(spec, DescentOptions), gather(federation, spec)
     plan = schedule(
-        count,
+        rows.plan.rows,
         entries=rows.loss.outputs * rows.bordered.shape[1],
         law=law,
         epochs=options.epochs,
-        batch=options.batch or max(1, count // 20),
+        batch=options.batch or max(1, rows.plan.rows // 20),
         epsilon=spec.epsilon,
         delta=rows.delta,
     )
     randomness = federation.randomness("trusted party")
-    weights = descend(
-        rows.bordered,
-        rows.loss,
-        plan,
-        clip=options.clip,
-        learning_rate=options.learning_rate or (8.0 if rows.plan.label.one_hot else 0.5),
-        randomness=randomness,
-    )
+    rate = options.learning_rate or (8.0 if rows.plan.label.one_hot else 0.5)
+    how = {"clip": options.clip, "learning_rate": rate}
+    weights = descend(rows.bordered, rows.loss, plan, randomness=randomness, **how)
     delta = None if law == "gaussian" else 0.0
-    return _linear_model(
-        rows, weights, rows.privacy(plan.event, delta=delta, reproducible=randomness.reproducible)
-    )
+    privacy = rows.privacy(plan.event, delta=delta, reproducible=randomness.reproducible)
+    return _linear_model(rows, weights, privacy)
 
 
 def _linear_model(rows: Gathered, weights: Array, privacy: Privacy) -> TrainedModel:
@@ -386,35 +317,30 @@ BASELINES: tuple[Baseline, ...] = (
         tasks=("classification", "regression", "pca"),
         options=NoOptions,
         simulate=without_privacy,
-        private=False,
-        everybodys_rows=True,
+        has_epsilon=False,
     ),
     Baseline(
         name="central",
         title="central Gaussian moments",
         tasks=("classification", "regression", "pca"),
         options=NoOptions,
-        simulate=central_moments,
-        private=True,
-        everybodys_rows=True,
+        simulate=lambda federation, spec: gaussian_release(
+            gather(federation, spec), randomness=federation.randomness("trusted party")
+        ),
     ),
     Baseline(
         name="dp-sgd",
         title="central DP-SGD",
         tasks=("classification", "regression"),
         options=DescentOptions,
-        simulate=gradient_descent,
-        private=True,
-        everybodys_rows=True,
+        simulate=partial(_descended, law="gaussian"),
     ),
     Baseline(
         name="dp-sgd-laplace",
         title="central DP-SGD, Laplace",
         tasks=("classification", "regression"),
         options=LaplaceOptions,
-        simulate=laplace_descent,
-        private=True,
-        everybodys_rows=True,
+        simulate=partial(_descended, law="laplace"),
     ),
     Baseline(
         name="frank-wolfe",
@@ -422,7 +348,5 @@ BASELINES: tuple[Baseline, ...] = (
         tasks=("classification", "regression"),
         options=WalkOptions,
         simulate=frank_wolfe,
-        private=True,
-        everybodys_rows=True,
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.plan import Defence, EncryptedOptions, EncryptedPlan
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session, ideal_descent
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.planning.cost import Pilot, kept
@@ -63,23 +63,16 @@ def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
     if epochs * batches <= 6:
         return (Pilot(plan, 1.0, 1.0),)
     # Nothing but batches costs anything here, so three pilots do: cost = F + epochs · (A · batches + R).
-    share = 1.0 / (epochs * batches)
-    first, listed = 1.0, []
+    share, listed = 1.0 / (epochs * batches), []
     if epochs > 1:
-        passes = min(epochs, 2)
-        weight = (epochs - 1) / (passes - 1)
-        listed.append(Pilot(at(passes, 1), weight, passes * share))
-        first -= weight
+        listed.append(Pilot(at(2, 1), epochs - 1.0, 2 * share))
     if batches > 1:
         some = min(batches, 3)
-        weight = epochs * (batches - 1) / (some - 1)
-        listed.append(Pilot(at(1, some), weight, some * share))
-        first -= weight
-    return (Pilot(at(1, 1), first, share), *listed)
+        listed.append(Pilot(at(1, some), epochs * (batches - 1) / (some - 1), some * share))
+    return (Pilot(at(1, 1), 1.0 - sum(pilot.weight for pilot in listed), share), *listed)
 
 
 def noise(plan: EncryptedPlan) -> NoiseSummary | None:
-    """What every message carries; nothing without a defence."""
     if not plan.noise:
         return None
     largest = max(float(variance) for _, variance in plan.noise)
@@ -105,7 +98,6 @@ METHOD = Method(
     options=EncryptedOptions,
     session=lambda _requested: encrypted_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores=None,
     resumable=True,

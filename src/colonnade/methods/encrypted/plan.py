@@ -15,7 +15,6 @@ from pydantic import Field as Number
 from colonnade.crypto.paillier import KEY_BITS
 from colonnade.crypto.paillier_vectors import SECURITY, BoundedMask, Fields
 from colonnade.data.coding import Mode
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
@@ -30,7 +29,7 @@ from colonnade.privacy.sensitivity.messages import (
     encrypted_passive_messages,
 )
 from colonnade.protocols.paillier import Keys, PaillierKeys
-from colonnade.protocols.plans import Options, TrainingPlan, TrainingSpec, agreed, options_of
+from colonnade.protocols.plans import Options, Schemas, TrainingPlan, TrainingSpec, agreed, options_of
 from colonnade.protocols.shared_plan import Layout
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Group
@@ -46,7 +45,6 @@ HARMLESS_SCORES: dict[Approximation, float] = {"taylor": 2.0, "minimax": 3.2, "p
 
 
 def coefficients(approximation: Approximation, scores: Array, labels: Array) -> Array:
-    """f for every record."""
     match approximation:
         case "taylor":
             return 0.25 * scores - 0.5 * labels
@@ -101,17 +99,13 @@ class EncryptedOptions(Options):
         return PaillierKeys(self.key_bits)
 
     def check(self, spec: TrainingSpec) -> None:
-        """Without a sound defence a run is of public data, in one process, and nowhere else."""
         if self.defence != "sound" and not spec.public:
             raise OnlyForPublicData(
                 f"defence = {self.defence!r} runs on public data in one process and promises nothing. "
                 "Use defence = 'sound'."
             )
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> EncryptedPlan:
-        """The plan with the least noise that keeps ε for every owner about the others' part of a record."""
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> EncryptedPlan:
         terms = agreed(spec, group, schemas, rows, task="classification")
         plan = EncryptedPlan(**terms)
         _check(plan)
@@ -131,11 +125,7 @@ class EncryptedOptions(Options):
 
 @dataclass(frozen=True)
 class EncryptedPlan(TrainingPlan, Layout):
-    """Every batch of every epoch, how messages become integers, and what noise they carry. Made by
-    `EncryptedOptions`.
-
-    `noise` has σ² of each owner's messages in units of the grid; it is empty without a defence.
-    """
+    """Made by `EncryptedOptions`; `noise` has σ² of each owner's messages in units of the grid."""
 
     noise: tuple[tuple[str, Fraction], ...] = ()
 
@@ -189,11 +179,7 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @property
     def splits(self) -> bool:
-        """Whether scores stay sums under encryption: only what is linear in them can.
-
-        The other approximations need a power or a comparison of a sum that nobody has; there the owner of the label
-        reads the sum of the others' scores.
-        """
+        """Whether scores stay sums under encryption, as only what is linear can; else the active party reads them."""
         return self.options.approximation == "taylor"
 
     @cached_property
@@ -212,7 +198,6 @@ class EncryptedPlan(TrainingPlan, Layout):
         return (LARGEST_SCORE << self.fraction_bits) + support
 
     def noise_of(self, owner: str) -> DiscreteGaussianNoise:
-        """The noise on every message of an owner."""
         return DiscreteGaussianNoise(dict(self.noise)[owner])
 
     @property
@@ -224,10 +209,7 @@ class EncryptedPlan(TrainingPlan, Layout):
         return tuple(owner for owner in self.group.owners if owner in first)
 
     def relay(self, receiver: str) -> tuple[str, ...]:
-        """Who adds its scores for a receiver, in order; the first holds the key.
-
-        Only sums arrive, so that a receiver cannot tell the others' scores apart.
-        """
+        """Who adds its scores for a receiver, in order; the first holds the key. Only sums arrive."""
         if not self.splits and receiver != self.active:
             return (self.active,)
         return tuple(owner for owner in self.group.owners if owner != receiver)
@@ -239,10 +221,7 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @property
     def bounded(self) -> bool:
-        """Whether masks leave room above them, which lets the key's owner refuse what was not agreed.
-
-        Without a defence they are uniform modulo N as the protocol is printed; they hide as well, and hide too much.
-        """
+        """Whether masks leave room above them, which lets the key's owner refuse what was not agreed."""
         return self.options.defence == "sound"
 
     def packing(self, receiver: str) -> Fields:
@@ -261,7 +240,6 @@ class EncryptedPlan(TrainingPlan, Layout):
         return -(-self.width(receiver) // self.packing(receiver).count)
 
     def mask(self, receiver: str) -> BoundedMask:
-        """What covers a receiver's sums, where masks are bounded."""
         return BoundedMask(self.packing(receiver).bits)
 
     def entry_bits(self, receiver: str) -> int:
@@ -292,7 +270,6 @@ class EncryptedPlan(TrainingPlan, Layout):
         )
 
     def seen_by(self, observer: str) -> Event:
-        """What one owner has of all others together."""
         others = [owner for owner in self.group.owners if owner != observer]
         steps = tuple(
             PerStep(self.sensitivities_by_owner[other], dict(self.noise)[other]) for other in others
@@ -303,30 +280,24 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @cached_property
     def sensitivities_by_owner(self) -> dict[str, tuple[float, ...]]:
-        """The sensitivities of all owners; noise does not change them."""
         return {owner: self.sensitivities(owner).per_step for owner in self.group.owners}
 
     @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
-        """σ of the paper's formulas, in paper mode; they promise nothing."""
         return tuple(self.paper_sigmas.values()) if self.options.defence == "paper" else ()
 
     @cached_property
     def paper_sigmas(self) -> dict[str, PaperFigure]:
         """Equations (71) and (72) for every owner."""
-        schedule, spec, options = self.schedule, self.spec, self.options
-        return {
-            owner: (active_sigma if owner == self.active else passive_sigma)(
-                spec.epsilon,
-                self.delta,
-                gradient_bound=PAPER_GRADIENT_BOUND,
-                epochs=schedule.epochs,
-                steps=schedule.steps,
-                step_size=options.step_size,
-                batch=schedule.batch,
-            )
-            for owner in self.group.owners
+        shared: dict[str, Any] = {
+            "gradient_bound": PAPER_GRADIENT_BOUND,
+            "epochs": self.schedule.epochs,
+            "steps": self.schedule.steps,
+            "step_size": self.options.step_size,
+            "batch": self.schedule.batch,
         }
+        formulas = dict.fromkeys(self.group.owners, passive_sigma) | {self.active: active_sigma}
+        return {owner: sigma(self.spec.epsilon, self.delta, **shared) for owner, sigma in formulas.items()}
 
     @property
     def what(self) -> str:
@@ -334,15 +305,12 @@ class EncryptedPlan(TrainingPlan, Layout):
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """Every owner."""
         return self.group.owners
 
     def receiver_for(self, party: str) -> str:
-        """Every other owner."""
         return ", ".join(owner for owner in self.group.owners if owner != party)
 
     def own_data(self) -> dict[str, Any]:
-        """The schedule, and how messages are packed."""
         owners = self.group.owners
         return {
             "batch": self.schedule.batch,
@@ -365,28 +333,25 @@ def _calibrated(plan: EncryptedPlan) -> EncryptedPlan:
         return noisy
 
     def least(owner: str) -> Fraction:
-        def seen(factor: Fraction) -> Event:
-            return scaled(factor).seen_by(owner)
+        return calibrate(
+            lambda factor: scaled(factor).seen_by(owner), epsilon=plan.spec.epsilon, delta=plan.delta
+        )
 
-        return calibrate(seen, epsilon=plan.spec.epsilon, delta=plan.delta)
-
-    return scaled(max(least(owner) for owner in plan.group.owners))
+    return scaled(max(map(least, plan.group.owners)))
 
 
 def _check(plan: EncryptedPlan) -> None:
-    options, rows = plan.options, plan.rows
-    classes = len(plan.label.classes)
+    options, rows, classes = plan.options, plan.rows, len(plan.label.classes)
     if classes != 2:
         raise LabelMismatch(
             f"the encrypted gradient tells two classes apart; this label has {classes}. Use moments."
         )
-    if options.defence != "sound":
-        private = [owner for owner in plan.group.owners if owner not in plan.spec.public]
-        if private:
-            raise OnlyForPublicData(
-                f"defence = {options.defence!r} protects nobody and is for data that every party declared public; "
-                f"{', '.join(private)} did not. Use defence = 'sound', or write public = true in each party's file."
-            )
+    private = [owner for owner in plan.group.owners if owner not in plan.spec.public]
+    if options.defence != "sound" and private:
+        raise OnlyForPublicData(
+            f"defence = {options.defence!r} protects nobody and is for data that every party declared public; "
+            f"{', '.join(private)} did not. Use defence = 'sound', or write public = true in each party's file."
+        )
     if options.defence != "none" and not plan.splits:
         raise PlanError(
             f"defence = {options.defence!r} is worked out for approximation = 'taylor', not for "

@@ -1,7 +1,4 @@
-"""Logistic regression by gradient descent under Paillier encryption.
-
-Between owners and as a trusted party would compute it.
-"""
+"""Logistic regression by gradient descent under Paillier encryption, and its twin in one place."""
 
 from __future__ import annotations
 
@@ -15,24 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.paillier import (
-    Ciphertexts,
-    Encryptor,
-    InvalidCiphertext,
-    PrivateKey,
-    PublicKey,
-    decrypt,
-    decrypt_any_size,
-)
-from colonnade.crypto.paillier_vectors import (
-    UniformMask,
-    added,
-    from_fixed,
-    masked,
-    packed,
-    times_matrix,
-    to_fixed,
-)
+from colonnade.crypto import paillier
+from colonnade.crypto import paillier_vectors as vectors
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.encrypted.plan import LARGEST_SCORE, EncryptedPlan, coefficients
@@ -46,19 +27,19 @@ from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
+Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Notify = dict[str, tuple[Array, Array]]
 
 
 class Question(Protocol):
     """What a receiver asks of encrypted numbers, and how it reads the answer. An attack asks something else."""
 
-    def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
+    def ask(self, numbers: paillier.Ciphertexts, integers: Integers) -> paillier.Ciphertexts:
         """As many ciphertexts as were agreed, from one number a record and the receiver's own integers."""
-        ...
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
         """The sums, one for each of the receiver's columns."""
-        ...
 
 
 class AgreedQuestion:
@@ -68,11 +49,11 @@ class AgreedQuestion:
         self._fields, self._bits = plan.packing(receiver), plan.entry_bits(receiver)
         self._width, self._most = plan.width(receiver), plan.largest_sum(receiver)
 
-    def ask(self, numbers: Ciphertexts, integers: Integers) -> Ciphertexts:
-        return packed(times_matrix(numbers, integers, bits=self._bits), self._fields)
+    def ask(self, numbers: paillier.Ciphertexts, integers: Integers) -> paillier.Ciphertexts:
+        return vectors.packed(vectors.times_matrix(numbers, integers, bits=self._bits), self._fields)
 
     def read(self, answers: Sequence[int], records: int) -> tuple[int, ...]:
-        """The sums; ValueError if one is larger than any can be."""
+        """ValueError if a sum is larger than any can be."""
         sums = [value for answer in answers for value in self._fields.unpack(answer)]
         if any(sums[self._width :]) or any(abs(value) > self._most for value in sums):
             raise ValueError("an answer is no sum over these rows")
@@ -85,83 +66,68 @@ class Exchange:
     def __init__(self, party: Party, plan: EncryptedPlan, question: Question | None = None) -> None:
         self._party, self._plan = party, plan
         self._question = question or AgreedQuestion(plan, party.name)
-        self._private: PrivateKey | None = None
-        self._keys: dict[str, PublicKey] = {}
-        self._encryptors: dict[str, Encryptor] = {}
+        self._private: paillier.PrivateKey | None = None
+        self._keys: dict[str, paillier.PublicKey] = {}
+        self._encryptors: dict[str, paillier.Encryptor] = {}
 
     async def begin(self) -> None:
-        """Make a key if this owner holds one, hear the others', and prepare to encrypt under each."""
         party, plan = self._party, self._plan
         others = [owner for owner in plan.group.owners if owner != party.name]
+        relays = [plan.relay(receiver) for receiver in plan.group.owners]
         for holder in plan.key_holders:
             if holder == party.name:
                 self._private = await make_key(party, plan.options.keys, others)
                 self._keys[holder] = self._private.public
-                own = await asyncio.to_thread(Encryptor.for_owner, self._private, party.randomness)
+                own = await asyncio.to_thread(paillier.Encryptor.for_owner, self._private, party.randomness)
                 self._encryptors[holder] = own
                 continue
-            self._keys[holder] = await hear_key(party, holder, plan.options.keys)
-            if self._adds_under(holder):
-                made = await asyncio.to_thread(Encryptor.for_key, self._keys[holder], party.randomness)
-                self._encryptors[holder] = made
+            self._keys[holder] = key = await hear_key(party, holder, plan.options.keys)
+            if not plan.splits or any(relay[0] == holder and party.name in relay for relay in relays):
+                adding = await asyncio.to_thread(paillier.Encryptor.for_key, key, party.randomness)
+                self._encryptors[holder] = adding
         if len(others) > 1:
             # One owner adds to what another encrypted, so all must hold the same keys.
-            await agree_on_public(party, "keys", plan.group.owners, *map(self._key_bytes, plan.key_holders))
-
-    def _key_bytes(self, holder: str) -> NDArray[np.uint8]:
-        key = self._keys[holder]
-        return np.frombuffer(key.modulus.to_bytes(-(-key.bits // 8), "little"), dtype=np.uint8)
-
-    def _adds_under(self, holder: str) -> bool:
-        plan, name = self._plan, self._party.name
-        if not plan.splits:
-            return True
-        return any(
-            plan.relay(receiver)[0] == holder and name in plan.relay(receiver)
-            for receiver in plan.group.owners
-        )
+            keys = [self._keys[holder] for holder in plan.key_holders]
+            contents = [key.modulus.to_bytes(-(-key.bits // 8), "little") for key in keys]
+            arrays = [np.frombuffer(content, dtype=np.uint8) for content in contents]
+            await agree_on_public(party, "keys", plan.group.owners, *arrays)
 
     async def contribute(self, receiver: str, mine: Integers, step: str) -> None:
-        """Add one's numbers to what is on its way to a receiver, and send it on."""
-        chain = self._plan.relay(receiver)
-        holder = self._holder(receiver)
+        chain, holder = self._plan.relay(receiver), self._holder(receiver)
         place = chain.index(self._party.name)
         numbers = await asyncio.to_thread(self._encryptors[holder].encrypt, mine.tolist())
         if place:
             said = await hear(self._party, chain[place - 1], f"{step} for {receiver}")
-            numbers = added(await heard_ciphertexts(said, self._keys[holder], len(mine)), numbers)
+            numbers = vectors.added(await heard_ciphertexts(said, self._keys[holder], len(mine)), numbers)
         following = chain[place + 1] if place + 1 < len(chain) else receiver
         await tell(self._party, following, f"{step} for {receiver}", ciphertext_message(numbers))
-
-    async def collect(self, count: int, step: str) -> Ciphertexts:
-        """What everybody added up for this owner, encrypted."""
-        return (await self._collected(count, step))[1]
 
     async def read_sums(self, count: int, step: str) -> tuple[int, ...]:
         """What everybody added up under this owner's own key, each number within what was agreed."""
         if self._private is None:
             raise ValueError(f"{self._party.name} holds no key and reads nothing")
-        said, numbers = await self._collected(count, step)
+        said, numbers = await self.collect(count, step)
         most = sum(self._plan.extent(owner) for owner in self._plan.relay(self._party.name))
         try:
-            return await asyncio.to_thread(decrypt, self._private, numbers, at_most=most)
-        except InvalidCiphertext as error:
+            return await asyncio.to_thread(paillier.decrypt, self._private, numbers, at_most=most)
+        except paillier.InvalidCiphertext as error:
             raise said.wrong(error) from None
 
-    async def _collected(self, count: int, step: str) -> tuple[Message, Ciphertexts]:
+    async def collect(self, count: int, step: str) -> tuple[Message, paillier.Ciphertexts]:
+        """What everybody added up for this owner, encrypted, with the message that brought it."""
         name = self._party.name
         said = await hear(self._party, self._plan.relay(name)[-1], f"{step} for {name}")
         return said, await heard_ciphertexts(said, self._keys[self._holder(name)], count)
 
-    async def ask(self, numbers: Ciphertexts, integers: Integers, step: str) -> list[int]:
+    async def ask(self, numbers: paillier.Ciphertexts, integers: Integers, step: str) -> list[int]:
         """Multiply, mask, make fresh, send to the key's owner; returns the masks."""
         party, plan = self._party, self._plan
         requested = await asyncio.to_thread(self._question.ask, numbers, integers)
         if plan.bounded:
             masks = plan.mask(party.name).draw(len(requested), party.randomness)
         else:
-            masks = UniformMask(numbers.key.modulus).draw(len(requested), party.randomness)
-        leaving = await asyncio.to_thread(masked, requested, masks, party.randomness)
+            masks = vectors.UniformMask(numbers.key.modulus).draw(len(requested), party.randomness)
+        leaving = await asyncio.to_thread(vectors.masked, requested, masks, party.randomness)
         await tell(party, self._holder(party.name), f"{step} asked", ciphertext_message(leaving))
         return list(masks)
 
@@ -177,9 +143,9 @@ class Exchange:
                 values = await asyncio.to_thread(plan.mask(receiver).answer, private, requested)
             else:
                 # As the protocol is printed: whatever the receiver packed into a plaintext is read out to it.
-                signed = await asyncio.to_thread(decrypt_any_size, private, requested)
+                signed = await asyncio.to_thread(paillier.decrypt_any_size, private, requested)
                 values = tuple(value % private.public.modulus for value in signed)
-        except InvalidCiphertext as error:
+        except paillier.InvalidCiphertext as error:
             raise said.wrong(error) from None
         width = self._answer_bytes(receiver, private.public)
         numbers = np.frombuffer(b"".join(value.to_bytes(width, "little") for value in values), dtype=np.uint8)
@@ -187,7 +153,6 @@ class Exchange:
         await tell(party, receiver, f"{step} answered", answer)
 
     async def read(self, masks: Sequence[int], records: int, step: str) -> tuple[int, ...]:
-        """The answer without its masks."""
         party, plan = self._party, self._plan
         holder = self._holder(party.name)
         said = await hear(party, holder, f"{step} answered")
@@ -198,7 +163,7 @@ class Exchange:
             if plan.bounded:
                 values = plan.mask(party.name).unmask(answers, masks)
             else:
-                values = UniformMask(self._keys[holder].modulus).unmask(answers, masks)
+                values = vectors.UniformMask(self._keys[holder].modulus).unmask(answers, masks)
             return self._question.read(values, records)
         except ValueError as error:
             raise said.wrong(error) from None
@@ -206,27 +171,27 @@ class Exchange:
     def _holder(self, receiver: str) -> str:
         return self._plan.relay(receiver)[0] if self._plan.splits else self._plan.active
 
-    def _answer_bytes(self, receiver: str, key: PublicKey) -> int:
+    def _answer_bytes(self, receiver: str, key: paillier.PublicKey) -> int:
         bits = self._plan.mask(receiver).value_bits if self._plan.bounded else key.bits
         return -(-bits // 8)
 
 
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class OwnerTranscript:
-    """What an owner that follows the protocol can write down, batch by batch: kept where a run is recorded.
+    """What an owner can write down, batch by batch; `weights` are its own before the batch.
 
-    `weights` are its own before the batch. `sums` are Σ f·x over the batch as they came to it: f times 4 with the
-    Taylor approximation, whose coefficients are (θᵀx − 2y)/4. `scores` are the others' summed scores, where it reads
-    them.
+    `sums` are Σ f·x as they came to it: f times 4 with the Taylor approximation, whose coefficients are (θᵀx − 2y)/4.
+    `scores` are the others' summed scores, where it reads them.
     """
 
     batches: tuple[Integers, ...]
     weights: tuple[Array, ...]
     sums: tuple[Array, ...]
     scores: tuple[Array, ...]
+
+
+def _transcript(pages: Sequence[tuple[Integers, Array, Array, Array]]) -> OwnerTranscript:
+    return OwnerTranscript(*map(tuple, zip(*pages, strict=True)))
 
 
 # Random starting weights are multiples of this.
@@ -255,11 +220,7 @@ class OwnerState:
         return scores
 
     def message(self, rows: Integers) -> Integers:
-        """What the others may add up under encryption: scores, less 2y at the owner of the label, on the grid.
-
-        With a defence, noise is added; with the sound one the noisy value is clipped here, because whoever receives
-        only sums cannot clip.
-        """
+        """Scores, less 2y at the owner of the label, with noise and clipped: who receives only sums cannot clip."""
         sent = self.on_grid(self._terms(rows))
         if self.plan.noise:
             sent = sent + self.plan.noise_of(self.owner).draw(len(sent), self._randomness)
@@ -277,7 +238,7 @@ class OwnerState:
                 f"{self.owner}: a score is no finite number of at most {LARGEST_SCORE}; the weights run away. "
                 "Choose a smaller learning_rate or another initialisation."
             )
-        return to_fixed(values, self.plan.fraction_bits)
+        return vectors.to_fixed(values, self.plan.fraction_bits)
 
     def coefficients(self, rows: Integers, others: Array) -> Array:
         """f of every record at the owner of the label, who has read the sum of the others' scores."""
@@ -286,24 +247,17 @@ class OwnerState:
         return coefficients(self.plan.options.approximation, self.scores(rows) + others, self.labels[rows])
 
     def descend_split(self, rows: Integers, received: Sequence[int]) -> Array:
-        """One step on own scores and the sum Σ m·x̃ of what the others sent; returns Σ f·x, as this owner sees it.
-
-        Own scores enter without noise and without rounding: the contraction that sensitivities rest on is theirs.
-        """
+        """Own scores enter without noise and rounding: the contraction that sensitivities rest on is theirs."""
         total: Array = self.features[rows].T @ self._terms(rows) + self.real(received)
-        self._step(0.25 * total)
+        self.descend(0.25 * total)
         return total
 
     def descend(self, total: Array) -> Array:
-        """One step on Σ f·x."""
-        self._step(total)
+        self.weights = self._projected(self.weights - self.plan.step_size * total)
         return total
 
     def real(self, received: Sequence[int]) -> Array:
-        return from_fixed(received, self.plan.fraction_bits) / self.plan.spec.gamma
-
-    def _step(self, total: Array) -> None:
-        self.weights = self._projected(self.weights - self.plan.step_size * total)
+        return vectors.from_fixed(received, self.plan.fraction_bits) / self.plan.spec.gamma
 
     def _projected(self, weights: Array) -> Array:
         if not np.isfinite(weights).all():
@@ -317,10 +271,7 @@ class OwnerState:
 
 
 def initial_weights(plan: EncryptedPlan, owner: str, randomness: Randomness) -> Array:
-    """An owner's part of θ₀: zeros, or independent draws whose size depends on the number of all features.
-
-    Xavier: uniform on ±√(6/(d + 1)). Kaiming: normal with variance 2/d. Large: normal with variance 1.
-    """
+    """Xavier: uniform on ±√(6/(d + 1)). Kaiming: normal with variance 2/d. Large: normal with variance 1."""
     width = plan.width(owner)
     joint = sum(plan.width(name) for name in plan.group.owners)
     match plan.options.initialisation:
@@ -342,8 +293,6 @@ def _normal(count: int, randomness: Randomness) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Descended(SessionResult[EncryptedPlan]):
-    """An owner's own weights at the end of a run; nothing at a member that owns no columns."""
-
     weights: Array
     diary: OwnerTranscript | None = None
 
@@ -351,10 +300,7 @@ class Descended(SessionResult[EncryptedPlan]):
 async def encrypted_session(
     party: Party, table: Table | None, spec: TrainingSpec, question: Question | None = None
 ) -> Descended:
-    """Prepare, descend, end together. Every owner comes away with its own weights and nobody with another's.
-
-    `question` is for attacks: what a receiver asks instead of what was agreed.
-    """
+    """`question` is for attacks: what a receiver asks instead of what was agreed."""
     aligned, plan = await prepare(party, table, spec, EncryptedPlan)
     weights, diary = await encrypted_gradient(party, aligned, plan, question)
     await confirm(party, "")
@@ -364,42 +310,28 @@ async def encrypted_session(
 async def encrypted_gradient(
     party: Party, table: RowSource | None, plan: EncryptedPlan, question: Question | None = None
 ) -> tuple[Array, OwnerTranscript | None]:
-    """This owner's weights after all epochs, and, where the run is recorded, what it could write down."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return np.zeros(0), None
     holding = OwnerState(party.name, table, plan, party.randomness)
     exchange = Exchange(party, plan, question)
     await exchange.begin()
-    batches, weights, sums, scores = [], [], [], []
-    number = 0
-    for epoch in range(plan.schedule.epochs):
-        for rows in plan.batches(epoch):
-            before = holding.weights
-            total, others = await _batch(party, plan, holding, exchange, rows, f"batch {number}")
-            number += 1
-            party.progress("batches", number, plan.schedule.steps)
-            if party.seen is not None:
-                batches.append(rows)
-                weights.append(before)
-                sums.append(total)
-                scores.append(others)
-    kept = OwnerTranscript(tuple(batches), tuple(weights), tuple(sums), tuple(scores))
-    return holding.weights, kept if party.seen is not None else None
-
-
-async def _batch(
-    party: Party, plan: EncryptedPlan, holding: OwnerState, exchange: Exchange, rows: Integers, step: str
-) -> tuple[Array, Array]:
-    """One batch: Σ f·x as this owner sees it, and the others' scores where it reads them."""
-    if plan.splits:
-        return await _split_batch(party, plan, holding, exchange, rows, step), np.zeros(0)
-    return await _coefficient_batch(party, plan, holding, exchange, rows, step)
+    descend = _split_batch if plan.splits else _coefficient_batch
+    pages: list[tuple[Integers, Array, Array, Array]] = []
+    batches = [rows for epoch in range(plan.schedule.epochs) for rows in plan.batches(epoch)]
+    for number, rows in enumerate(batches):
+        before = holding.weights
+        total, others = await descend(party, plan, holding, exchange, rows, f"batch {number}")
+        party.progress("batches", number + 1, plan.schedule.steps)
+        if party.seen is not None:
+            pages.append((rows, before, total, others))
+    return holding.weights, _transcript(pages) if party.seen is not None else None
 
 
 async def _split_batch(
     party: Party, plan: EncryptedPlan, holding: OwnerState, exchange: Exchange, rows: Integers, step: str
-) -> Array:
+) -> tuple[Array, Array]:
+    """One batch: Σ f·x as this owner sees it, and the others' scores where it reads them."""
     receivers = [owner for owner in plan.group.owners if plan.width(owner)]
     # One message for all: with fresh noise for each receiver, receivers could average.
     mine = holding.message(rows)
@@ -410,7 +342,7 @@ async def _split_batch(
         await exchange.contribute(receiver, mine, step)
     masks = []
     if party.name in receivers:
-        numbers = await exchange.collect(len(rows), step)
+        _, numbers = await exchange.collect(len(rows), step)
         masks = await exchange.ask(numbers, holding.integers[rows], step)
     for receiver in others:
         if plan.relay(receiver)[0] == party.name:
@@ -418,7 +350,7 @@ async def _split_batch(
     received: tuple[int, ...] = ()
     if party.name in receivers:
         received = await exchange.read(masks, len(rows), step)
-    return holding.descend_split(rows, received)
+    return holding.descend_split(rows, received), np.zeros(0)
 
 
 async def _coefficient_batch(
@@ -427,11 +359,11 @@ async def _coefficient_batch(
     passives = [owner for owner in plan.group.owners if owner != plan.active]
     if party.name != plan.active:
         await exchange.contribute(plan.active, holding.on_grid(holding.scores(rows)), step)
-        numbers = await exchange.collect(len(rows), step)
+        _, numbers = await exchange.collect(len(rows), step)
         masks = await exchange.ask(numbers, holding.integers[rows], step)
         return holding.descend(holding.real(await exchange.read(masks, len(rows), step))), np.zeros(0)
     summed = await exchange.read_sums(len(rows), step)
-    others = from_fixed(summed, plan.fraction_bits)
+    others = vectors.from_fixed(summed, plan.fraction_bits)
     coefficients = holding.coefficients(rows, others)
     for passive in passives:
         await exchange.contribute(passive, holding.on_grid(coefficients), step)
@@ -440,13 +372,9 @@ async def _coefficient_batch(
     return holding.descend(holding.features[rows].T @ coefficients), others
 
 
-Notify = dict[str, tuple[Array, Array]]
-
-
 @dataclass(frozen=True, eq=False)
 class IdealDescent:
-    """Each owner's weights at the end and what it could write down; and, batch by batch, every message in the clear,
-    which is what somebody reads who breaks the encryption."""
+    """What every owner could write down, and every message in the clear: what breaking the encryption shows."""
 
     weights: dict[str, Array]
     diaries: dict[str, OwnerTranscript]
@@ -469,10 +397,9 @@ def ideal_descent(
                 messages[owner].append(message)
             for owner, (total, scores) in revealed.items():
                 pages[owner].append((rows, before[owner], total, scores))
-    diaries = {owner: OwnerTranscript(*map(tuple, zip(*kept, strict=True))) for owner, kept in pages.items()}
     return IdealDescent(
         {owner: holding.weights for owner, holding in holdings.items()},
-        diaries,
+        {owner: _transcript(kept) for owner, kept in pages.items()},
         {owner: tuple(sent) for owner, sent in messages.items()},
     )
 
@@ -495,7 +422,7 @@ def _coefficients(
     messages = {owner: holding.on_grid(holding.scores(rows)) for owner, holding in passives.items()}
     summed = sum(messages.values(), np.zeros(len(rows), dtype=np.int64))
     active = holdings[plan.active]
-    others = from_fixed(summed.tolist(), plan.fraction_bits)
+    others = vectors.from_fixed(summed.tolist(), plan.fraction_bits)
     coefficients = active.coefficients(rows, others)
     messages[plan.active] = sent = active.on_grid(coefficients)
     revealed = {

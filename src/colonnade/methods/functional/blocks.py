@@ -50,10 +50,7 @@ class CoefficientBlock:
 
 @dataclass(frozen=True)
 class Dissection:
-    """Who owns how many features, who holds the label, and whether there is an intercept.
-
-    Columns are dealt owner by owner: features, and after the label holder's the constant and the label.
-    """
+    """Columns are dealt owner by owner: features, and after the label holder's the constant and the label."""
 
     owners: tuple[str, ...]
     widths: tuple[int, ...]
@@ -82,7 +79,6 @@ class Dissection:
 
     @cached_property
     def features(self) -> Positions:
-        """Where all features stand, in the order of the owners."""
         return np.concatenate(list(self.features_of.values()))
 
     @property
@@ -100,24 +96,31 @@ class Dissection:
     def blocks(self) -> tuple[CoefficientBlock, ...]:
         """Single-party blocks in the order of the owners, then cross-party ones; none is empty."""
         blocks = [self._single(owner) for owner in self.owners]
-        blocks += [self._cross(first, second) for first, second in combinations(self.owners, 2)]
+        for pair in combinations(self.owners, 2):
+            sides = [
+                self.features_of[owner].tolist() + [self.label] * (owner == self.holder) for owner in pair
+            ]
+            left, right = (side.ravel() for side in np.meshgrid(*sides, indexing="ij"))
+            blocks.append(_block(pair, [left], [right]))
         return tuple(block for block in blocks if block.size)
 
     @cached_property
     def opened(self) -> Positions:
         """Where the coefficients of all blocks, block by block, stand in the upper triangle read row by row."""
-        left = np.concatenate([block.left for block in self.blocks])
-        right = np.concatenate([block.right for block in self.blocks])
+        left, right = self._places
         return np.asarray(left * self.columns - left * (left - 1) // 2 + (right - left), dtype=np.int64)
+
+    @property
+    def _places(self) -> tuple[Positions, Positions]:
+        left, right = zip(*((block.left, block.right) for block in self.blocks), strict=True)
+        return np.concatenate(left), np.concatenate(right)
 
     @property
     def coefficients(self) -> int:
         return sum(block.size for block in self.blocks)
 
     def matrix(self, coefficients: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The symmetric matrix of opened coefficients; what was not opened is 0."""
-        left = np.concatenate([block.left for block in self.blocks])
-        right = np.concatenate([block.right for block in self.blocks])
+        left, right = self._places
         matrix = np.zeros((self.columns, self.columns), dtype=np.int64)
         matrix[left, right] = coefficients
         matrix[right, left] = coefficients
@@ -138,14 +141,6 @@ class Dissection:
             right.append(np.full(len(mine), border))
         return _block((owner,), left, right)
 
-    def _cross(self, first: str, second: str) -> CoefficientBlock:
-        sides = []
-        for owner in (first, second):
-            label = [self.label] if owner == self.holder else []
-            sides.append(np.concatenate([self.features_of[owner], np.array(label, dtype=np.int64)]))
-        left, right = (side.ravel() for side in np.meshgrid(*sides, indexing="ij"))
-        return _block((first, second), [left], [right])
-
 
 def _block(owners: tuple[str, ...], left: list[Positions], right: list[Positions]) -> CoefficientBlock:
     one, other = np.concatenate(left).astype(np.int64), np.concatenate(right).astype(np.int64)
@@ -162,10 +157,7 @@ _FAR_IN_SCALES = 75
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """The whole noise that ε was computed for.
-
-    `parameter` is the scale of a Laplace law, the variance of a discrete Gaussian, or the μ of a Skellam law.
-    """
+    """`parameter` is the scale of a Laplace law, the variance of a discrete Gaussian, or the μ of a Skellam law."""
 
     law: Law
     parameter: Fraction
@@ -173,11 +165,9 @@ class BlockNoise:
 
     @property
     def is_laplace(self) -> bool:
-        """Whether it is the owners' alone, and its ε pure."""
         return self.law == "laplace"
 
     def finer(self, bits: int) -> BlockNoise:
-        """The same noise drawn to so many bits; only discrete Gaussians can be."""
         return replace(self, bits=bits) if self.law == "gaussian" else self
 
     @property
@@ -191,7 +181,6 @@ class BlockNoise:
 
     @cached_property
     def whole(self) -> DiscreteLaplaceNoise | DiscreteGaussianNoise | SkellamNoise:
-        """The law that the parts of a whole add up to."""
         return DiscreteLaplaceNoise(self.parameter) if self.is_laplace else self.dealt.vector
 
     def part(self, group: Group) -> DiscreteLaplaceNoise | PolyaNoise | DiscreteGaussianNoise | SkellamNoise:
@@ -209,7 +198,6 @@ class BlockNoise:
         return len(self.dealers(group)) * each
 
     def event(self, change: CoefficientChange, group: Group, *, entries: int, known: int) -> Event:
-        """What the opened block is to an observer who knows so many parts."""
         if self.is_laplace:
             # t owners' parts may be known whatever else was agreed; fewer known are no less than a whole either.
             known = max(known, group.threshold)
@@ -220,7 +208,6 @@ class BlockNoise:
         return self.dealt.vector_event(change, group, entries=entries, known=known)
 
     def variance(self, group: Group) -> float:
-        """Of an opened coefficient, every dealer's part included."""
         if not self.is_laplace:
             return float(self.dealt.total_variance(group))
         rate = float(1 / self.parameter)
@@ -240,37 +227,6 @@ class BlockNoise:
         return {"law": self.law, "parameter": str(self.parameter), **fine}
 
 
-def calibrated(
-    law: Law,
-    change: CoefficientChange,
-    group: Group,
-    *,
-    entries: int,
-    epsilon: float,
-    delta: float,
-    bits: int,
-) -> BlockNoise:
-    """The least noise of this law that keeps a block within ε, at δ = 0 or at this δ.
-
-    Laplace noise is calibrated to its pure ε whatever δ is.
-    """
-    if law == "laplace":
-        scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
-        laplace = BlockNoise(law, scale)
-        laplace.part(group)  # refuses what no table can draw
-        return laplace
-    noise = dealt_noise.least_noise(
-        lambda noise: noise.vector_event(change, group, entries=entries),
-        epsilon=epsilon,
-        delta=delta,
-        drawn=lambda noise: noise.vector.part(group.whole),
-        laws=(law,),
-        bits=bits,
-    )
-    parameter = noise.variance / 2 if law == "skellam" else noise.variance
-    return BlockNoise(law, parameter, noise.bits)
-
-
 def least_noise(
     laws: tuple[Law, ...],
     change: CoefficientChange,
@@ -281,13 +237,31 @@ def least_noise(
     delta: float,
     bits: int = COARSE_BITS,
 ) -> BlockNoise:
-    """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice."""
+    """Whichever law adds less variance to an opened coefficient; one that cannot be drawn on this grid is no choice.
+
+    Laplace noise is calibrated to its pure ε, whatever δ is.
+    """
+
+    def calibrated(law: Law) -> BlockNoise:
+        if law == "laplace":
+            scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
+            laplace = BlockNoise(law, scale)
+            laplace.part(group)  # refuses what no table can draw
+            return laplace
+        noise = dealt_noise.least_noise(
+            lambda noise: noise.vector_event(change, group, entries=entries),
+            epsilon=epsilon,
+            delta=delta,
+            drawn=lambda noise: noise.vector.part(group.whole),
+            laws=(law,),
+            bits=bits,
+        )
+        return BlockNoise(law, noise.variance / 2 if law == "skellam" else noise.variance, noise.bits)
+
     noises, refused = [], PlanError("no law of noise was named")
     for law in laws:
         try:
-            noises.append(
-                calibrated(law, change, group, entries=entries, epsilon=epsilon, delta=delta, bits=bits)
-            )
+            noises.append(calibrated(law))
         except PlanError as error:
             refused = error
     if not noises:
@@ -296,10 +270,7 @@ def least_noise(
 
 
 def truncation_delta(events: tuple[Event, ...], delta: float) -> float:
-    """The δ at which the pure ε of these Laplace events is stated: 0, or what their truncated draws cost.
-
-    At most the δ given; four times (1 + e^ε) per draw leaves `account` the room it sets aside.
-    """
+    """The δ at which a pure ε is stated: four times (1 + e^ε) per truncated draw leaves `account` its room."""
     needed = 0.0
     for event in events:
         items = itemise(event)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from colonnade.data.labels import LabelBlock
 from colonnade.errors import DrownedByNoise, LabelMismatch, PlanError
@@ -24,26 +23,14 @@ from colonnade.methods.method import (
     NoiseSummary,
     TrainedModel,
     in_label_units,
-    plan_views,
 )
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.moments import Spectrum, decompose, floor_of
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
-from colonnade.planning.cost import Pilot, in_blocks, kept
+from colonnade.planning.cost import in_blocks
+from colonnade.privacy import paper
 from colonnade.privacy.guarantee import epsilon_text
-from colonnade.privacy.paper import (
-    LABEL,
-    PaperFigure,
-    bottom_up_epsilon,
-    linear_block_sensitivity,
-    linear_party_sensitivity,
-    linear_sensitivity,
-    logistic_block_sensitivity,
-    logistic_party_sensitivity,
-    logistic_sensitivity,
-    party_epsilon,
-)
 from colonnade.protocols.plans import Task, TrainingSpec, options_of
 from colonnade.randomness import Randomness
 
@@ -58,10 +45,7 @@ _GRID = 1 << 20  # steps of the discrete Laplace noise in one scale of the conti
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """f(w) = wᵀMw + λᵀw; with an intercept the last coordinate is its, and the square of it is exact.
-
-    `noise` is the standard deviation of an entry of M, `border_noise` of one in the intercept's row.
-    """
+    """f(w) = wᵀMw + λᵀw; with an intercept the last coordinate is its. `noise` is the deviation of an entry of M."""
 
     quadratic: Array
     linear: Array
@@ -82,13 +66,11 @@ class Minimum:
 def minimise(objective: Objective, *, ridge: float | None = None) -> Minimum:
     """The minimum of a noisy objective, with its intercept free.
 
-    Without `ridge` eigenvalues are raised to min(2√d, 12) standard deviations of the noise (`default_floor`). With
-    it, so many standard deviations are added to each of them, and directions that are still not positive are left
-    out: 4 is what Zhang et al. propose for the functional mechanism.
+    Without `ridge` eigenvalues are raised to min(2√d, 12) standard deviations of the noise. With it, so many are added
+    to each, and directions still not positive are left out: 4 is what Zhang et al. propose.
 
-    The intercept is taken out first: for given w it is b = −(λ₀/2 + aᵀw)/m, where a is its row of M and m its square.
-    a is in λ − aλ₀/m and in aᵀw, so noise of standard deviation s shifts aᵀw by λ₀ s² tr(T⁻¹)/2m on average, which is
-    taken off again.
+    For given w the intercept is b = −(λ₀/2 + aᵀw)/m, where a is its row of M and m its square. a is in λ − aλ₀/m and in
+    aᵀw, so noise of deviation s shifts aᵀw by λ₀ s² tr(T⁻¹)/2m on average, which is taken off again.
     """
     matrix, linear = objective.quadratic, objective.linear
     if not objective.intercept:
@@ -110,11 +92,7 @@ def _spectrum(matrix: Array, noise: float, ridge: float | None) -> Spectrum:
 
 
 def opened_objective(opened: OpenedObjective) -> Objective:
-    """The objective in natural units from the integers that were opened.
-
-    In the ball a feature is x/√m, as everywhere in a release; in the box it is x itself. The square of the intercept's
-    1 is the public number of rows.
-    """
+    """In the ball a feature is x/√m, as everywhere in a release; in the box it is x itself."""
     plan, parts = opened.plan, opened.plan.dissection
     matrix = parts.matrix(opened.coefficients).astype(np.float64)
     gamma, g, c = float(plan.gamma), float(plan.label_size), float(plan.constant_size)
@@ -134,7 +112,6 @@ def opened_objective(opened: OpenedObjective) -> Objective:
 
 
 def check_classes(opened: OpenedObjective) -> None:
-    """Refuse to tell two classes apart where the noisy count of one of them is not above zero."""
     plan, parts = opened.plan, opened.plan.dissection
     if plan.spec.task != "classification" or parts.constant is None:
         return
@@ -156,16 +133,15 @@ def paper_objective(
 ) -> Objective:
     """The objective as the paper perturbs it, from rows in the clear: for data that is public, and no guarantee.
 
-    Features lie in [−1, 1]; labels in [−1, 1], or 0 and 1. Lap(Δ_f/ε) is added to every first-order and every ordered
-    second-order coefficient, Δ_f as in the paper; there is no intercept. The noise is Laplace on a grid of 2^-20 of its
-    scale.
+    Features and labels lie in [−1, 1], or labels are 0 and 1. Lap(Δ_f/ε), on a grid of 2⁻²⁰ of its scale, is added to
+    every first-order and every ordered second-order coefficient; there is no intercept.
     """
     width = features.shape[1]
     if task == "classification":
-        sensitivity = logistic_sensitivity(width)
+        sensitivity = paper.logistic_sensitivity(width)
         quadratic, linear = features.T @ features / 8.0, features.T @ (0.5 - labels)
     else:
-        sensitivity = linear_sensitivity(width)
+        sensitivity = paper.linear_sensitivity(width)
         quadratic, linear = features.T @ features, -2.0 * features.T @ labels
     scale = sensitivity.value / epsilon
     drawn = DiscreteLaplaceNoise(Fraction(_GRID)).draw((width + 1, width), randomness) * (scale / _GRID)
@@ -174,19 +150,13 @@ def paper_objective(
     return Objective(noisy, linear + drawn[0], noise=scale)
 
 
-Positive = Annotated[float, Field(gt=0)]
-
-
-def model(spec: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
-    """The model at the minimum of the objective, which every owner and the server have."""
+def model(_spec: TrainingSpec, results: Mapping[str, OpenedObjective]) -> TrainedModel | None:
     opened = next((opened for opened in results.values() if opened.coefficients.size), None)
-    return None if opened is None else objective_model(opened, options_of(spec, FunctionalOptions))
-
-
-def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LinearModel:
-    """The model at the minimum of an objective that was opened, for whoever has it."""
+    if opened is None:
+        return None
     check_classes(opened)
-    plan, minimum = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
+    plan = opened.plan
+    minimum = minimise(opened_objective(opened), ridge=plan.options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
     scale = math.sqrt(plan.attributes) if plan.options.domain == "box" else 1.0
     coefficients, intercepts = _in_label_units(minimum, plan.label, scale)
@@ -200,7 +170,6 @@ def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> Line
 
 
 def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str, ...]:
-    """The bill, block by block, each party's own ε, and what the minimum left out."""
     lines = [f"Block {line}." for line in plan.bill]
     for stated in plan.part_guarantees:
         lines.append(f"{stated.unit.sentence}: ε = {epsilon_text(stated.epsilon)} to the server.")
@@ -212,14 +181,6 @@ def notes_on(plan: FunctionalPlan, minimum: Minimum | None = None) -> tuple[str,
     return tuple(lines)
 
 
-def pilots(plan: FunctionalPlan) -> tuple[Pilot, ...]:
-    return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
-
-
-def noise(plan: FunctionalPlan) -> NoiseSummary:
-    return NoiseSummary(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
-
-
 def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
     """Log-odds as they are; numbers back from [−1, 1] to the label's own units."""
     weights, intercept = scale * minimum.weights[None, :], np.array([minimum.intercept])
@@ -227,7 +188,6 @@ def _in_label_units(minimum: Minimum, label: LabelBlock, scale: float) -> tuple[
 
 
 def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """Laplace noise of the paper's scale on coefficients in the clear, for data that everybody declared public."""
     options = options_of(spec, FunctionalOptions)
     rows = gather(federation, spec)
     if rows.plan.label.one_hot and rows.plan.label.width != 2:
@@ -251,50 +211,39 @@ def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
         intercepts,
         frame=InputSpec(encoders, rows.plan.label),
         privacy=Privacy(()),
-        notes=(f"Calibrated as the paper says: {LABEL}.",),
+        notes=(f"Calibrated as the paper says: {paper.LABEL}.",),
         figures=figures,
     )
 
 
 def paper_figures(
     spec: TrainingSpec, widths: dict[str, int], holder: str, epsilons: dict[str, float]
-) -> tuple[PaperFigure, ...]:
+) -> tuple[paper.PaperFigure, ...]:
     """Δ_f, every party's Δ_f^k and ε^(k), and bottom-up the ε of Corollary 1, as the paper's formulas have them."""
     logistic = spec.task == "classification"
     features = sum(widths.values())
-    whole = logistic_sensitivity(features) if logistic else linear_sensitivity(features)
+    whole = paper.logistic_sensitivity(features) if logistic else paper.linear_sensitivity(features)
     figures = [whole]
     for party, own in widths.items():
-        of_party = logistic_party_sensitivity if logistic else linear_party_sensitivity
+        of_party = paper.logistic_party_sensitivity if logistic else paper.linear_party_sensitivity
         part = of_party(features, own=own, holds_label=party == holder)
-        figures += [part, party_epsilon(spec.epsilon, party_sensitivity=part, sensitivity=whole)]
+        figures += [part, paper.party_epsilon(spec.epsilon, party_sensitivity=part, sensitivity=whole)]
     if epsilons:
-        of_block = logistic_block_sensitivity if logistic else linear_block_sensitivity
-        single = [
-            (of_block(own, label=0 if party == holder else None).value, _named(epsilons, party))
-            for party, own in widths.items()
-        ]
-        cross = [
-            (
-                of_block(
-                    widths[first],
-                    other=widths[second],
-                    label=(first, second).index(holder) if holder in (first, second) else None,
-                ).value,
-                _named(epsilons, f"{first}+{second}"),
-            )
-            for first, second in combinations(widths, 2)
-        ]
-        figures.append(bottom_up_epsilon(whole.value, single=single, cross=cross))
+        chosen = {frozenset(name.replace(" ", "").split("+")): value for name, value in epsilons.items()}
+        of_block = paper.logistic_block_sensitivity if logistic else paper.linear_block_sensitivity
+
+        def cost(*block: str) -> tuple[float, float]:
+            if frozenset(block) not in chosen:
+                raise PlanError(
+                    f"bottom-up, every block needs an ε, and epsilons has none for {'+'.join(block)}."
+                )
+            other = widths[block[1]] if len(block) > 1 else 0
+            label = block.index(holder) if holder in block else None
+            return of_block(widths[block[0]], other=other, label=label).value, chosen[frozenset(block)]
+
+        single, cross = [cost(party) for party in widths], [cost(*pair) for pair in combinations(widths, 2)]
+        figures.append(paper.bottom_up_epsilon(whole.value, single=single, cross=cross))
     return tuple(figures)
-
-
-def _named(epsilons: dict[str, float], name: str) -> float:
-    """The ε of a block, whichever way round two parties are named."""
-    for given, value in epsilons.items():
-        if set(given.replace(" ", "").split("+")) == set(name.split("+")):
-            return value
-    raise PlanError(f"bottom-up, every block needs an ε, and epsilons has none for {name}.")
 
 
 METHOD = Method(
@@ -304,12 +253,13 @@ METHOD = Method(
     options=FunctionalOptions,
     session=lambda _requested: functional_session,
     model=model,
-    views=plan_views,
     checks=("rows",),
     scores="released weights",
     resumable=False,
-    pilots=pilots,
-    noise=noise,
+    pilots=lambda plan: in_blocks(plan, plan.block, "field"),
+    noise=lambda plan: NoiseSummary(
+        max(line.deviation for line in plan.bill), "a coefficient, a sum over all people"
+    ),
     kernel="products",
     paper=as_in_the_paper,
 )

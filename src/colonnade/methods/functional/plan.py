@@ -1,11 +1,8 @@
 """Everything the parties agree on before the coefficients of a quadratic objective are opened. It touches no data.
 
-A row on the grid is (x̃, c, ṽ). In the *box* every encoded feature lies in [−1, 1] and is rounded to |x̃_a| ≤ γ; in the
-*ball* party q's features have norm at most γc_q before rounding, Σ c_q² ≤ 1, as in a moment release. Only public
-bounds decide how far a record can move what is opened (docs/proofs/functional-coefficients.md).
-
-Top-down, one ε is for the whole record and all coefficients carry the same noise. Bottom-up, the parties choose an ε
-for every block of the dissection, each block has noise of its own, and the blocks are composed.
+In the *box* every encoded feature lies in [−1, 1] and is rounded to |x̃_a| ≤ γ; in the *ball* party q's features have
+norm at most γc_q before rounding, Σ c_q² ≤ 1. Top-down, one ε is for the whole record and all coefficients carry the
+same noise; bottom-up, each block has an ε and noise of its own, and the blocks are composed.
 """
 
 from __future__ import annotations
@@ -20,7 +17,6 @@ from pydantic import Field as Number
 from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA_NEAREST, MOST_GAMMA
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.functional.blocks import (
     LAWS,
@@ -42,20 +38,9 @@ from colonnade.privacy.sensitivity.functional import (
     cross_replaced,
     cross_zeroed,
 )
+from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify, server_assumption
 from colonnade.protocols.dealt_noise import bits_for, near_enough
-from colonnade.protocols.plans import (
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    agreed,
-    check_computing_parties,
-    check_memory,
-    gamma_advice,
-    guarantees_of,
-    options_of,
-    refuse_paper_plan,
-)
 from colonnade.protocols.shared_plan import Layout, SharedPlan
 from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import checked_block, chosen_verify
@@ -69,8 +54,6 @@ _LEAST_GAMMA = {"ball": LEAST_GAMMA_NEAREST, "box": 2}
 
 @dataclass(frozen=True)
 class BlockCost:
-    """One line of the bill: whose coefficients, how far a zeroed record moves them, and what that costs."""
-
     name: str
     kind: str
     coefficients: int
@@ -89,7 +72,7 @@ class BlockCost:
         )
 
 
-class FunctionalOptions(Options):
+class FunctionalOptions(plans.Options):
     """What a job may choose. `epsilons` has one ε for each block, "bank" or "bank+shop", and only bottom-up."""
 
     method = "functional"
@@ -103,8 +86,8 @@ class FunctionalOptions(Options):
     ridge: Annotated[float, Number(ge=0)] | None = None
     intercept: bool = True
 
-    def check(self, spec: TrainingSpec) -> None:
-        refuse_paper_plan(self.calibration)
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.refuse_paper_plan(self.calibration)
         if self.budget == "bottom-up" and not self.epsilons:
             raise PlanError(
                 "budget = 'bottom-up' needs an ε for every block: write them as [options.epsilons], "
@@ -116,31 +99,21 @@ class FunctionalOptions(Options):
             )
 
     def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int
     ) -> FunctionalPlan:
-        """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
-
-        With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own
-        ε needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and
-        δ is then what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
-        """
-        check_computing_parties(group)
+        """Laplace noise is calibrated to pure ε, at a δ for truncation; other laws at an equal share of δ a block."""
+        plans.check_computing_parties(group)
         task, epsilon, gamma, domain = spec.task, spec.epsilon, spec.gamma, self.domain
         if task not in ("classification", "regression"):
             raise PlanError(
                 f"the functional mechanism minimises a linear or a logistic objective; {task} has neither. "
                 "Choose classification or regression."
             )
-        terms = agreed(spec, group, schemas, rows)
+        terms = plans.agreed(spec, group, schemas, rows)
         least = _LEAST_GAMMA[domain]
         if not least <= gamma <= MOST_GAMMA:
             raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
-        blank = FunctionalPlan(
-            gamma,
-            (),
-            (),
-            **terms,
-        )
+        blank = FunctionalPlan(gamma, (), (), **terms)
         _check_columns(blank)
         # In a box by default nothing: every feature has pads of its own, which takes more than two and a half times.
         wanted = spec.verify if domain == "ball" else spec.verify or "none"
@@ -153,7 +126,7 @@ class FunctionalOptions(Options):
         try:
             plan = _calibrated(blank, laws)
         except PlanError as error:
-            advice = gamma_advice(
+            advice = plans.gamma_advice(
                 lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, requested=gamma
             )
             raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
@@ -165,12 +138,8 @@ class FunctionalOptions(Options):
 
 
 @dataclass(frozen=True)
-class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
-    """One noisy quadratic objective: who, which columns, which blocks, at what ε, with how much noise.
-
-    Made by `FunctionalOptions`, which choose `noises`: one for all coefficients, or one for each block. `epsilons` are
-    the blocks' own, in their order.
-    """
+class FunctionalPlan(SharedPlan, plans.TrainingPlan, Layout):
+    """Made by `FunctionalOptions`, which choose `noises`: one for all coefficients, or one for each block."""
 
     gamma: int
     epsilons: tuple[tuple[str, float], ...]
@@ -182,7 +151,7 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def options(self) -> FunctionalOptions:
-        return options_of(self.spec, FunctionalOptions)
+        return plans.options_of(self.spec, FunctionalOptions)
 
     @property
     def mode(self) -> Mode:
@@ -192,9 +161,8 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
     def label_size(self) -> int:
         """g: the integer that stands for a label of 1.
 
-        In the box the noise is the same on every coefficient of the objective itself: g = γ for Σ (v − wᵀx)², and 4γ
-        for the logistic one, whose first order is ½ and second order ⅛. In the ball features are short and their
-        weights long, so that noise in Σxxᵀ is felt more, and the label gets γ/2.
+        In the box g = γ for Σ (v − wᵀx)², and 4γ for the logistic objective, whose first order is ½ and second order ⅛:
+        the noise is then the same on every coefficient. In the ball noise in Σxxᵀ is felt more, and the label gets γ/2.
         """
         if self.options.domain == "ball":
             return self.gamma // 2
@@ -220,7 +188,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def bounds(self) -> dict[str, int]:
-        """The integer that the squared norm of each owner's features never exceeds."""
         return {owner: part.square for owner, part in zip(self.group.owners, self.row.parts, strict=True)}
 
     @cached_property
@@ -234,24 +201,18 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def claims(self) -> dict[str, tuple[RowClaim, ...]]:
-        """What each owner proves about every row: its features, and apart from them the constant and the label.
-
-        In the ball the norm of the features, in the box each of them: what the sensitivity of coefficients rests on.
-        """
+        """In the ball the norm of the features, in the box each of them; apart from them constant and label."""
         claims = {}
         for owner, part in zip(self.group.owners, self.row.parts, strict=True):
             if part.side is None:
-                listed = [RowClaim(part.features, part.square)] if part.features else []
+                claims[owner] = [RowClaim(part.features, part.square)] if part.features else []
             else:
-                listed = [RowClaim(1, part.side**2)] * part.features
-            if owner == self.label_holder:
-                listed += [RowClaim(1, self.constant_size**2)] * int(self.options.intercept)
-                listed.append(RowClaim(1, self.label_size**2))
-            claims[owner] = tuple(listed)
-        return claims
+                claims[owner] = [RowClaim(1, part.side**2)] * part.features
+        claims[self.label_holder] += [RowClaim(1, self.constant_size**2)] * int(self.options.intercept)
+        claims[self.label_holder].append(RowClaim(1, self.label_size**2))
+        return {owner: tuple(listed) for owner, listed in claims.items()}
 
     def noise_of(self, block: CoefficientBlock) -> BlockNoise:
-        """The noise on the coefficients of a block."""
         return self.noises[self.dissection.blocks.index(block) if len(self.noises) > 1 else 0]
 
     @property
@@ -261,7 +222,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def field(self) -> Field:
-        """The field of the shares, in which no sum of rows and noise wraps around."""
         check_fits(
             FIELD63,
             rows=self.rows,
@@ -274,27 +234,19 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
     def change(
         self, block: CoefficientBlock | None = None, replaced: Collection[str] | None = None
     ) -> CoefficientChange:
-        """How far a record moves a block, or all coefficients: zeroed out, or with these parties' parts replaced."""
         parties = [self.group.owners.index(owner) for owner in replaced or ()]
         if block is None:
             return self.row.zeroed() if replaced is None else self.row.replaced(parties)
         owners = [self.group.owners.index(owner) for owner in block.owners]
         if len(owners) == 1:
-            mine = self.row.only(owners[0])
-            if replaced is None:
-                return mine.zeroed()
-            return mine.replaced({0} if owners[0] in parties else ())
+            mine, moved = self.row.only(owners[0]), {0} if owners[0] in parties else set()
+            return mine.zeroed() if replaced is None else mine.replaced(moved)
         if replaced is None:
             return cross_zeroed(self.row, *owners)
-        if set(owners) & set(parties):
-            return cross_replaced(self.row, *owners)
-        return self.row.replaced(())
+        return cross_replaced(self.row, *owners) if set(owners) & set(parties) else self.row.replaced(())
 
     def event(self, replaced: Collection[str] | None = None, *, known: int | None = None) -> Event:
-        """What is opened, to an observer who knows so many parts of the noise, or as many as may be known.
-
-        Of a record zeroed out, or of these parts replaced.
-        """
+        """Of a record zeroed out, or of these parts replaced."""
         known = self.group.tolerated if known is None else known
         if self.options.budget == "top-down":
             entries = self.dissection.coefficients
@@ -321,7 +273,6 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
         return self.event(known=known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """For the others' part of a record, replaced."""
         # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
         others = [other for other in self.group.owners if other != owner or self.group.threshold > 1]
         return self.event(others, known=known)
@@ -344,14 +295,11 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
             more = self.stated(partial(self.event, [owner], known=group.tolerated + 1))
             assumption = server_assumption(group, more, self.verify, deals=self.server_adds)
             views.append(View(Server(), PartOf(owner), self.event([owner]), assumption))
-        return guarantees_of(views, self.delta)
+        return plans.guarantees_of(views, self.delta)
 
     @cached_property
     def bill(self) -> tuple[BlockCost, ...]:
-        """Block by block: whose, how many, how sensitive in units of γ², at which ε, under which noise.
-
-        Bottom-up the ε is the one that was chosen, at the block's own δ, and all of them add up.
-        """
+        """Block by block, in units of γ². Bottom-up ε is the one that was chosen, at the block's own δ."""
         unit, blocks = float(self.gamma) ** 2, self.dissection.blocks
         lines = []
         for block in blocks:
@@ -359,25 +307,15 @@ class FunctionalPlan(SharedPlan, TrainingPlan, Layout):
             event = noise.event(change, self.group, entries=block.size, known=self.group.tolerated)
             delta = self.delta
             if self.options.budget == "bottom-up":
-                pure = noise.is_laplace
-                delta = truncation_delta((event,), delta) if pure else delta / len(blocks)
+                delta = truncation_delta((event,), delta) if noise.is_laplace else delta / len(blocks)
+            epsilon, deviation = account(event, delta).epsilon, noise.variance(self.group) ** 0.5 / unit
+            moved = float(change.l1) / unit, change.l2 / unit
             lines.append(
-                BlockCost(
-                    name=block.name,
-                    kind=block.kind,
-                    coefficients=block.size,
-                    l1=float(change.l1) / unit,
-                    l2=change.l2 / unit,
-                    epsilon=account(event, delta).epsilon,
-                    delta=delta,
-                    noise=str(noise),
-                    deviation=noise.variance(self.group) ** 0.5 / unit,
-                )
+                BlockCost(block.name, block.kind, block.size, *moved, epsilon, delta, str(noise), deviation)
             )
         return tuple(lines)
 
     def own_data(self) -> dict[str, Any]:
-        """The blocks, their noise, and how columns become integers."""
         return {
             **self.layout_data(),
             "epsilons": dict(self.epsilons),
@@ -404,7 +342,7 @@ def _check_columns(plan: FunctionalPlan) -> None:
             f"{mapped[0]} maps its columns, and what a map makes has a bounded norm but no bounds of its own. "
             "Choose domain = 'ball', or leave the map out."
         )
-    check_memory(plan.dissection.columns, what="an objective")
+    plans.check_memory(plan.dissection.columns, what="an objective")
 
 
 def _chosen(
@@ -446,13 +384,11 @@ def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
         events = [view.event for view in plan.views]
         events += [plan.event([owner]) for owner in plan.group.owners]
         plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))
-    plan = _drawable(plan)
-    return near_enough(plan, FunctionalPlan.accounted, _finer)
 
+    def finer(plan: FunctionalPlan, bits: int) -> FunctionalPlan:
+        return _drawable(replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises)))
 
-def _finer(plan: FunctionalPlan, bits: int) -> FunctionalPlan:
-    """The same noise with finer draws, where it has a law that can be drawn so."""
-    return _drawable(replace(plan, noises=tuple(noise.finer(bits) for noise in plan.noises)))
+    return near_enough(_drawable(plan), FunctionalPlan.accounted, finer)
 
 
 def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
@@ -462,21 +398,19 @@ def _drawable(plan: FunctionalPlan) -> FunctionalPlan:
 
 
 def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
-    def least(block: CoefficientBlock | None, entries: int, epsilon: float, delta: float) -> BlockNoise:
-        return least_noise(
+    wanted: list[tuple[CoefficientBlock | None, int, float]] = [
+        (block, block.size, epsilon)
+        for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=bool(plan.epsilons))
+    ] or [(None, plan.dissection.coefficients, plan.spec.epsilon)]
+    return tuple(
+        least_noise(
             laws,
             plan.change(block),
             plan.group,
             entries=entries,
             epsilon=epsilon,
-            delta=delta,
+            delta=plan.delta / len(wanted),
             bits=bits_for(plan.spec.epsilon),
         )
-
-    if not plan.epsilons:
-        return (least(None, plan.dissection.coefficients, plan.spec.epsilon, plan.delta),)
-    share = plan.delta / len(plan.epsilons)
-    return tuple(
-        least(block, block.size, epsilon, share)
-        for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=True)
+        for block, entries, epsilon in wanted
     )

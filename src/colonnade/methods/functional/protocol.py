@@ -1,15 +1,8 @@
 """The functional mechanism among parties: a quadratic objective with noise inside, opened once.
 
 After "Achieving Differential Privacy in Vertically Partitioned Multiparty Learning", whose parties decrypt exact
-coefficients and add noise afterwards. Here nobody holds a coefficient without noise:
-
-1. every owner charges its ledger for the whole objective and tells its peers the ledger's head;
-2. block by block of rows, owners deal integer columns to the computing parties at degree t, and where the plan says
-so prove to
-   two of them that features, constant and label keep their bounds;
-3. each computing party multiplies its own shares: degree 2t, nothing is sent;
-4. every dealer of noise, each owner and a server that keeps shares, deals its part on each block at degree 2t;
-5. the coefficients of all blocks are opened to the server, once; the squares of label and constant never are.
+coefficients and add noise afterwards. Here nobody holds a coefficient without noise, and the squares of label and
+constant are never opened.
 """
 
 from __future__ import annotations
@@ -20,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block as Rows
-from colonnade.data.table import AlignedTable, Table
+from colonnade.data.table import Table
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.numbers.field import FieldArray
@@ -28,7 +21,7 @@ from colonnade.numbers.rounding import nearest
 from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.plans import TrainingSpec
 from colonnade.protocols.session import RowSource, SessionResult, own_blocks, prepare, publish_integers
-from colonnade.protocols.sharing import Shared, open_to, share_noise
+from colonnade.protocols.sharing import open_to, share_noise
 from colonnade.protocols.verified_rows import sum_products
 from colonnade.runtime.party import Party
 
@@ -37,20 +30,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class OpenedObjective(SessionResult[FunctionalPlan]):
-    """The noisy coefficients, block by block, with everything that says what they are; none at a mere computing
-    party.
-    """
+    """The noisy coefficients, block by block; none at a mere computing party."""
 
     coefficients: Integers = field(repr=False)
 
 
 async def functional_session(party: Party, table: Table | None, spec: TrainingSpec) -> OpenedObjective:
     aligned, plan = await prepare(party, table, spec, FunctionalPlan)
-    return await open_objective(party, aligned, plan)
-
-
-async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
-    """Open the objective of an agreed plan once, and publish it to every owner."""
     opened = await functional_mechanism(party, aligned, plan)
     shape = (plan.dissection.coefficients,)
     coefficients = await publish_integers(
@@ -62,7 +48,6 @@ async def open_objective(party: Party, aligned: AlignedTable | None, plan: Funct
 async def functional_mechanism(
     party: Party, table: RowSource | None, plan: FunctionalPlan
 ) -> Integers | None:
-    """The noisy coefficients at the server, None elsewhere."""
     server, dissection = party.group.server, plan.dissection
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
@@ -73,7 +58,12 @@ async def functional_mechanism(
     noise = await share_noise(
         party, lambda: noise_part(party, plan), dissection.coefficients, scheme=plan.scheme, step="noise"
     )
-    noisy = _selected(products, plan) + noise
+    # What is not released is not masked, and must not be opened.
+    chosen = replace(products, shape=(1, dissection.coefficients))
+    if products.share is not None:
+        words = np.ascontiguousarray(products.share.words[..., dissection.opened])
+        chosen = replace(chosen, share=FieldArray(plan.field, words))
+    noisy = chosen + noise
     opened = await open_to(party, server, noisy, scheme=plan.scheme, release=release, step="objective")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 
@@ -92,27 +82,23 @@ def noise_part(party: Party, plan: FunctionalPlan) -> Integers:
 
 def integer_rows(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
     """One owner's columns on the grid: features, and for the label holder the constant and the label."""
-    width = plan.encoders[party].width
+    encoder, side = plan.encoders[party], plan.gamma
     integers = np.empty((rows.rows, plan.dissection.dealt[party]), dtype=np.int64)
+    features = integers[:, : encoder.width]
     if plan.options.domain == "ball":
-        integers[:, :width] = plan.quantizers[party].quantize(rows)
-    elif width:
-        _fill_box(plan, party, rows, integers[:, :width])
+        features[:] = plan.quantizers[party].quantize(rows)
+    elif encoder.width:
+        for span, piece in encoder.pieces(encoder.block(rows), scale=float(side)):
+            try:
+                rounded = nearest(piece)
+            except ValueError:
+                raise DataError("a value that is not a finite number reached the grid.") from None
+            # What privacy rests on is decided on integers, whatever floats did before.
+            features[span] = np.clip(rounded, -side, side, out=rounded).T
     if party == plan.label_holder:
-        integers[:, width:-1] = plan.constant_size
+        integers[:, encoder.width : -1] = plan.constant_size
         integers[:, -1] = _integer_label(plan, rows)
     return integers
-
-
-def _fill_box(plan: FunctionalPlan, party: str, rows: Rows, target: Integers) -> None:
-    encoder, side = plan.encoders[party], plan.gamma
-    for span, piece in encoder.pieces(encoder.block(rows), scale=float(side)):
-        try:
-            rounded = nearest(piece)
-        except ValueError:
-            raise DataError("a value that is not a finite number reached the grid.") from None
-        # What privacy rests on is decided on integers, whatever floats did before.
-        target[span] = np.clip(rounded, -side, side, out=rounded).T
 
 
 def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
@@ -123,12 +109,3 @@ def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
         return np.where(np.asarray(rows.label) > 0, size, -size)
     scaled = np.rint(size * plan.label.to_unit(rows.label))
     return np.clip(scaled, -size, size).astype(np.int64)
-
-
-def _selected(products: Shared, plan: FunctionalPlan) -> Shared:
-    """The coefficients of the blocks alone: what is not released is not masked, and must not be opened."""
-    shape = (1, plan.dissection.coefficients)
-    if products.share is None:
-        return replace(products, shape=shape)
-    words = np.ascontiguousarray(products.share.words[..., plan.dissection.opened])
-    return replace(products, share=FieldArray(plan.field, words), shape=shape)

@@ -33,31 +33,25 @@ class Loss(Protocol):
     @property
     def radius(self) -> float:
         """How long weights may be where nobody says, chosen without data."""
-        ...
 
     def check(self, label: Label) -> None:
         """Raise a `PlanError` unless the declared label fits."""
-        ...
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
         """Coded labels as the loss takes them, within its bounds for any values."""
-        ...
 
     def value(self, scores: Array, targets: Array) -> Array: ...
 
     def residual(self, scores: Array, targets: Array) -> Array:
         """h = ∂ℓ/∂θ for each row."""
-        ...
 
     def mean(self, scores: Array, label: Label) -> Array: ...
 
     def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
         """How large, how steep and how far from another record's a residual can be."""
-        ...
 
     def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
         """The constants that HDP-VFL prints, or a `PlanError` where it has none."""
-        ...
 
 
 def _logistic(scores: Array) -> Array:
@@ -66,17 +60,21 @@ def _logistic(scores: Array) -> Array:
     return np.where(scores >= 0, 1.0, grown) / (1.0 + grown)
 
 
-def _signs(_label: Label, values: ArrayLike) -> Array:
-    return np.where(np.asarray(values) > 0, 1.0, -1.0)
+class _TwoClasses:
+    """y = ±1 for the second and the first class."""
 
+    name = ""
 
-def _check_two_classes(label: Label, loss: str) -> None:
-    if len(label.classes) != 2:
-        found = f"{len(label.classes)} classes" if label.classes else f"kind {label.kind!r}"
-        raise LabelMismatch(
-            f"the {loss} loss needs a label of two classes; {label.column!r} has {found}. "
-            "Declare two classes, or train by second moments, which take any number."
-        )
+    def check(self, label: Label) -> None:
+        if len(label.classes) != 2:
+            found = f"{len(label.classes)} classes" if label.classes else f"kind {label.kind!r}"
+            raise LabelMismatch(
+                f"the {self.name} loss needs a label of two classes; {label.column!r} has {found}. "
+                "Declare two classes, or train by second moments, which take any number."
+            )
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        return np.where(np.asarray(values) > 0, 1.0, -1.0)
 
 
 def _range(label: Label, loss: str) -> tuple[float, float]:
@@ -89,19 +87,12 @@ def _range(label: Label, loss: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Logistic:
-    """ln(1 + e^(−yθ)), y = ±1 for the second and the first class; h = −y·s(−yθ)."""
+class Logistic(_TwoClasses):
+    """ln(1 + e^(−yθ)); h = −y·s(−yθ)."""
 
     name = "logistic"
     task: Task = "classification"
     radius: float = 3.0
-
-    def check(self, label: Label) -> None:
-        _check_two_classes(label, self.name)
-
-    def targets(self, label: Label, values: ArrayLike) -> Array:
-        """±1 for class codes."""
-        return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
         return np.asarray(np.logaddexp(0.0, -targets * scores))
@@ -122,19 +113,12 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class SquaredHinge:
-    """max(0, 1 − yθ)², y = ±1: the l2-SVM; h = −2y·max(0, 1 − yθ)."""
+class SquaredHinge(_TwoClasses):
+    """max(0, 1 − yθ)²: the l2-SVM; h = −2y·max(0, 1 − yθ)."""
 
     name = "svm"
     task: Task = "classification"
     radius: float = 2.0
-
-    def check(self, label: Label) -> None:
-        _check_two_classes(label, self.name)
-
-    def targets(self, label: Label, values: ArrayLike) -> Array:
-        """±1 for class codes."""
-        return _signs(label, values)
 
     def value(self, scores: Array, targets: Array) -> Array:
         return np.asarray(np.maximum(0.0, 1.0 - targets * scores) ** 2)
@@ -167,7 +151,6 @@ class LeastSquares:
         _range(label, self.name)
 
     def targets(self, label: Label, values: ArrayLike) -> Array:
-        """The label in [−1, 1]."""
         return LabelBlock(label).to_unit(values)
 
     def value(self, scores: Array, targets: Array) -> Array:
@@ -199,7 +182,6 @@ class Poisson:
     radius: float = 1.0
 
     def check(self, label: Label) -> None:
-        """A number that is never negative."""
         low, _ = _range(label, self.name)
         if low < 0:
             raise LabelMismatch(
@@ -249,7 +231,6 @@ class Gamma:
     radius: float = 1.0
 
     def check(self, label: Label) -> None:
-        """A number that is always above 0."""
         low, high = _range(label, self.name)
         if low <= 0:
             raise LabelMismatch(
@@ -258,7 +239,6 @@ class Gamma:
             )
 
     def unit(self, label: Label) -> float:
-        """s: the middle of the declared range on the logarithmic scale."""
         low, high = _range(label, self.name)
         return math.sqrt(low) * math.sqrt(high)
 
@@ -275,7 +255,6 @@ class Gamma:
             return np.asarray(1.0 - targets * np.exp(-scores))
 
     def mean(self, scores: Array, label: Label) -> Array:
-        """The expected value in the label's own units."""
         return np.asarray(self.unit(label) * np.exp(scores))
 
     def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
@@ -311,9 +290,7 @@ PenaltyName = Literal["none", "l2", "l1", "elastic_net"]
 class Penalty:
     """`l1`·‖w‖₁ + (`l2`/2)·‖w‖², applied after each gradient step by its proximal operator.
 
-    Guarantee: `step` does not expand distances, coordinate by coordinate. Soft thresholding at ηl₁ and division by
-    1 + ηl₂ are both 1-Lipschitz, and a coordinate that is left alone keeps its distance
-    (docs/proofs/message-sensitivity.md).
+    Guarantee: `step` does not expand distances, coordinate by coordinate (docs/proofs/message-sensitivity.md).
     """
 
     l1: float = 0.0
@@ -328,15 +305,8 @@ class Penalty:
     @classmethod
     def named(cls, name: PenaltyName, strength: float, *, mix: float = 1.0) -> Penalty:
         """λ‖w‖²/2, λ‖w‖₁ or λ(‖w‖₁ + (μ/2)‖w‖²) with λ the strength and μ the mix."""
-        match name:
-            case "none":
-                return cls()
-            case "l2":
-                return cls(l2=strength)
-            case "l1":
-                return cls(l1=strength)
-            case "elastic_net":
-                return cls(l1=strength, l2=strength * mix)
+        l1 = strength if name in ("l1", "elastic_net") else 0.0
+        return cls(l1, {"l2": strength, "elastic_net": strength * mix}.get(name, 0.0))
 
     def step(self, weights: Array, step_size: float, *, free: int = 0) -> Array:
         """The proximal step for this step size; the last `free` weights, an intercept, are left alone."""
@@ -352,7 +322,6 @@ class Penalty:
         return float(self.l1 * np.abs(weights).sum() + self.l2 / 2 * (weights @ weights))
 
     def to_data(self) -> dict[str, float]:
-        """The penalty as plain values, for the parties to compare."""
         return {"l1": self.l1, "l2": self.l2}
 
 

@@ -20,10 +20,7 @@ Array = NDArray[np.float64]
 
 
 def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> Array:
-    """The weights that minimise the mean loss plus the penalty; the last weight is not penalised.
-
-    Weights are split into positive and negative parts, so that ‖w‖₁ is smooth between bounds (L-BFGS-B).
-    """
+    """The last weight is not penalised; positive and negative parts make ‖w‖₁ smooth between bounds (L-BFGS-B)."""
     rows, width = features.shape
     held = width - 1
     parts = 2 if penalty.l1 else 1
@@ -63,7 +60,6 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty) -> A
 def solve_parts(
     parts: Mapping[str, Array], targets: Array, *, active: str, loss: Loss, penalty: Penalty
 ) -> dict[str, Array]:
-    """The same of owners' rows side by side: weights by owner, the active one's with that of the constant last."""
     order = [*(owner for owner in parts if owner != active), active]
     constant = np.full((len(targets), 1), CONSTANT)
     features = np.concatenate([*(parts[owner] for owner in order), constant], axis=1)
@@ -85,13 +81,10 @@ def linear_model(
     notes: tuple[str, ...],
     split: bool = True,
 ) -> LinearModel:
-    """The model of weights on clipped rows, as coefficients on features.
+    """The model of weights on clipped rows, as coefficients on features, from weights and public plan alone.
 
-    They follow from the weights and the public plan alone. A row that clipping leaves as it is has the score that it
-    had in training; a longer one has a longer score, because what clipping took is the owner's to know
-    (docs/private-messages.md). `weights` are of those owners who are here; the intercept is the active party's, and 0
-    without it. The scores are log-odds or margins for classes, the label's own units for least squares, logarithms of
-    the mean for log links.
+    A row that clipping leaves as it is has the score that it had in training; a longer one has a longer score, because
+    what clipping took is the owner's to know (docs/private-messages.md). The intercept is 0 without the active party.
     """
     here = {owner: encoder for owner, encoder in rows.encoders.items() if owner in weights}
     frame = InputSpec(tuple(here.items()), LabelBlock(label), rows.attributes)

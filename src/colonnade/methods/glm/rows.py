@@ -1,8 +1,7 @@
 """The rows that protocols of generalised linear models work on: stretched, clipped, on a grid, of bounded norm.
 
-A joint row is (x₁, …, x_K, 1)/√2. Party q's features are stretched by a public factor and its rows clipped to norm
-√(m_q/m), m_q of the m columns being its own, so that a joint row has norm at most 1 without anyone seeing another's.
-The constant belongs to the active party and carries the intercept.
+A joint row is (x₁, …, x_K, 1)/√2, party q's part of it clipped to norm √(m_q/m), so that it has norm at most 1 without
+anyone seeing another's. The constant belongs to the active party and carries the intercept.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ CONSTANT = math.sqrt(0.5)
 
 @dataclass(frozen=True)
 class ClippedRows:
-    """How each owner's columns become rows; public, and the same for every party.
-
-    Linear features of columns with honest bounds fill a third to a half of them: stretched by 3 they use the norm
-    that noise is computed for, and the few rows that become too long are shortened.
-    """
+    """Public. Features of honest bounds fill a third to a half of them: stretched by 3 they use their norm."""
 
     schemas: tuple[PublicSchema, ...]
     active: str
@@ -73,13 +68,10 @@ class ClippedRows:
         return rows
 
     def of(self, owner: str, block: Block) -> NDArray[np.float64]:
-        """An owner's features for some people, without the active party's constant."""
         return self.integers(owner, block) / GAMMA
 
 
 class ClippedPlan(TrainingPlan):
-    """A plan in which the active owner and the others work on clipped rows."""
-
     @property
     @abstractmethod
     def stretch(self) -> float:
@@ -91,7 +83,6 @@ class ClippedPlan(TrainingPlan):
 
     @property
     def passive(self) -> tuple[str, ...]:
-        """Every other owner, in the order of the group."""
         return tuple(owner for owner in self.group.owners if owner != self.active)
 
     @cached_property

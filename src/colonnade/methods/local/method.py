@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from colonnade.methods.baselines.gathering import release_of
-from colonnade.methods.local.protocol import LocalOptions, LocalPlan, PerturbedMoments, local_session
+from colonnade.methods.local.protocol import LocalOptions, PerturbedMoments, local_session
 from colonnade.methods.method import (
     LinearModel,
     Method,
     NoiseSummary,
     TrainedModel,
     in_label_units,
-    plan_views,
 )
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.models.release import MomentRelease
-from colonnade.planning.cost import Pilot, in_blocks, kept
+from colonnade.planning.cost import in_blocks
 from colonnade.protocols.plans import TrainingSpec
 
 
@@ -32,15 +30,6 @@ def model(spec: TrainingSpec, results: Mapping[str, PerturbedMoments]) -> Moment
     if perturbed is None:
         return None
     return perturbed_release(perturbed) if spec.task == "pca" else perturbed_model(perturbed)
-
-
-def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
-    return in_blocks(plan, plan.columns.block, lambda rows: kept(plan, replace(plan, rows=rows)))
-
-
-def noise(plan: LocalPlan) -> NoiseSummary:
-    """What every party adds to its own columns."""
-    return NoiseSummary(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
 
 
 def perturbed_release(perturbed: PerturbedMoments) -> MomentRelease:
@@ -103,11 +92,12 @@ METHOD = Method(
     options=LocalOptions,
     session=lambda _requested: local_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores="released weights",
     resumable=False,
-    pilots=pilots,
-    noise=noise,
+    pilots=lambda plan: in_blocks(plan, plan.columns.block),
+    noise=lambda plan: NoiseSummary(
+        math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person"
+    ),
     kernel="draws",
 )

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.ledger import LedgerLine
 from colonnade.methods.moments.plan import MomentsPlan
@@ -26,7 +25,7 @@ from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.assumptions import UNCHECKED
 from colonnade.protocols.dealt_noise import bits_for, near_enough
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Options, TrainingPlan, TrainingSpec, agreed, lines_about
+from colonnade.protocols.plans import Options, Schemas, TrainingPlan, TrainingSpec, agreed, lines_about
 from colonnade.protocols.session import RowSource, SessionResult, prepare, publish
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
@@ -49,16 +48,8 @@ class LocalPlan(TrainingPlan):
     @cached_property
     def columns(self) -> MomentsPlan:
         """How rows become integers: as for a moment release, whose own noise is not used."""
-        unused = Fraction(1)
-        return MomentsPlan(
-            self.gamma,
-            unused,
-            spec=self.spec,
-            group=self.group,
-            rows=self.rows,
-            schemas=self.schemas,
-            delta=self.delta,
-        )
+        terms = {name: getattr(self, name) for name in ("spec", "group", "rows", "schemas", "delta")}
+        return MomentsPlan(self.gamma, mu=Fraction(1), **terms)
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -85,12 +76,8 @@ class LocalPlan(TrainingPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the perturbed rows are to each observer. A party that saw them all would learn no more than this."""
         whole = self.event(self.bound_of_all_but(None))
-        views = [
-            View(Server(), ZERO_OUT, whole, _SECRET),
-            View(Reader(), ZERO_OUT, whole, _SECRET),
-        ]
+        views = [View(observer, ZERO_OUT, whole, _SECRET) for observer in (Server(), Reader())]
         for owner in self.group.owners:
             # A part of norm a that is replaced moves by at most 2a.
             others = self.event(4 * self.bound_of_all_but(owner))
@@ -102,12 +89,10 @@ class LocalPlan(TrainingPlan):
         return (self.group.server,)
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
-        """Beside the views: what a record replaced is to readers."""
         return (*lines_about(party, self.views), LedgerLine(Reader().name, REPLACE.name, self.replaced))
 
     @property
     def replaced(self) -> Event:
-        """What the perturbed rows are for a record replaced by any other."""
         return self.event(4 * self.bound_of_all_but(None))
 
     @property
@@ -127,17 +112,9 @@ class LocalOptions(Options):
 
     method = "local"
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> LocalPlan:
-        """The plan with the least noise that keeps ε for the server and for readers."""
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> LocalPlan:
         terms = agreed(spec, group, schemas, rows)
-        blank = LocalPlan(
-            spec.gamma,
-            Fraction(1),
-            bits_for(spec.epsilon),
-            **terms,
-        )
+        blank = LocalPlan(spec.gamma, Fraction(1), bits_for(spec.epsilon), **terms)
         bound = blank.bound_of_all_but(None)
         least = calibrate(
             lambda variance: replace(blank, sigma_squared=variance).event(bound),
@@ -186,7 +163,6 @@ async def local_session(party: Party, table: Table | None, spec: TrainingSpec) -
 
 
 async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPlan) -> Integers | None:
-    """The moments of the perturbed rows, and their sums as one more row, at the server; None elsewhere."""
     columns = plan.columns
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     total, sums = GramSum(FIELD63, plan.size), np.zeros(plan.size, dtype=np.int64)

@@ -15,6 +15,7 @@ from colonnade.noise.sampler import working
 from colonnade.privacy.sensitivity.gradient import RowNorms, TableBounds
 from colonnade.privacy.sensitivity.matrix import root_up
 
+Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 WINDOW = (-4.0, 14.0)
@@ -27,47 +28,19 @@ _BITS = 40
 # 355/113 is a little more than π.
 _PI_ABOVE = Fraction(355, 113)
 
-# a₀, a₁ …, b₁ … in millionths, as the linear program of `tests/oracles/margin_curve.py` computes them.
-_COEFFICIENTS: Mapping[int, tuple[int, ...]] = {
-    3: (184794, 182399, 31157, 20495, -136278, -97372, 10872),
-    4: (182656, 186513, 17736, 15265, 47705, -162209, -98021, 4300, 2501),
-    5: (167071, 197705, 33116, -6580, 32882, 40006, -144352, -116975, -10552, 20143, -4351),
-    6: (164082, 196572, 38669, -769, 23050, 24889, 22680, -139483, -110579, -17854, 9540, 1089, 2833),
+# a₀, a₁ …, then b₁ … in millionths, as the linear program of `tests/oracles/margin_curve.py` computes them.
+_COEFFICIENTS: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    3: ((184794, 182399, 31157, 20495), (-136278, -97372, 10872)),
+    4: ((182656, 186513, 17736, 15265, 47705), (-162209, -98021, 4300, 2501)),
+    5: ((167071, 197705, 33116, -6580, 32882, 40006), (-144352, -116975, -10552, 20143, -4351)),
+    6: ((164082, 196572, 38669, -769, 23050, 24889, 22680), (-139483, -110579, -17854, 9540, 1089, 2833)),
     7: (
-        186222,
-        192250,
-        -699,
-        13127,
-        45586,
-        8547,
-        5843,
-        22770,
-        -184320,
-        -99090,
-        15272,
-        -6972,
-        -17313,
-        9727,
-        5431,
+        (186222, 192250, -699, 13127, 45586, 8547, 5843, 22770),
+        (-184320, -99090, 15272, -6972, -17313, 9727, 5431),
     ),
     8: (
-        174520,
-        202469,
-        15295,
-        -7498,
-        42829,
-        26625,
-        -4285,
-        7032,
-        20245,
-        -165143,
-        -115698,
-        6680,
-        15321,
-        -21934,
-        -7873,
-        12085,
-        3880,
+        (174520, 202469, 15295, -7498, 42829, 26625, -4285, 7032, 20245),
+        (-165143, -115698, 6680, 15321, -21934, -7873, 12085, 3880),
     ),
 }
 HARMONICS = tuple(_COEFFICIENTS)
@@ -100,7 +73,8 @@ class Curve:
                 f"harmonics = {harmonics}: the curve is fitted with {HARMONICS[0]} to {HARMONICS[-1]} of them. "
                 "Leave it out for 6."
             )
-        return cls(_COEFFICIENTS[harmonics])
+        cosines, sines = _COEFFICIENTS[harmonics]
+        return cls(cosines + sines)
 
     @property
     def harmonics(self) -> int:
@@ -138,10 +112,18 @@ class Curve:
         slack = rounding + (_PI_ABOVE / ANGLES) ** 2 / 2 * bend
         return Fraction(int(values.min()), scale) - slack, Fraction(int(values.max()), scale) + slack
 
-    @property
+    @cached_property
     def slope(self) -> float:
         """How steep h is at most, per unit of margin: what steps must be short enough for."""
-        return _steepest(self)
+        # Derivatives are of the same form, with coefficients j·b_j and −j·a_j; the grid is fine enough for a step.
+        derivative = Curve(
+            (
+                0,
+                *(j * b for j, b in enumerate(self.sines, start=1)),
+                *(-j * a for j, a in enumerate(self.cosines, start=1)),
+            )
+        )
+        return float(np.abs(derivative.at_angles).max()) / (MILLION << _BITS) * (2 * np.pi / PERIOD)
 
     @property
     def at_angles(self) -> Integers:
@@ -154,20 +136,6 @@ class Curve:
         return total
 
 
-@cache
-def _steepest(curve: Curve) -> float:
-    # Derivatives are of the same form, with coefficients j·b_j and −j·a_j; the grid is fine enough for a step length.
-    rotated = (
-        [j * b for j, b in enumerate(curve.sines, start=1)],
-        [-j * a for j, a in enumerate(curve.cosines, start=1)],
-    )
-    derivative = Curve((0, *rotated[0], *rotated[1]))
-    return float(np.abs(derivative.at_angles).max()) / (MILLION << _BITS) * (2 * np.pi / PERIOD)
-
-
-Array = NDArray[np.float64]
-
-
 def angle_of(scores: Array) -> Integers:
     """The nearest angle to every score, as a number from 0 to 2¹⁴ − 1."""
     rotated = np.remainder(scores, PERIOD) * (ANGLES / PERIOD)
@@ -177,10 +145,7 @@ def angle_of(scores: Array) -> Integers:
 
 @dataclass(frozen=True)
 class Waves:
-    """The tables of a plan: γ_w·e^{ijθ} for owners without the label, γ_l·(±a_j − i·b_j)·e^{ijθ} for its holder.
-
-    A row of a table has 2M integers, each within half a unit of the value it stands for, up to 2⁻²⁰.
-    """
+    """γ_w·e^{ijθ} for owners without the label, γ_l·(±a_j − i·b_j)·e^{ijθ} for its holder, to half a unit and 2⁻²⁰."""
 
     curve: Curve
     wave_grid: int
@@ -212,9 +177,7 @@ class Waves:
         cosines, sines = self._rotated
         back = [Fraction(MILLION, level) ** self.others for level in self._levels]
         a, b = (
-            np.array([round(value * by) for value, by in zip(part, back, strict=True)], dtype=np.int64)[
-                :, None
-            ]
+            np.array([[round(value * by)] for value, by in zip(part, back, strict=True)], dtype=np.int64)
             for part in (self.curve.cosines, self.curve.sines)
         )
         tables = []
@@ -231,7 +194,6 @@ class Waves:
 
     @cached_property
     def extent(self) -> TableBounds:
-        """The longest rows of both tables, for `privacy.sensitivity.margin.verified_slopes`."""
         return TableBounds(_most(self.plain), _most(self.labelled), self.others)
 
     @property
@@ -245,11 +207,9 @@ class Waves:
         return cosines[places], sines[places]
 
     def deal_plain(self, scores: Array) -> Integers:
-        """What an owner without the label deals for these scores."""
         return self.plain.take(angle_of(scores), axis=0).astype(np.int64)
 
     def deal_labelled(self, scores: Array, positive: NDArray[np.bool_]) -> Integers:
-        """What the holder of the label deals for these scores."""
         return self.labelled.take(angle_of(scores) + ANGLES * positive, axis=0).astype(np.int64)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from colonnade.data.table import Table
 from colonnade.methods.margin.plan import MarginOptions, MarginPlan
 from colonnade.methods.margin.protocol import MarginTrained, ideal_margin, margin_session
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.models.inputs import InputSpec
 from colonnade.numbers.threads import one_thread
@@ -31,14 +31,12 @@ def model(_requested: TrainingSpec, results: Mapping[str, MarginTrained]) -> Tra
 
 
 def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> TrainedModel:
-    """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
     with one_thread():
         descent = ideal_margin(plan, tables, randomness)
     return linear_model(descent.model, descent.counts, plan, reproducible=False)
 
 
 def linear_model(weights: Array, counts: Array, plan: MarginPlan, *, reproducible: bool) -> LinearModel:
-    """The model of these weights; `counts` are of each head's class."""
     coefficients, intercepts = as_scores(weights, plan)
     notes = (
         f"Trained in {plan.schedule.steps} steps over all {plan.rows} people, each a noisy gradient of a margin loss; "
@@ -55,10 +53,7 @@ def linear_model(weights: Array, counts: Array, plan: MarginPlan, *, reproducibl
 
 
 def as_scores(weights: Array, plan: MarginPlan) -> tuple[Array, Array]:
-    """Coefficients on features of norm at most 1, and the intercepts, one row for each head.
-
-    Training rows are divided by √(m + 1), the model's features by √m; the constant is the last of its holder's part.
-    """
+    """Rows are divided by √(m + 1), features by √m; the constant is the last of its holder's part."""
     coefficients, intercepts, start = [], np.zeros(plan.heads), 0
     for owner, width in plan.widths.items():
         features = plan.encoders[owner].width
@@ -81,11 +76,6 @@ def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
     return product([Axis(plan.schedule.steps, 2, 6), Axis(blocks, 2, 6)], at)
 
 
-def noise(plan: MarginPlan) -> NoiseSummary:
-    """What every step carries."""
-    return NoiseSummary(plan.deviation / plan.rows, "an entry of each step's mean gradient")
-
-
 METHOD = Method(
     name="margin",
     title="noisy margin descent",
@@ -93,12 +83,11 @@ METHOD = Method(
     options=MarginOptions,
     session=lambda _requested: margin_session,
     model=model,
-    views=plan_views,
     checks=("rows", "products"),
     scores="released weights",
     resumable=True,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(plan.deviation / plan.rows, "an entry of each step's mean gradient"),
     kernel="products",
     twin=twin,
 )

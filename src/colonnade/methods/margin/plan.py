@@ -1,8 +1,7 @@
 """Everything the parties agree on before noisy margin descent. It touches no data.
 
-A small share of the budget buys second moments of the rows, which only shape the steps; the rest buys T gradients of a
-margin loss over everybody. Every row has a constant beside its features, the last of the label holder's part; features
-and constant share a norm of γ. Gradients are charged for every weights there could be: nothing caps them.
+A small share of the budget buys second moments, which only shape the steps; the rest buys T gradients of a margin loss
+over everybody, charged for every weights there could be: nothing caps them.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Annotated, Any
 
 from pydantic import Field as Number
@@ -18,7 +17,6 @@ from pydantic import Field as Number
 from colonnade.crypto.product_proof import MOST_ROWS
 from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, MOST_GAMMA, Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
 from colonnade.methods.margin.curve import HARMONICS, Curve, Waves
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGaussianNoise, MatrixGaussianNoise
@@ -26,34 +24,16 @@ from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import COARSE_BITS, Composed, Event, Gaussian, MatrixChange, Repeated
-from colonnade.privacy.sensitivity.gradient import (
-    GradientChange,
-    Slopes,
-    margin_others_replaced,
-    margin_replace,
-    margin_zero_out,
-    rounded_slopes,
-    verified_slopes,
-)
+from colonnade.privacy.sensitivity import gradient as sensitivity
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,
     matrix_change_replace,
     matrix_change_zero_out,
 )
+from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
-from colonnade.protocols.plans import (
-    ClassOptions,
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    agreed,
-    check_computing_parties,
-    check_job_gamma,
-    check_memory,
-    physical_memory,
-)
 from colonnade.protocols.shared_plan import Layout, SharedPlan
 from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import chosen_verify
@@ -68,8 +48,6 @@ _LARGEST_GRID = 1 << 18
 
 @dataclass(frozen=True)
 class MarginSchedule:
-    """How many gradients, of how fine a curve, and which share of the budget the moments take."""
-
     steps: int = 20
     harmonics: int = 6
     moments_share: Fraction = Fraction(1, 10)
@@ -100,12 +78,11 @@ CHECKED_HARMONICS = 3
 of six, for about the same accuracy."""
 
 
-class MarginOptions(ClassOptions, Options):
-    """How the training goes: nothing must be chosen, and nothing is by looking at the data.
+class MarginOptions(plans.ClassOptions, plans.Options):
+    """Nothing must be chosen, and nothing is by looking at the data.
 
-    `steps` gradients are opened, of a curve of so many `harmonics`; second moments take `moments_share` of the budget.
-    Half the steps cost half the time and about a thousandth of accuracy. Left out there are 6 harmonics, and 3 where
-    what is dealt is checked: there fewer need less noise and less time. `gamma` is the grid of the rows.
+    Second moments take `moments_share` of the budget. Half the `steps` cost half the time and about a thousandth of
+    accuracy. Left out there are 6 `harmonics`, and 3 where what is dealt is checked. `gamma` is the grid of the rows.
     """
 
     method = "margin"
@@ -121,38 +98,28 @@ class MarginOptions(ClassOptions, Options):
         harmonics = self.harmonics or (CHECKED_HARMONICS if verify == "all" else MarginSchedule().harmonics)
         return MarginSchedule(self.steps, harmonics, share)
 
-    def check(self, spec: TrainingSpec) -> None:
-        check_job_gamma(
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(
             spec, "is the grid of a moment release; margin has its own. Write it under [options]."
         )
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> MarginPlan:
-        """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
-        check_computing_parties(group)
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> MarginPlan:
+        plans.check_computing_parties(group)
         if spec.verify == "rows":
             raise PlanError(
                 "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
                 "nothing where products are not. Write verify = 'all', or 'none'."
             )
-        terms = agreed(spec, group, schemas, rows, task="classification")
+        terms = plans.agreed(spec, group, schemas, rows, task="classification")
         gamma = self.gamma or _grid(group)
         if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
             raise PlanError(
                 f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
             )
-        blank = MarginPlan(
-            self.schedule(spec.verify),
-            gamma,
-            1,
-            1,
-            variance=Fraction(1),
-            # By default nothing: checks of every step cost more than two and a half times.
-            verify=spec.verify or "none",
-            bits=bits_for(spec.epsilon),
-            **terms,
-        )
+        # By default nothing is checked: checks of every step cost more than two and a half times.
+        verify, bits = spec.verify or "none", bits_for(spec.epsilon)
+        schedule = self.schedule(spec.verify)
+        blank = MarginPlan(schedule, gamma, 1, 1, Fraction(1), verify=verify, bits=bits, **terms)
         _check_size(blank)
         plan = _on_grids(blank, self.gamma)
         for claims in (plan.claims, plan.wave_claims):
@@ -175,11 +142,8 @@ class MarginOptions(ClassOptions, Options):
 
 
 @dataclass(frozen=True)
-class MarginPlan(SharedPlan, TrainingPlan, Layout):
-    """One training run: who, which columns, at what ε, on which grids, with how much noise.
-
-    Made by `MarginOptions`, which choose grids and noise.
-    """
+class MarginPlan(SharedPlan, plans.TrainingPlan, Layout):
+    """Made by `MarginOptions`, which choose grids and noise."""
 
     schedule: MarginSchedule
     gamma: int
@@ -215,7 +179,6 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The owners without the label, in the order of the group."""
         return tuple(owner for owner in self.group.owners if owner != self.label_holder)
 
     @property
@@ -240,13 +203,11 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def dealt(self) -> dict[str, int]:
-        """How many integers of a row each owner deals at the start: its columns, and ỹ·a₀ where it holds the label."""
         extra = {self.label_holder: self.heads}
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
     @property
     def claims(self) -> dict[str, tuple[RowClaim, ...]]:
-        """What each owner proves about every row: the norm of its columns, and of ỹ·a₀ where it holds the label."""
         claims = {
             owner: (RowClaim(width, self.shape_of(owner).norm_squared),) if width else ()
             for owner, width in self.widths.items()
@@ -269,52 +230,37 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return int(self.label_grid * self.wave_grid ** len(self.others))
 
     @cached_property
-    def slopes(self) -> Slopes:
+    def slopes(self) -> sensitivity.Slopes:
         """What r̃ never leaves, rounding included; where waves are checked, whatever one owner deals."""
         if self.verify != "none":
             constant = self.waves.constant * self.wave_grid ** len(self.others)
-            return verified_slopes(self.waves.extent, constant)
-        curve = self.waves.curve
-        return rounded_slopes(
-            curve.bounds,
-            curve.amplitudes,
-            label_grid=self.label_grid,
-            wave_grid=self.wave_grid,
-            others=len(self.others),
-        )
+            return sensitivity.verified_slopes(self.waves.extent, constant)
+        curve, grids = self.waves.curve, {"label_grid": self.label_grid, "wave_grid": self.wave_grid}
+        return sensitivity.rounded_slopes(curve.bounds, curve.amplitudes, others=len(self.others), **grids)
 
     # --- sensitivities
 
     def shape_of(self, party: str) -> RowShape:
-        """The bound on one party's part of an integer row."""
         own = self.constant**2 if party == self.label_holder else 0
         return RowShape(features=self.widths[party], norm_squared=self.bounds[party] + own)
 
     def shape_of_all_but(self, party: str | None) -> RowShape:
         """The bound on the rest of an integer row; on the whole row without a party."""
-        first, *rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
-        for part in rest:
-            first = first.alongside(part)
-        return first
+        rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
+        return reduce(RowShape.alongside, rest)
 
     @cached_property
     def row(self) -> RowShape:
-        """The bound on a whole row."""
         return self.shape_of_all_but(None)
 
     @property
-    def gradient_zeroed(self) -> GradientChange:
-        return margin_zero_out(
-            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
-        )
+    def gradient_zeroed(self) -> sensitivity.GradientChange:
+        return sensitivity.margin_zero_out(self.slopes, **self._shape)
 
     # --- noise
 
     def noises(self, noise: DealtNoise) -> tuple[DealtNoise, DealtNoise]:
-        """The noise of the moments and of every gradient, where the latter is this.
-
-        Variances are to squared sensitivities as the budget is shared out: f to the moments, (1 − f)/T to a gradient.
-        """
+        """Variances are to squared sensitivities as the budget: f to the moments, (1 − f)/T to a gradient."""
         share, steps = self.schedule.moments_share, self.schedule.steps
         of_moments = Fraction(matrix_change_zero_out(self.row).frobenius) ** 2 / share
         of_gradients = self.gradient_zeroed.l2**2 * steps / (1 - share)
@@ -361,7 +307,6 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
     # --- what it is to whom
 
     def zeroed(self, known: int) -> Event:
-        """The moments and all gradients, for a record zeroed out."""
         return self.released(self._dealt, known)
 
     def released(self, dealt: tuple[DealtNoise, DealtNoise], known: int | None = None) -> Event:
@@ -369,11 +314,9 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self._event(matrix_change_zero_out(self.row), self.gradient_zeroed, dealt, known)
 
     def all_replaced(self, known: int) -> Event:
-        """The moments and all gradients, for a record replaced."""
         return self._event(matrix_change_replace(self.row), self._gradient_replaced, self._dealt, known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """The moments and all gradients, for the others' part of a record replaced."""
         if self.group.threshold > 1:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
             return self.all_replaced(known)
@@ -382,7 +325,7 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         if owner != self.label_holder:
             # The label is among what is replaced, so the slope may change its sign.
             return self._event(matrix, self._gradient_replaced, self._dealt, known)
-        change = margin_others_replaced(
+        change = sensitivity.margin_others_replaced(
             self.slopes,
             own_norm_squared=own.norm_squared,
             others_norm_squared=rest.norm_squared,
@@ -392,15 +335,17 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return self._event(matrix, change, self._dealt, known)
 
     @property
-    def _gradient_replaced(self) -> GradientChange:
-        return margin_replace(
-            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
-        )
+    def _gradient_replaced(self) -> sensitivity.GradientChange:
+        return sensitivity.margin_replace(self.slopes, **self._shape)
+
+    @property
+    def _shape(self) -> dict[str, int]:
+        return {"norm_squared": self.row.norm_squared, "columns": self.size, "heads": self.heads}
 
     def _event(
         self,
         matrix: MatrixChange,
-        gradient: GradientChange,
+        gradient: sensitivity.GradientChange,
         dealt: tuple[DealtNoise, DealtNoise],
         known: int | None,
     ) -> Event:
@@ -413,7 +358,6 @@ class MarginPlan(SharedPlan, TrainingPlan, Layout):
         return f"second moments of {self.size} columns and {self.schedule.steps} gradients of a margin loss"
 
     def own_data(self) -> dict[str, Any]:
-        """The schedule, the grids, the noise, and how columns become integers."""
         return {
             **self.layout_data(),
             "schedule": self.schedule.to_data(),
@@ -442,20 +386,11 @@ def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
     """Why no run is planned between these owners at this ε, whatever their columns are; empty where one is."""
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
         return ""  # whoever plans refuses it by name
-    blank = MarginPlan(
-        MarginSchedule(),
-        _grid(group),
-        1,
-        1,
-        Fraction(1),
-        spec=TrainingSpec("classification", epsilon, options=MarginOptions()),
-        group=group,
-        rows=1,
-        schemas=(),
-        delta=delta or 1e-5,
-    )
+    spec = plans.TrainingSpec("classification", epsilon, options=MarginOptions())
+    terms = plans.Agreed(spec=spec, group=group, rows=1, schemas=(), delta=delta or 1e-5)
+    blank = MarginPlan(MarginSchedule(), _grid(group), 1, 1, Fraction(1), **terms)
     try:
-        check_computing_parties(group)
+        plans.check_computing_parties(group)
         _on_grids(blank, None)
     except PlanError as error:
         return str(error)
@@ -468,10 +403,7 @@ def _grid(group: Group) -> int:
 
 
 def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
-    """The finest grids for labels and waves whose noise can still be drawn.
-
-    The error of rounding is least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²).
-    """
+    """Rounding errs least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²)."""
     sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.spec.epsilon, delta=plan.delta, digits=3)
     share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
     # A little more than at sensitivity ½, or what a checked row may reach, for what rounding adds.
@@ -481,18 +413,12 @@ def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
     )
     bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
     if bits < _COARSEST:
-        what = (
-            f"gamma = {plan.gamma}"
-            if requested
-            else f"epsilon = {plan.spec.epsilon:g} over {plan.schedule.steps} steps"
-        )
+        what, remedy = f"gamma = {plan.gamma}", "Leave gamma out, or take a smaller one."
+        if not requested:
+            what = f"epsilon = {plan.spec.epsilon:g} over {plan.schedule.steps} steps"
+            remedy = "Raise epsilon, or take fewer steps."
         raise PlanError(
-            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. "
-            + (
-                "Leave gamma out, or take a smaller one."
-                if requested
-                else "Raise epsilon, or take fewer steps."
-            )
+            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. {remedy}"
         )
     curve = Curve.of(plan.schedule.harmonics)
     ratio = 1.0  # harmonics that are levelled are as large on either side
@@ -511,8 +437,8 @@ def _on_grids(plan: MarginPlan, requested: int | None) -> MarginPlan:
 
 
 def _check_size(plan: MarginPlan) -> None:
-    check_memory(plan.size)
-    need, held = 16 * plan.rows * plan.size, physical_memory()
+    plans.check_memory(plan.size)
+    need, held = 16 * plan.rows * plan.size, plans.physical_memory()
     if held is not None and need > held:
         raise TooMuchMemory(
             f"{plan.rows} rows of {plan.size} columns: computing parties hold shares of all rows between steps, "

@@ -1,7 +1,4 @@
-"""Noisy margin descent.
-
-Second moments once, then one opened gradient a step; between parties and as a trusted party would.
-"""
+"""Noisy margin descent: second moments once, then one opened gradient a step; and its twin in one place."""
 
 from __future__ import annotations
 
@@ -30,6 +27,7 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 BEND = 0.15
 """k of two thirds of the steepest slope of the curve of six harmonics; steeper curves take as much of theirs."""
 
@@ -52,21 +50,15 @@ class MarginDescent:
         self.path: list[Array] = []
         self.opened: list[NDArray[np.int64]] = []
         self._sum = np.zeros_like(self.weights)
-        self._preconditioner = self._precondition()
-
-    def _precondition(self) -> Array:
-        plan = self._plan
         # σ at sensitivity 1 for all of the budget, as what is opened carries it: the moments have it over √f.
         of_moments = math.sqrt(float(plan.moments_variance) * plan.overhead) / plan.gamma**2
         whole = of_moments * math.sqrt(plan.schedule.moments_share)
         least = floor_factor(whole, plan.size, plan.rows) * math.sqrt(plan.size / 2) * of_moments
         values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)
         bend = max(BEND, 2 / 3 * plan.waves.curve.slope)
-        inverse: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
-        return inverse
+        self._preconditioner: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
 
     def step(self, opened: NDArray[np.int64]) -> None:
-        """Move by one opened gradient, Σ r̃x̃ with its noise, as integers."""
         plan = self._plan
         gradient = np.asarray(opened, dtype=np.float64).reshape(plan.heads, plan.size).T
         gradient /= plan.scale * plan.gamma
@@ -80,7 +72,9 @@ class MarginDescent:
     @property
     def model(self) -> Array:
         mean: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
-        return mean * log_odds_slope(self._root_mean_square(mean))
+        # How large scores are, by the moments: √(wᵀ Σx̃x̃ᵀ w / n), for every head.
+        squares = np.einsum("ij,ik,kj->j", mean, self.moments / self._plan.gamma**2, mean)
+        return mean * log_odds_slope(np.sqrt(np.maximum(squares, 0.0) / self._plan.rows))
 
     @property
     def counts(self) -> Array:
@@ -95,12 +89,6 @@ class MarginDescent:
         counts = (opened[:, plan.constant_place] / plan.constant - plan.rows * below) / (above - below)
         least = min(max(1.0, 2.0 * noise), plan.rows / 2.0)
         return np.clip(counts, least, plan.rows - least)
-
-    def _root_mean_square(self, weights: Array) -> Array:
-        """How large scores are, by the moments: √(wᵀ Σx̃x̃ᵀ w / n), for every head."""
-        squares = np.einsum("ij,ik,kj->j", weights, self.moments / self._plan.gamma**2, weights)
-        sizes: Array = np.sqrt(np.maximum(squares, 0.0) / self._plan.rows)
-        return sizes
 
 
 def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
@@ -128,9 +116,6 @@ def log_odds_slope(size: Array) -> Array:
     return slope
 
 
-Integers = NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class OwnRows:
     """One owner's integers, and its labels where it holds them, kept at home for all steps."""
@@ -141,7 +126,6 @@ class OwnRows:
 
     @classmethod
     def read(cls, owner: str, table: RowSource | None, plan: MarginPlan, randomness: Randomness) -> OwnRows:
-        """Encode, bound and round every row, once."""
         quantizer, holds = plan.quantizers[owner], owner == plan.label_holder
         kind = np.int16 if 2 * plan.gamma < 1 << 15 else np.int32
         features = np.empty((plan.rows, plan.widths[owner]), dtype=kind)
@@ -160,7 +144,6 @@ class OwnRows:
         return cls(features, positive)
 
     def dealt(self, rows: slice, plan: MarginPlan) -> Integers:
-        """What this owner deals for these rows at the start: its columns, and ỹ·a₀ where it holds the label."""
         features = self.features[rows].astype(np.int64)
         if self.positive is None:
             return features
@@ -168,25 +151,19 @@ class OwnRows:
         return np.concatenate([features, constants], axis=1)
 
     def waves(self, rows: slice, weights: Array, plan: MarginPlan) -> Integers:
-        """What this owner deals for these rows at its part of the weights: 2M integers for every head."""
-        scores = self.features[rows] @ weights / plan.gamma
-        heads = []
-        for head in range(plan.heads):
-            if self.positive is None:
-                heads.append(plan.waves.deal_plain(scores[:, head]))
-            else:
-                heads.append(plan.waves.deal_labelled(scores[:, head], self.positive[rows, head]))
+        scores = (self.features[rows] @ weights / plan.gamma).T
+        if self.positive is None:
+            heads = [plan.waves.deal_plain(head) for head in scores]
+        else:
+            pairs = zip(scores, self.positive[rows].T, strict=True)
+            heads = [plan.waves.deal_labelled(head, positive) for head, positive in pairs]
         return heads[0] if len(heads) == 1 else np.concatenate(heads, axis=1)
 
 
 def part_of(plan: MarginPlan, owner: str) -> slice:
-    """Where an owner's part of the weights stands."""
-    start = 0
-    for name, width in plan.widths.items():
-        if name == owner:
-            return slice(start, start + width)
-        start += width
-    raise LocalProtocolError(f"{owner} owns no columns of this plan")
+    before = plan.group.owners[: plan.group.owners.index(owner)]
+    start = sum(plan.widths[name] for name in before)
+    return slice(start, start + plan.widths[owner])
 
 
 async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan, label: str) -> Shared:
@@ -222,28 +199,19 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     rows = OwnRows.read(party.name, table, plan, party.randomness) if party.owns_columns else None
-    kept, opened = await _moments(party, rows, plan, release)
-    descent = None if opened is None else MarginDescent(plan, opened)
+    kept, moments = await _moments(party, rows, plan, release)
+    descent = None if moments is None else MarginDescent(plan, moments)
     for step in range(plan.schedule.steps):
         weights = await published_weights(party, descent, plan, step)
         gradient = await _gradient(party, rows, kept, weights, plan, step)
+        entries, label = plan.size * plan.heads, f"noise {step}"
         noise = await share_noise(
-            party,
-            lambda: noise_part(party, plan),
-            plan.size * plan.heads,
-            scheme=plan.scheme,
-            step=f"noise {step}",
+            party, lambda: noise_part(party, plan), entries, scheme=plan.scheme, step=label
         )
-        noisy = await open_to(
-            party,
-            party.group.server,
-            gradient + noise,
-            scheme=plan.scheme,
-            release=release,
-            step=f"gradient {step}",
-        )
-        if descent is not None and noisy is not None:
-            descent.step(noisy[0])
+        noisy, server, label = gradient + noise, party.group.server, f"gradient {step}"
+        opened = await open_to(party, server, noisy, scheme=plan.scheme, release=release, step=label)
+        if descent is not None and opened is not None:
+            descent.step(opened[0])
         party.progress("steps", step + 1, plan.schedule.steps)
     return descent
 
@@ -314,7 +282,6 @@ async def _gradient(
 async def _waves(
     party: Party, dealt: Integers | None, rows: int, plan: MarginPlan, step: str
 ) -> dict[str, Shared]:
-    """Every owner's waves for a block, checked where the plan says so."""
     if plan.verify != "none":
         return await share_verified(party, dealt, rows, plan.wave_claims, scheme=plan.scheme, step=step)
     shapes = dict.fromkeys(party.group.owners, (rows, plan.wave_width))
@@ -348,7 +315,6 @@ async def published_weights(
 
 
 def noise_part(party: Party, plan: MarginPlan) -> Integers:
-    """This dealer's part of the noise of a step."""
     return plan.noise.part(party.group.whole).draw((1, plan.size * plan.heads), party.randomness)
 
 
@@ -359,11 +325,10 @@ def _blocks(plan: MarginPlan) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class MarginTrained(SessionResult[MarginPlan]):
-    """The weights with everything that says what they are, and, at an owner, the rows that went into them.
+    """Weights and counts are empty at a member that only kept shares; `descent` is what the server made.
 
-    `counts` are noisy numbers of people of each head's class. Weights are in the order of the plan's owners, each
-    owner's features, one column for each head; the constant is the last of the label holder's. Both are empty at a
-    member that only kept shares. `descent` is what the server opened and made of it.
+    `counts` are noisy numbers of people of each head's class. Weights are in the order of the plan's owners, one column
+    for each head; the constant is the last of the label holder's.
     """
 
     weights: Array
@@ -396,7 +361,6 @@ def ideal_margin(plan: MarginPlan, tables: Mapping[str, RowSource], randomness: 
 
 
 def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomness) -> MarginDescent:
-    """The descent on rows that are integers already."""
     joint = np.concatenate([rows[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
     dealers, parts = range(len(plan.group.dealers)), plan.group.whole
     moments = (joint.T @ joint).astype(np.int64)
@@ -412,7 +376,6 @@ def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomn
 
 
 def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) -> Integers:
-    """r̃ of every row and head, from what each owner would deal."""
     everything = slice(0, plan.rows)
     dealt = {
         owner: part.waves(everything, weights[part_of(plan, owner)], plan) for owner, part in rows.items()
@@ -437,6 +400,8 @@ def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) 
 
 
 def summed_slopes(joint: Array, slopes: Integers) -> Integers:
+    """Σ r̃x̃ over all rows, head by head: floats would not hold it, so slopes are added in two halves that they hold."""
+    """Σ r̃x̃ over all rows, head by head: floats would not hold it, so slopes are added in two halves that they hold."""
     """Σ r̃x̃ over all rows, head by head: floats would not hold it, so slopes are added in two halves that they hold."""
     low = slopes & ((1 << 20) - 1)
     high = (slopes - low) >> 20

@@ -8,7 +8,7 @@ from dataclasses import replace
 from colonnade.methods.glm.models import linear_model
 from colonnade.methods.messages.plan import IntermediateOptions, IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
-from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel
 from colonnade.models.files.document import Privacy
 from colonnade.planning.cost import Axis, Pilot, in_rows, kept, product
 from colonnade.protocols.plans import TrainingSpec
@@ -37,27 +37,13 @@ def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:
 
     def at(epochs: int, number: int) -> IntermediatePlan:
         rows = number if whole else number * plan.batch + plan.rows % plan.batch
-        return kept(
-            plan,
-            replace(
-                plan,
-                spec=plan.spec.with_options(epochs=epochs),
-                rows=rows,
-                batch=rows if whole else plan.batch,
-            ),
-        )
+        batch = rows if whole else plan.batch
+        return kept(plan, replace(plan, spec=plan.spec.with_options(epochs=epochs), rows=rows, batch=batch))
 
     cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
     rows = in_rows(plan.rows, cells) if whole else Axis(plan.rows // plan.batch, 2, 8)
     # Epochs are short here: two lines through few of them would magnify whatever disturbs the clock.
     return product([Axis(plan.options.epochs, 2, 10), rows], at)
-
-
-def noise(plan: IntermediatePlan) -> NoiseSummary:
-    """What every message carries."""
-    return NoiseSummary(
-        max(plan.sigma(owner) for owner in plan.senders), "every person's score or residual, each time"
-    )
 
 
 METHOD = Method(
@@ -67,11 +53,12 @@ METHOD = Method(
     options=IntermediateOptions,
     session=lambda _requested: intermediate_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores=None,
     resumable=True,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(
+        max(map(plan.sigma, plan.senders)), "every person's score or residual, each time"
+    ),
     kernel="draws",
 )

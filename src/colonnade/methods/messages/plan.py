@@ -1,11 +1,8 @@
 """Everything the parties agree on before they train a linear model by noisy messages. It touches no data.
 
-The active party holds the label; every other owner is passive. At each step of a public schedule every passive party
-sends the scores xᵢw of its own part for the records of the batch, and the active party answers all of them with the
-same residuals h(θᵢ, yᵢ), θᵢ the sum of all scores. Everything that is sent carries discrete Gaussian noise on a grid,
-everything that is received is clipped by the receiver, and weights are projected to a ball, each party's own.
-
-The rows are those of `colonnade.methods.glm.rows`.
+At each step of a public schedule every passive party sends the scores xᵢw of its own part, and the active party, which
+holds the label, answers all of them with the same residuals h(θᵢ, yᵢ). Everything that is sent carries discrete
+Gaussian noise on a grid, everything that is received is clipped, and weights are projected to a ball, each party's own.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field as Number
@@ -22,7 +19,6 @@ from pydantic import field_validator
 from pydantic_core import PydanticKnownError
 
 from colonnade.data.labels import Label
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.methods.glm.losses import GlmOptions, Loss, Penalty, Positive, chosen_loss
 from colonnade.methods.glm.rows import GAMMA, ClippedPlan
@@ -33,16 +29,9 @@ from colonnade.privacy.events import COARSE_BITS, Approximated, Composed, Event,
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
 from colonnade.privacy.paper import PaperFigure
-from colonnade.privacy.sensitivity.messages import (
-    LossBounds,
-    Schedule,
-    StepSensitivities,
-    active_messages,
-    largest_step,
-    passive_messages,
-)
+from colonnade.privacy.sensitivity import messages
 from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
-from colonnade.protocols.plans import Options, TrainingSpec, agreed, options_of
+from colonnade.protocols.plans import Options, Schemas, TrainingSpec, agreed, options_of
 from colonnade.protocols.session import array_digest
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Group
@@ -62,10 +51,9 @@ _TENTH = 0.3
 
 
 class IntermediateOptions(GlmOptions, Options):
-    """How the descent goes; every default is chosen without data.
+    """Every default is chosen without data: a choice made by looking costs budget that nobody counts here.
 
-    A choice made by looking at private data, such as cross-validation, costs budget that nobody counts here. None
-    leaves a number to a rule: all rows in one batch, half the longest step that is proved, the loss's own radius,
+    None leaves a number to a rule: all rows in one batch, half the longest step that is proved, the loss's own radius,
     messages clipped to the largest residual.
     """
 
@@ -89,17 +77,14 @@ class IntermediateOptions(GlmOptions, Options):
         return value
 
     def check(self, spec: TrainingSpec) -> None:
-        """Paper mode is of public data, in one process, and nowhere else."""
         if self.calibration != "sound" and not spec.public:
             raise OnlyForPublicData(
                 f"calibration = {self.calibration!r} protects nobody: it runs on public data in one process. Use "
                 "calibration = 'sound'."
             )
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> IntermediatePlan:
-        """The plan with the least noise that keeps ε for each owner's part of a record, against all others together."""
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> IntermediatePlan:
+        """Least noise that keeps ε for each owner's part of a record, against all others together."""
         terms = agreed(spec, group, schemas, rows)
         loss = chosen_loss(spec, self)
         _check(spec, self, loss, group, schemas, rows)
@@ -129,22 +114,24 @@ class IntermediateOptions(GlmOptions, Options):
             case "none":
                 return plan
             case "paper":
-                plan = replace(plan, variances=_paper_variances(plan))
+                passive, active = ((Fraction(sigma.value) / GRID) ** 2 for sigma in plan.figures[2:])
+                plan = replace(plan, variances=(active, *(passive for _ in plan.passive)))
             case "sound":
                 # The active party's noise first: how long passive steps are depends on it.
                 for owner in plan.senders:
-                    plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
+                    under = partial(plan.event_under, plan.in_grid_units(owner))
+                    least = calibrate(under, epsilon=spec.epsilon, delta=plan.delta)
+                    plan = replace(plan, variances=(*plan.variances, least))
         plan = _drawable(plan)
         return near_enough(plan, in_views, lambda plan, bits: _drawable(replace(plan, bits=bits)))
 
 
 @dataclass(frozen=True)
 class IntermediatePlan(ClippedPlan):
-    """One training run by noisy messages: who, which columns, which steps, with how much noise.
+    """Made by `IntermediateOptions`; `variances` has one σ² a sender, in grid units.
 
-    Made by `IntermediateOptions`, which choose the noise. `variances` has one σ² a sender, in grid units. Only "sound"
-    protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at all, and both
-    are for public data.
+    Only "sound" protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at
+    all, and both are for public data.
     """
 
     batch: int
@@ -180,11 +167,10 @@ class IntermediatePlan(ClippedPlan):
         return (self.active, *self.passive)
 
     @property
-    def schedule(self) -> Schedule:
-        return Schedule(self.rows, self.batch, self.options.epochs)
+    def schedule(self) -> messages.Schedule:
+        return messages.Schedule(self.rows, self.batch, self.options.epochs)
 
     def batches(self) -> Iterator[tuple[int, slice]]:
-        """Step numbers and the rows of each step, in the public order that `seed` gives."""
         schedule = self.schedule
         for step in range(schedule.steps):
             start = step % schedule.steps_per_epoch * self.batch
@@ -194,21 +180,15 @@ class IntermediatePlan(ClippedPlan):
     def label(self) -> Label:
         return next(schema.label for schema in self.schemas if schema.label is not None)
 
-    @cached_property
-    def caps(self) -> dict[str, float]:
-        """c_q of each owner: no row of it is longer."""
-        return {owner: self.clipped.cap(owner) for owner in self.group.owners}
-
     def cap(self, owner: str) -> float:
-        """c_q: no row of this owner is longer."""
-        return self.caps[owner]
+        return self.clipped.cap(owner)
 
     @property
     def passive_cap(self) -> float:
         return math.fsum(self.cap(owner) for owner in self.passive)
 
     @cached_property
-    def bounds(self) -> LossBounds:
+    def bounds(self) -> messages.LossBounds:
         return self.loss.bounds(
             self.label, radius=self.radius, active_cap=self.cap(self.active), passive_cap=self.passive_cap
         )
@@ -246,24 +226,22 @@ class IntermediatePlan(ClippedPlan):
         steep = max(1.0, self.bounds.slope)
         return float(GRID) + 2 * steep * _ULP * (cap * lost + (width + 16) * extent)
 
-    def sensitivity(self, owner: str) -> StepSensitivities:
-        """How far one record of this owner moves each of its messages, given the transcript."""
+    def sensitivity(self, owner: str) -> messages.StepSensitivities:
         shared = {"radius": self.radius, "step_size": self.rate(owner), "grid": self.charged_grid(owner)}
         if owner == self.active:
-            return active_messages(self.schedule, self.bounds, cap=self.cap(owner), **shared)
+            return messages.active_messages(self.schedule, self.bounds, cap=self.cap(owner), **shared)
         clip = self.bounds.size if self.clip is None else self.clip
-        return passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
+        return messages.passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
 
     @cached_property
     def noise(self) -> dict[str, DiscreteGaussianNoise]:
-        """The noise of each owner's messages, in grid units; none without protection."""
         return {
             owner: DiscreteGaussianNoise(variance, self.bits)
             for owner, variance in zip(self.senders, self.variances, strict=False)
         }
 
     def sigma(self, owner: str) -> float:
-        """The standard deviation of the noise in each of an owner's messages, in the units of what it sends."""
+        """In the units of what the owner sends."""
         return math.sqrt(self.variances[self.senders.index(owner)]) * float(GRID) if self.variances else 0.0
 
     def weight(self, owner: str) -> float:
@@ -277,10 +255,11 @@ class IntermediatePlan(ClippedPlan):
 
     def event(self, owner: str) -> Event:
         """All messages of one owner, to whoever sees every message of the run and knows all other columns."""
-        variance = self.variances[self.senders.index(owner)]
-        return run_of_messages(
-            self.in_grid_units(owner), variance, draws=self.options.epochs * self.rows, bits=self.bits
-        )
+        return self.event_under(self.in_grid_units(owner), self.variances[self.senders.index(owner)])
+
+    def event_under(self, steps: tuple[float, ...], variance: Fraction) -> Event:
+        """Steps of these sensitivities with noise of this variance, both in grid units."""
+        return Approximated(PerStep(steps, variance), draws=self.options.epochs * self.rows, bits=self.bits)
 
     def in_grid_units(self, owner: str) -> tuple[float, ...]:
         # The grid is a power of two: the quotient is exact.
@@ -288,26 +267,24 @@ class IntermediatePlan(ClippedPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the run is to each party, and to all parties but one together; nothing reaches the server."""
         if self.options.calibration != "sound":
             return ()
         owners = self.group.owners
         events = {owner: self.event(owner) for owner in owners}
         clips = "the others clip what they receive and keep to the public batches"
-        views = []
+        views, coalitions = [], []
         for owner in owners:
-            others = tuple(events[other] for other in owners if other != owner)
-            seen = others[0] if len(others) == 1 else Composed(others)
+            rest = tuple(other for other in owners if other != owner)
+            seen = events[rest[0]]
+            if len(rest) > 1:
+                seen = Composed(tuple(events[other] for other in rest))
+                agreed_by = f"{owner} does as agreed"
+                coalitions.append(View(Coalition(rest), PartOf(owner), events[owner], agreed_by))
             views.append(View(PartyView(owner), OthersPart(owner), seen, clips))
-        if len(owners) > 2:
-            for owner in owners:
-                rest = tuple(other for other in owners if other != owner)
-                views.append(View(Coalition(rest), PartOf(owner), events[owner], f"{owner} does as agreed"))
-        return tuple(views)
+        return (*views, *coalitions)
 
     @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
-        """In paper mode, the paper's sensitivities and σ of both directions: formulas, not guarantees."""
         if self.options.calibration != "paper":
             return ()
         passive, active = paper_sensitivities(self)
@@ -323,38 +300,26 @@ class IntermediatePlan(ClippedPlan):
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """Every owner: messages go both ways."""
         return self.group.owners
 
     def receiver_for(self, party: str) -> str:
-        """The active party, whose answers go to the others."""
         return self.active if party != self.active else ", ".join(self.passive)
 
     def own_data(self) -> dict[str, Any]:
-        """The loss, the schedule and the noise of each sender."""
         return {
             "loss": self.loss.name,
             "batch": self.batch,
             "learning_rate": self.learning_rate,
             "radius": self.radius,
             "clip": self.clip,
-            "order": self._order,
+            # A library that shuffles differently would train on other pairs of rows; better it is named here.
+            "order": array_digest(public_permutation(self.rows, self.options.seed)),
             "grid_bits": GRID_BITS,
             "gamma": GAMMA,
             "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
             "rates": {owner: self.rate(owner) for owner in self.group.owners},
             "variances": [str(variance) for variance in self.variances],
         }
-
-    @cached_property
-    def _order(self) -> str:
-        # A library that shuffles differently would train on other pairs of rows; better it is named here.
-        return array_digest(public_permutation(self.rows, self.options.seed))
-
-
-def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int, bits: int) -> Event:
-    """So many steps of these sensitivities with noise of this variance, both in grid units."""
-    return Approximated(PerStep(steps, variance), draws=draws, bits=bits)
 
 
 def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigure]:
@@ -378,36 +343,15 @@ def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigur
 
 
 def _drawable(plan: IntermediatePlan) -> IntermediatePlan:
-    """Refuses, before any data is touched, what cannot be drawn."""
     _ = plan.noise
     return plan
-
-
-def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:
-    steps = plan.in_grid_units(owner)
-    draws = plan.options.epochs * plan.rows
-    return calibrate(
-        lambda variance: run_of_messages(steps, variance, draws=draws, bits=plan.bits),
-        epsilon=plan.spec.epsilon,
-        delta=plan.delta,
-    )
-
-
-def _paper_variances(plan: IntermediatePlan) -> tuple[Fraction, ...]:
-    passive, active = paper_sensitivities(plan)
-
-    def variance(figure: PaperFigure) -> Fraction:
-        sigma = hdp_vfl.classical_sigma(plan.spec.epsilon, plan.delta, sensitivity=figure.value).value
-        return (Fraction(sigma) / GRID) ** 2
-
-    return tuple(variance(active if owner == plan.active else passive) for owner in plan.senders)
 
 
 def _step(options: IntermediateOptions, plan: IntermediatePlan) -> float:
     """The step size, which must not let a gradient step spread the active party's weights apart."""
     if options.calibration == "none":
         return DEFAULT_STEP if options.learning_rate is None else float(options.learning_rate)
-    largest = largest_step(plan.bounds, cap=plan.cap(plan.active))
+    largest = messages.largest_step(plan.bounds, cap=plan.cap(plan.active))
     if options.learning_rate is None:
         return float(_four_digits_below(largest / 2))
     if options.calibration == "sound" and options.learning_rate > largest * (1 - 1e-9):
@@ -430,7 +374,7 @@ def _check(
     options: IntermediateOptions,
     loss: Loss,
     group: Group,
-    schemas: tuple[PublicSchema, ...],
+    schemas: Schemas,
     rows: int,
 ) -> None:
     private = [owner for owner in group.owners if owner not in spec.public]

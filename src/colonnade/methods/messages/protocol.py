@@ -1,9 +1,8 @@
 """Training by private intermediate results: noisy scores to the active party, noisy residuals back.
 
-Who sees what. The active party sees every passive party's noisy scores. Every passive party sees the one noisy
-message of residuals, the same for all, so that pooling it shows nothing more. The server sees neither. Weights never
-leave their party: the active party's are made with its exact residuals, and nothing here covers publishing them or
-predictions made with them (docs/private-messages.md).
+Every passive party sees the one noisy message of residuals, the same for all, so that pooling it shows nothing more.
+The server sees nothing. Weights never leave their party: nothing here covers publishing them
+(docs/private-messages.md).
 """
 
 from __future__ import annotations
@@ -35,25 +34,19 @@ _EXTENT = 2.0**40
 
 @dataclass(frozen=True, eq=False)
 class TrainedPart(SessionResult[IntermediatePlan]):
-    """What one member comes away with: the plan, and at an owner its own weights and rows.
-
-    `weights` act on the owner's clipped rows; at the active party the last one is the constant's.
-    """
+    """`weights` act on the owner's clipped rows; at the active party the last one is the constant's."""
 
     weights: Array | None
 
 
 @dataclass(eq=False)
 class MessagesDescent:
-    """Where an owner stands between two steps: all that a run would need to go on from here."""
-
     weights: Array
     rate: float
     step: int = 0
 
 
 async def intermediate_session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedPart:
-    """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
     aligned, plan, state = await from_start_to_end(party, table, spec, IntermediatePlan, intermediate_results)
     return TrainedPart(plan, party.run, party.seeded, aligned, None if state is None else state.weights)
 
@@ -61,7 +54,6 @@ async def intermediate_session(party: Party, table: Table | None, spec: Training
 async def intermediate_results(
     party: Party, table: AlignedTable | None, plan: IntermediatePlan
 ) -> MessagesDescent | None:
-    """The protocol after the plan: charge, then one exchange a step. None at a member without columns."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return None
@@ -116,14 +108,8 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
 async def _ask(
     party: Party, plan: IntermediatePlan, state: MessagesDescent, noise: NoiseStream | None, *, batch: Array
 ) -> Array:
-    scores = batch @ state.weights
-    message = _noisy(
-        party,
-        plan,
-        scores,
-        noise,
-        limit=plan.radius * plan.cap(party.name) if plan.options.calibration == "sound" else None,
-    )
+    limit = plan.radius * plan.cap(party.name) if plan.options.calibration == "sound" else _EXTENT
+    message = _noisy(party, plan, batch @ state.weights, noise, limit=limit)
     await tell(party, plan.active, f"scores {state.step}", message)
     label = f"residuals {state.step}"
     heard = await hear(party, plan.active, label)
@@ -142,18 +128,15 @@ async def _answer(
     batch: Array,
     targets: Array,
 ) -> Array:
-    """The active party's step: receive and clip noisy scores, send everybody the same noisy residuals."""
-    scores = batch @ state.weights
+    scores, sound = batch @ state.weights, plan.options.calibration == "sound"
     for passive in plan.passive:
         received = _received(await hear(party, passive, f"scores {state.step}"), plan, len(batch))
-        if plan.options.calibration == "sound":
+        if sound:
             limit = plan.radius * plan.cap(passive)
             received = np.clip(plan.weight(passive) * received, -limit, limit)
         scores = scores + received
     residuals = plan.loss.residual(scores, targets)
-    message = _noisy(
-        party, plan, residuals, noise, limit=plan.bounds.size if plan.options.calibration == "sound" else None
-    )
+    message = _noisy(party, plan, residuals, noise, limit=plan.bounds.size if sound else _EXTENT)
     for passive in plan.passive:
         await tell(party, passive, f"residuals {state.step}", message)
     return residuals
@@ -167,7 +150,6 @@ class NoiseStream:
         self._drawn: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def take(self, count: int) -> NDArray[np.int64]:
-        """The next values, in an array of their own."""
         if count > len(self._drawn):
             size = max(count - len(self._drawn), min(_DRAWN, self._left))
             self._left -= size
@@ -177,7 +159,7 @@ class NoiseStream:
 
 
 def _noisy(
-    party: Party, plan: IntermediatePlan, values: Array, noise: NoiseStream | None, *, limit: float | None
+    party: Party, plan: IntermediatePlan, values: Array, noise: NoiseStream | None, *, limit: float
 ) -> Message:
     """Values on the grid with fresh noise; as they are where the plan has none."""
     if noise is None:
@@ -185,21 +167,19 @@ def _noisy(
     if not np.isfinite(values).all():
         raise _not_finite(party, plan, "messages")
     # In a sound plan they are within the limit but for rounding; clipping moves no two values apart.
-    extent = _EXTENT if limit is None else limit
     noisy = noise.take(len(values))
-    noisy += np.rint(np.clip(values, -extent, extent) * (1 << GRID_BITS)).astype(np.int64)
+    noisy += np.rint(np.clip(values, -limit, limit) * (1 << GRID_BITS)).astype(np.int64)
     return Message(arrays={"values": noisy})
 
 
 def _received(message: Message, plan: IntermediatePlan, rows: int) -> Array:
     """What a peer sent, as numbers; any integers are fine, since whoever receives them clips them."""
-    if not plan.variances:
-        values = message.array("values", dtype="f8", shape=(rows,))
-        if not np.isfinite(values).all():
-            raise message.wrong("it sent values that are not finite")
-    else:
-        values = message.array("values", dtype="i8", shape=(rows,))
-    return values.astype(np.float64) * (2.0**-GRID_BITS if plan.variances else 1.0)
+    if plan.variances:
+        return message.array("values", dtype="i8", shape=(rows,)).astype(np.float64) * 2.0**-GRID_BITS
+    values: Array = message.array("values", dtype="f8", shape=(rows,))
+    if not np.isfinite(values).all():
+        raise message.wrong("it sent values that are not finite")
+    return values
 
 
 def step_weights(

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
 
 from colonnade.federation.federation import released
-from colonnade.methods.method import Method, NoiseSummary, plan_views
+from colonnade.methods.method import Method, NoiseSummary
 from colonnade.methods.moments.plan import MomentsOptions, MomentsPlan
-from colonnade.methods.moments.protocol import OpenedMoments, moments_session
-from colonnade.models.release import MomentRelease
-from colonnade.planning.cost import Pilot, in_blocks, kept
-from colonnade.protocols.plans import TrainingSpec
-
-
-def model(_spec: TrainingSpec, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
-    """The release, as everybody has it who read it."""
-    return next((released(opened) for opened in results.values() if opened.matrix.size), None)
-
-
-def pilots(plan: MomentsPlan) -> tuple[Pilot, ...]:
-    return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
+from colonnade.methods.moments.protocol import moments_session
+from colonnade.planning.cost import in_blocks
 
 
 def noise_of(plan: MomentsPlan) -> float:
-    """The standard deviation of a released moment off the diagonal, in natural units.
-
-    A row of m columns has norm at most 1, so one person moves the moment of two columns by at most 1/m.
-    """
+    """Of a released moment off the diagonal, in natural units: one person moves it by at most 1/m."""
     return math.sqrt(plan.total_mu) / plan.gamma**2
-
-
-def noise(plan: MomentsPlan) -> NoiseSummary:
-    return NoiseSummary(noise_of(plan), "a sum of products of two columns", people_for(plan))
 
 
 def people_for(plan: MomentsPlan) -> int:
     """With fewer people than these nothing stands out of the noise, whatever they are like.
 
-    A row has norm at most 1, so no direction of n of them has a moment above n, and one stands out of the noise s of a
-    matrix of d columns only above s√d (docs/proofs/moment-rules.md). Of two classes the smaller one has at most n/2
-    people, and its count must be above its own noise.
+    No direction of n rows has a moment above n, and one stands out of the noise s of a matrix of d columns only above
+    s√d (docs/proofs/moment-rules.md). The smaller of two classes has at most n/2 people, counted above its own noise.
     """
     features = sum(encoder.width for encoder in plan.encoders.values())
     fewest = noise_of(plan) * math.sqrt(features)
@@ -57,12 +36,13 @@ METHOD = Method(
     tasks=("classification", "regression", "pca"),
     options=MomentsOptions,
     session=lambda _spec: moments_session,
-    model=model,
-    views=plan_views,
+    model=lambda _spec, results: next(
+        (released(opened) for opened in results.values() if opened.matrix.size), None
+    ),
     checks=("rows",),
     scores="released weights",
     resumable=False,
-    pilots=pilots,
-    noise=noise,
+    pilots=lambda plan: in_blocks(plan, plan.block, "field"),
+    noise=lambda plan: NoiseSummary(noise_of(plan), "a sum of products of two columns", people_for(plan)),
     kernel="products",
 )

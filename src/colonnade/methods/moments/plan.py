@@ -1,16 +1,14 @@
 """Everything the parties agree on before a noisy moment matrix is made. It touches no data.
 
-The row of a person is z = (x₁, …, x_K, label block): party q's features have norm at most γc_q on the
-grid before rounding, Σ c_q² ≤ 1, so the joint row is bounded without anyone seeing another's norms. The
-matrix Σ zzᵀ is released once per unordered pair with noise of which every dealer adds one part: whatever of it
-may become known, the rest adds up to the noise that ε was computed for.
+The row of a person is z = (x₁, …, x_K, label block): party q's features have norm at most γc_q before rounding, Σ c_q²
+≤ 1, so the joint row is bounded without anyone seeing another's norms. Σ zzᵀ is released once per unordered pair.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from colonnade.crypto.product_proof import MOST_ROWS
@@ -18,45 +16,24 @@ from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.coding import Mode
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
 from colonnade.data.labels import LabelBlock, LabelBlocks
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import COARSE_BITS, Event, MatrixChange
-from colonnade.privacy.sensitivity.matrix import (
-    RowShape,
-    conditional_change_part_replaced,
-    conditional_change_replace,
-    conditional_change_zero_out,
-    matrix_change_part_replaced,
-    matrix_change_replace,
-    matrix_change_zero_out,
-)
+from colonnade.privacy.sensitivity import matrix
+from colonnade.privacy.sensitivity.matrix import RowShape
+from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
-from colonnade.protocols.plans import (
-    ClassOptions,
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    agreed,
-    check_computing_parties,
-    check_memory,
-    check_one_label,
-    gamma_advice,
-)
 from colonnade.protocols.shared_plan import Layout, SharedPlan
 from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import checked_block, chosen_verify
 from colonnade.runtime.party import Group
 
 
-class MomentsOptions(ClassOptions, Options):
-    """What may be chosen of a moment release.
-
-    `conditional` opens the moments of each class apart, at the same noise: trees need it, linear models do not.
-    """
+class MomentsOptions(plans.ClassOptions, plans.Options):
+    """`conditional` opens the moments of each class apart, at the same noise: trees need it."""
 
     method = "moments"
     takes_labels = True
@@ -64,26 +41,20 @@ class MomentsOptions(ClassOptions, Options):
 
     conditional: bool = False
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> MomentsPlan:
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> MomentsPlan:
         if self.conditional and spec.task != "classification":
             raise LabelMismatch(
                 f"conditional = true tells moments apart by class, and {spec.task} has no classes. Leave it out, or "
                 'write task = "classification".'
             )
         if self.conditional:
-            check_one_label(schemas, "a release by class", "Leave out conditional = true")
+            plans.check_one_label(schemas, "a release by class", "Leave out conditional = true")
         return plan_moments(spec, group, schemas, rows, gamma=spec.gamma)
 
 
 @dataclass(frozen=True)
-class MomentsPlan(SharedPlan, TrainingPlan, Layout):
-    """One noisy moment matrix: who, which columns, at what ε, with how much noise.
-
-    Made by `plan_moments`, which chooses `law` and `mu`, half the variance of the whole noise on the diagonal. Equal
-    plans have equal hashes, and parties compare hashes before anything leaves.
-    """
+class MomentsPlan(SharedPlan, plans.TrainingPlan, Layout):
+    """Made by `plan_moments`, which chooses `law` and `mu`, half the variance of the whole noise on the diagonal."""
 
     gamma: int
     mu: Fraction
@@ -97,7 +68,6 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def conditional(self) -> bool:
-        """Whether the moments of each class are told apart."""
         return isinstance(self.spec.options, MomentsOptions) and self.spec.options.conditional
 
     @property
@@ -111,7 +81,6 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def labels(self) -> LabelBlocks:
-        """The blocks of all labels; a constant where there is no label to learn."""
         declared = [label for schema in self.schemas for label in schema.labels]
         return LabelBlocks.of(() if self.spec.task == "pca" else declared)
 
@@ -128,19 +97,17 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         return self.group.active if self.group.active is not None else self.group.owners[0]
 
     def shape_of(self, party: str) -> RowShape:
-        """The bound on one party's part of an integer row."""
         quantizer = self.quantizers[party]
-        features = RowShape(features=quantizer.encoder.width, norm_squared=quantizer.norm_squared_bound)
+        features, bound = quantizer.encoder.width, quantizer.norm_squared_bound
         if party != self.label_holder:
-            return features
-        label = RowShape(
-            features=0,
-            norm_squared=0,
+            return RowShape(features, bound)
+        whole = RowShape(
+            features,
+            bound,
             label_entries=self.labels.width,
             label_norm_squared=self.labels.norm_squared(self.gamma),
             one_hot=self.labels.one_hot,
         )
-        whole = features.alongside(label)
         if self.verify == "none" or self.conditional:
             # By class features and indicators are proved apart, and indicators to be one-hot.
             return whole
@@ -149,15 +116,11 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
 
     def shape_of_all_but(self, party: str | None) -> RowShape:
         """The bound on the rest of an integer row; on the whole row without a party."""
-        rest = [self.shape_of(owner) for owner in self.group.owners if owner != party]
-        shape = rest[0]
-        for part in rest[1:]:
-            shape = shape.alongside(part)
-        return shape
+        rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
+        return reduce(RowShape.alongside, rest)
 
     @property
     def dealt(self) -> dict[str, int]:
-        """How many columns each owner deals: its features, and the label block where it holds it."""
         extra = {self.label_holder: self.labels.width}
         return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
 
@@ -165,7 +128,7 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
     def claims(self) -> dict[str, tuple[RowClaim, ...]]:
         """What each owner proves about every row: its squared norm, features and label together.
 
-        By class the holder of the label proves the norm of its features in all classes, and that of the indicators: of
+        By class the label holder proves the norm of its features in all classes, and that of the indicators: of
         integers that add up to 1, as indicators do by construction, a squared norm of 1 leaves one, and it is 1.
         """
         if self.conditional:
@@ -223,7 +186,6 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def total_mu(self) -> Fraction:
-        """μ of all parts together: what the opened matrix carries."""
         return self.dealt_noise.total_variance(self.group) / 2
 
     @cached_property
@@ -239,31 +201,27 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         return FIELD63
 
     def zeroed(self, known: int) -> Event:
-        """What the opened matrix is for a record zeroed out."""
         return self._event(self.zeroed_change, known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """What it is for the others' part of a record, replaced."""
         if self.group.threshold > 1:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
             return self.all_replaced(known)
-        parts = self.shape_of_all_but(owner), self.shape_of(owner)
         change = (
-            conditional_change_part_replaced(*parts)
+            matrix.conditional_change_part_replaced
             if self.conditional
-            else matrix_change_part_replaced(*parts)
+            else matrix.matrix_change_part_replaced
         )
-        return self._event(change, known)
+        return self._event(change(self.shape_of_all_but(owner), self.shape_of(owner)), known)
 
     def all_replaced(self, known: int) -> Event:
-        whole = self.shape_of_all_but(None)
-        change = conditional_change_replace(whole) if self.conditional else matrix_change_replace(whole)
-        return self._event(change, known)
+        change = matrix.conditional_change_replace if self.conditional else matrix.matrix_change_replace
+        return self._event(change(self.shape_of_all_but(None)), known)
 
     @cached_property
     def zeroed_change(self) -> MatrixChange:
-        whole = self.shape_of_all_but(None)
-        return conditional_change_zero_out(whole) if self.conditional else matrix_change_zero_out(whole)
+        change = matrix.conditional_change_zero_out if self.conditional else matrix.matrix_change_zero_out
+        return change(self.shape_of_all_but(None))
 
     def _event(self, change: MatrixChange, known: int) -> Event:
         return self.dealt_noise.matrix_event(change, self.group, size=self.size, known=known)
@@ -276,7 +234,6 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
         return f"second moments of {self.size} columns{several}"
 
     def own_data(self) -> dict[str, Any]:
-        """The grid, the noise, and how columns become integers."""
         return {
             "mu": str(self.mu),
             "noise": self.dealt_noise.to_data(),
@@ -290,27 +247,18 @@ class MomentsPlan(SharedPlan, TrainingPlan, Layout):
 
 
 def plan_moments(
-    spec: TrainingSpec,
+    spec: plans.TrainingSpec,
     group: Group,
-    schemas: tuple[PublicSchema, ...],
+    schemas: plans.Schemas,
     rows: int,
     *,
     gamma: int,
     rounding: Rounding = "nearest",
 ) -> MomentsPlan:
-    """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
-    check_computing_parties(group)
-    terms = agreed(spec, group, schemas, rows)
-    blank = _with_checks(
-        MomentsPlan(
-            gamma,
-            Fraction(1),
-            rounding,
-            bits=bits_for(spec.epsilon),
-            **terms,
-        )
-    )
-    check_memory(blank.size)
+    plans.check_computing_parties(group)
+    terms = plans.agreed(spec, group, schemas, rows)
+    blank = _with_checks(MomentsPlan(gamma, Fraction(1), rounding, bits=bits_for(spec.epsilon), **terms))
+    plans.check_memory(blank.size)
     _ = blank.quantizers  # refuses what is no grid at all
 
     def calibrated(grid: int) -> MomentsPlan:
@@ -330,14 +278,13 @@ def plan_moments(
     try:
         plan = calibrated(gamma)
     except PlanError as error:
-        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], requested=gamma)
+        advice = plans.gamma_advice(calibrated, least=LEAST_GAMMA[rounding], requested=gamma)
         raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
     plan.check_stated()
     return plan
 
 
 def _with_checks(plan: MomentsPlan) -> MomentsPlan:
-    """The plan with what is checked of it: what was asked for, or the strongest that is affordable."""
     verify, plan = plan.spec.verify, replace(plan, verify="none")
     rows = min(plan.rows, plan.block)
     if not plan.conditional:

@@ -20,14 +20,17 @@ from colonnade.protocols.verified_rows import check_rows, sum_products
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
+Integers = NDArray[np.int64]
+
 
 async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> NDArray[np.int64] | None:
     """The noisy matrix Σ z̃z̃ᵀ at the server, None elsewhere."""
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     moments = await sum_products(party, integer_blocks(party, table, plan), plan, columns=plan.size)
+    upper = np.triu_indices(plan.size)
     noise = await share_noise(
-        party, lambda: _noise(party, plan), plan.coefficients, scheme=plan.scheme, step="noise"
+        party, lambda: noise_part(party, plan)[upper], plan.coefficients, scheme=plan.scheme, step="noise"
     )
     opened = await open_to(
         party, party.group.server, moments + noise, scheme=plan.scheme, release=release, step="moments"
@@ -36,17 +39,13 @@ async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan
 
 
 def symmetric(upper: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """The symmetric matrix of an upper triangle, row by row."""
     matrix = np.zeros((size, size), dtype=np.int64)
     matrix[np.triu_indices(size)] = upper
     return matrix + np.triu(matrix, 1).T
 
 
 def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
-    """The matrix with the label block last: it is dealt beside the features of the party that holds it.
-
-    Matrices by class are arranged from the start.
-    """
+    """The matrix with the label block last; matrices by class are arranged from the start."""
     if plan.conditional:
         return matrix
     order, labels, start = [], [], 0
@@ -62,8 +61,6 @@ def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
 def integer_blocks(
     party: Party, table: RowSource | None, plan: MomentsPlan
 ) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
-    """Row counts of the agreed blocks, with this owner's integers for each of them."""
-
     def integers(block: Block) -> NDArray[np.int64]:
         mine = plan.quantizers[party.name].quantize(block, party.randomness)
         if party.name != plan.label_holder:
@@ -73,44 +70,32 @@ def integer_blocks(
     return own_blocks(party, table, integers, rows=plan.rows, size=plan.block)
 
 
-def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
-    return noise_part(party, plan)[np.triu_indices(plan.size)]
-
-
 def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
-    """This dealer's part of the noise, in the order in which columns are dealt.
+    """This dealer's part, in the order in which columns are dealt.
 
-    Two different classes of one label are never both there: their product is 0 in every row, is
-    known to everybody, and gets no noise.
+    The product of two classes of one label is 0 in every row, which everybody knows, and gets no noise.
     """
     noise = plan.noise.part(plan.group.whole).draw_symmetric(plan.size, party.randomness)
-    start = sum(width for _, width in _until_label(plan))
+    holder = plan.group.owners.index(plan.label_holder)
+    start = sum(plan.widths[owner] for owner in plan.group.owners[: holder + 1])
     block = slice(start, start + plan.labels.width)
     noise[block, block] *= plan.labels.opened
     return noise
 
 
-def _until_label(plan: MomentsPlan) -> Iterator[tuple[str, int]]:
-    for owner, width in plan.widths.items():
-        yield owner, width
-        if owner == plan.label_holder:
-            return
-
-
-Integers = NDArray[np.int64]
-
-
 async def conditional_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> Integers | None:
     """The noisy matrices of all classes along one diagonal at the server, None elsewhere."""
-    server, classes = party.group.server, plan.label.width
+    server, spans = party.group.server, [plan.class_span(kind) for kind in range(plan.label.width)]
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
-    sums = [MomentSum(plan.field, plan.class_size, keeps_shares=party.keeps_shares) for _ in range(classes)]
-
-    def integers(block: Block) -> Integers:
-        return dealt_by_class(party.name, block, plan, party)
-
-    blocks = own_blocks(party, table, integers, rows=plan.rows, size=plan.block)
+    sums = [MomentSum(plan.field, plan.class_size, keeps_shares=party.keeps_shares) for _ in spans]
+    blocks = own_blocks(
+        party,
+        table,
+        lambda block: dealt_by_class(party.name, block, plan, party),
+        rows=plan.rows,
+        size=plan.block,
+    )
     for number, (rows, mine) in enumerate(blocks):
         columns = await _dealt(party, mine, rows, plan, step=f"columns {number}")
         by_class = await _by_class(party, columns, plan, step=f"classes {number}")
@@ -118,13 +103,19 @@ async def conditional_moments(party: Party, table: RowSource | None, plan: Momen
             moments.add(parts)
         party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
 
-    def noise_part() -> Integers:
-        return upper_by_class(noise_by_class(party, plan), plan)
+    def upper() -> Integers:
+        whole, places = noise_by_class(party, plan), np.triu_indices(plan.class_size)
+        return np.concatenate([whole[span, span][places] for span in spans])
 
-    noise = await share_noise(party, noise_part, plan.coefficients, scheme=plan.scheme, step="noise")
+    noise = await share_noise(party, upper, plan.coefficients, scheme=plan.scheme, step="noise")
     noisy = alongside([moments.upper_triangle() for moments in sums]) + noise
     opened = await open_to(party, server, noisy, scheme=plan.scheme, release=release, step="moments")
-    return None if opened is None else along_diagonal(opened[0], plan)
+    if opened is None:
+        return None
+    whole = np.zeros((plan.size, plan.size), dtype=np.int64)
+    for span, values in zip(spans, np.split(opened[0], len(spans)), strict=True):
+        whole[span, span] = symmetric(values, plan.class_size)
+    return whole
 
 
 async def _dealt(
@@ -132,11 +123,16 @@ async def _dealt(
 ) -> dict[str, Shared]:
     """Every owner's block, and at the label's holder the last indicator beside it; checked where the plan says so."""
     holder, classes, t = plan.label_holder, plan.label.width, party.group.threshold
-    shapes = {owner: (rows, width) for owner, width in conditional_widths(plan).items()}
+    shapes = {owner: (rows, width) for owner, width in plan.widths.items()}
+    # The label's holder deals its features for every class, and all indicators but the last.
+    shapes[holder] = (rows, classes * plan.widths[holder] + classes - 1)
     columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=step)
     dealt = columns[holder]
-    first = dealt.shape[1] - (classes - 1)
-    left = _ones(party, rows, plan)
+    first, ones = dealt.shape[1] - (classes - 1), None
+    if party.keeps_shares:
+        encoded = plan.field.encode(np.ones((rows, 1), dtype=np.int64))
+        ones = plan.scheme.constant(encoded, party.group.computing_parties.index(party.name), t)
+    left = Shared(ones, (rows, 1), t)
     for kind in range(classes - 1):
         left = left - dealt.columns([first + kind])
     columns[holder] = alongside([dealt, left])
@@ -146,24 +142,6 @@ async def _dealt(
             whole = np.column_stack([mine, 1 - mine[:, first:].sum(axis=1)])
         await check_rows(party, whole, columns, plan.claims, scheme=plan.scheme, step=step)
     return columns
-
-
-def _ones(party: Party, rows: int, plan: MomentsPlan) -> Shared:
-    """A column of ones, of which every computing party knows its share."""
-    share, t = None, party.group.threshold
-    if party.keeps_shares:
-        ones = plan.field.encode(np.ones((rows, 1), dtype=np.int64))
-        share = plan.scheme.constant(ones, party.group.computing_parties.index(party.name), t)
-    return Shared(share, (rows, 1), t)
-
-
-def conditional_widths(plan: MomentsPlan) -> dict[str, int]:
-    """How many columns each owner deals: its features; the label's holder for every class, with indicators."""
-    classes = plan.label.width
-    return {
-        owner: classes * width + classes - 1 if owner == plan.label_holder else width
-        for owner, width in plan.widths.items()
-    }
 
 
 def dealt_by_class(owner: str, block: Block, plan: MomentsPlan, party: Party | None = None) -> Integers:
@@ -215,43 +193,19 @@ async def _by_class(
 
 
 def noise_by_class(party: Party, plan: MomentsPlan) -> Integers:
-    """This dealer's part of the noise, one matrix for each class along one diagonal."""
     part = plan.noise.part(plan.group.whole)
     whole = np.zeros((plan.size, plan.size), dtype=np.int64)
-    for kind in range(plan.label.width):
-        place = plan.class_span(kind)
-        whole[place, place] = part.draw_symmetric(plan.class_size, party.randomness)
-    return whole
-
-
-def upper_by_class(whole: Integers, plan: MomentsPlan) -> Integers:
-    """The upper triangles of all classes, one after another."""
-    upper = np.triu_indices(plan.class_size)
-    spans = [plan.class_span(kind) for kind in range(plan.label.width)]
-    return np.concatenate([whole[span, span][upper] for span in spans])
-
-
-def along_diagonal(opened: Integers, plan: MomentsPlan) -> Integers:
-    """One symmetric matrix with those of the classes along its diagonal."""
-    whole = np.zeros((plan.size, plan.size), dtype=np.int64)
-    upper = np.triu_indices(plan.class_size)
-    for kind, values in enumerate(np.split(opened, plan.label.width)):
-        one = np.zeros((plan.class_size, plan.class_size), dtype=np.int64)
-        one[upper] = values
-        place = plan.class_span(kind)
-        whole[place, place] = one + np.triu(one, 1).T
+    for span in map(plan.class_span, range(plan.label.width)):
+        whole[span, span] = part.draw_symmetric(plan.class_size, party.randomness)
     return whole
 
 
 @dataclass(frozen=True, eq=False)
 class OpenedMoments(SessionResult[MomentsPlan]):
-    """The noisy matrix with everything that says what it is, and, at an owner, the rows that went into it."""
-
     matrix: NDArray[np.int64]
 
 
 async def moments_session(party: Party, table: Table | None, spec: TrainingSpec) -> OpenedMoments:
-    """Prepare, release once, publish."""
     aligned, plan = await prepare(party, table, spec, MomentsPlan)
     protocol = conditional_moments if plan.conditional else noisy_moments
     opened = await protocol(party, aligned, plan)

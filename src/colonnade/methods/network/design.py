@@ -1,7 +1,4 @@
-"""What has to be known of a network to use its weights: plain values, so that reading them runs nothing.
-
-PyTorch is an extra: the core never imports it, and whoever needs it asks for it by name.
-"""
+"""What has to be known of a network to use its weights, as plain values; PyTorch is asked for by name."""
 
 from __future__ import annotations
 
@@ -32,11 +29,7 @@ OWN = "own"
 
 @dataclass(frozen=True)
 class Design:
-    """The shape of a network in parts, who holds the last part, and in which regime it was trained.
-
-    `networks` is a kind of `colonnade.methods.network.modules` or "own", `fusion` is "linear" or "own". Sums of
-    embeddings, each coordinate of each party within ±`bound`, are divided by `scale` before the fusion model.
-    """
+    """Sums of embeddings, each coordinate within ±`bound`, are divided by `scale` before the fusion model."""
 
     task: Task
     regime: Regime

@@ -31,14 +31,11 @@ from colonnade.protocols.plans import Task, TrainingSpec
 if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
     from colonnade.methods.network.network import Network
-    from colonnade.methods.network.training import Settings
 
 Array = NDArray[np.float64]
 
 
 class _Neural(Estimator):
-    """What both estimators share: parameters, a fit on a federation, scores of raw rows."""
-
     _task: Task
 
     def __init__(
@@ -100,8 +97,7 @@ class _Neural(Estimator):
         """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
 
         With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
-        charged twice, and no batch that was released is drawn again. A network that method "network" trained is taken
-        as it is.
+        charged twice, and no batch that was released is drawn again. A trained network is taken as it is.
         """
         refuse_labels(y)
         trained = self.learn(source) if not isinstance(source, TrainedModel) else source
@@ -118,14 +114,19 @@ class _Neural(Estimator):
         return self
 
     def learn(self, federation: Federation) -> NetworkModel:
-        """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
         from colonnade.federation.federation import Federation as Parties
-        from colonnade.methods.network.training import modules_for, train
+        from colonnade.methods.network.training import Settings, modules_for, train
 
         if not isinstance(federation, Parties):
             refuse_rows(federation, "a Federation")
-        settings, options = self._settings(), self._options()
+        if self.networks is not None and not isinstance(self.networks, str | Mapping):
+            raise InputError(
+                f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
+            )
+        own = None if isinstance(self.networks, str) else self.networks
+        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
+        settings, options = Settings(own, self.fusion, checkpoint), self._options()
         if self.parameters is None:
             modules = modules_for(federation.tables, options, settings).values()
             most = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
@@ -141,17 +142,6 @@ class _Neural(Estimator):
             public=federation.group.owners if federation.public else (),
         )
         return train(federation, spec, settings)
-
-    def _settings(self) -> Settings:
-        from colonnade.methods.network import training
-
-        if self.networks is not None and not isinstance(self.networks, str | Mapping):
-            raise InputError(
-                f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
-            )
-        own = None if self.networks is None or isinstance(self.networks, str) else self.networks
-        checkpoint = None if self.checkpoint is None else Path(self.checkpoint)
-        return training.Settings(networks=own, fusion=self.fusion, checkpoint=checkpoint)
 
     def _options(self) -> NetworkOptions:
         """The parameters as a job would have them; what no form has checked the plan refuses by name."""
@@ -194,8 +184,7 @@ class _Neural(Estimator):
     def save(self, path: str | Path) -> None:
         """Write the whole network: `path` as JSON, its weights beside it as safetensors.
 
-        The file holds every party's part, which only a simulation in one process has, and the fusion model, which no
-        guarantee covers showing to anybody. `save_parts` keeps the parts apart.
+        It holds every party's part and the fusion model, which no guarantee covers showing to anybody.
         """
         self._fitted()
         network_file(
@@ -203,11 +192,7 @@ class _Neural(Estimator):
         ).save(Path(path))
 
     def save_parts(self, folder: str | Path) -> None:
-        """Write one file for each party with its own part alone, the label holder's with the fusion model.
-
-        They are laid out as `colonnade train` does, with each party's list of the people trained on, so that
-        `colonnade predict` can score with the folder.
-        """
+        """Write each party's part alone, as `colonnade train` does, so that `colonnade predict` takes the folder."""
         self._fitted()
         run = self._run_name
         keep_parts(
@@ -219,10 +204,7 @@ class _Neural(Estimator):
 
     @classmethod
     def load(cls, path: str | Path, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Self:
-        """The network in a file that `save` wrote; a file that is cut off, altered or newer is refused by name.
-
-        `networks` and `fusion` are the modules, where they are your own: files hold weights, and no code.
-        """
+        """The network in a file that `save` wrote; modules of your own are to be given, since files hold no code."""
         file = NetworkFile.load(Path(path))
         if file.party is not None:
             raise ModelError(
@@ -275,7 +257,6 @@ class _Neural(Estimator):
             )
 
     def _scores(self, rows: Rows) -> Array:
-        """Exact sums of all parties' embeddings through the fusion model: a simulation of all parties."""
         self._fitted()
         return np.asarray(self.network_.scores(self.frame_.features(rows)))
 
@@ -312,7 +293,6 @@ class NeuralClassifier(_Neural, Classifier):
     _task: Task = "classification"
 
     def predict_proba(self, X: Rows) -> Array:
-        """One probability per class, in the order of `classes_`."""
         return probabilities(self._scores(X))
 
 
@@ -336,5 +316,4 @@ class NeuralRegressor(_Neural, Regressor):
     _task: Task = "regression"
 
     def predict(self, X: Rows) -> Array:
-        """The label of each person, in its own units and within its declared bounds."""
         return self._scores(X)[:, 0]

@@ -1,7 +1,4 @@
-"""Neural networks over several parties, as a method: sums of embeddings, after PBM-VFL.
-
-The table of methods imports this without PyTorch. A plan needs none either; training and scoring do.
-"""
+"""Sums of embeddings, after PBM-VFL, as a method: neither the table of methods nor a plan needs PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel
 from colonnade.methods.network.design import need_networks
 from colonnade.methods.network.plan import EmbeddingsPlan, NetworkOptions
 from colonnade.methods.network.protocol import TrainedEmbeddings
@@ -19,7 +16,6 @@ from colonnade.runtime.run import Program
 
 
 def session(_spec: TrainingSpec) -> Program:
-    """What each party runs: its module begins alike wherever the others are."""
     need_networks()
     from colonnade.methods.network.training import Settings, network_session
 
@@ -27,7 +23,6 @@ def session(_spec: TrainingSpec) -> Program:
 
 
 def model(_spec: TrainingSpec, results: Mapping[str, TrainedEmbeddings]) -> TrainedModel:
-    """The parts of those who are here, which stay with their parties."""
     need_networks()
     from colonnade.methods.network.training import Settings, network_of
 
@@ -35,7 +30,6 @@ def model(_spec: TrainingSpec, results: Mapping[str, TrainedEmbeddings]) -> Trai
 
 
 def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
-    """Fewer epochs of fewer batches, learnt from and held out."""
     batch = plan.batch
 
     def at(epochs: int, train_batches: int, held_out: int) -> EmbeddingsPlan:
@@ -50,10 +44,6 @@ def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
     return product([epochs, Axis(plan.train_rows // batch, 8, 32), Axis(plan.held_out // batch, 0, 1)], at)
 
 
-def noise(plan: EmbeddingsPlan) -> NoiseSummary:
-    return NoiseSummary(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
-
-
 METHOD = Method(
     name="network",
     title="a network over noisy sums of embeddings",
@@ -63,11 +53,12 @@ METHOD = Method(
     needs=need_networks,
     session=session,
     model=model,
-    views=plan_views,
     checks=(),
     scores="joint scores",
     resumable=True,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(
+        math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding"
+    ),
     kernel="floats",
 )

@@ -23,8 +23,6 @@ KINDS = get_args(Kind)
 
 
 class DenseNet(nn.Module):
-    """Three dense layers: numbers → width → width → embedding."""
-
     def __init__(self, numbers: int, embedding: int, *, width: int = 32) -> None:
         super().__init__()
         self.layers = nn.Sequential(
@@ -138,7 +136,6 @@ def local_network(
     image: ImageShape | None,
     seed: int,
 ) -> nn.Module:
-    """The default network of a kind for one party, from a public seed."""
     if kind not in KINDS:
         raise InputError(
             f"networks = {kind!r} is not one of {', '.join(KINDS)}, nor a mapping from parties to modules."
@@ -249,11 +246,9 @@ class LocalNetwork:
         return self.weights.count
 
     def embed(self, rows: Indices) -> Floats:
-        """One embedding per row, in [−C, C]^P."""
         return self.embed_features(self.features[torch.from_numpy(rows)])
 
     def embed_features(self, features: torch.Tensor) -> Floats:
-        """Embeddings of rows that need not be the party's own training rows."""
         with torch.no_grad():
             out: Floats = self._rows(self.weights.parameters, features).numpy()
         return out
@@ -268,7 +263,11 @@ class LocalNetwork:
         at_once = max(1, _MOST_NUMBERS // max(1, self.parameters))
         for start in range(0, len(rows), at_once):
             part = slice(start, start + at_once)
-            per_row = self._flat_gradients(rows[part], gradient[part])
+            weighed = torch.from_numpy(np.ascontiguousarray(gradient[part], dtype=np.float32))
+            chosen, parameters = self.features[torch.from_numpy(rows[part])], self.weights.parameters
+            gradients = self._row_gradients(parameters, chosen, weighed)
+            flat = torch.cat([gradients[key].reshape(len(chosen), -1) for key in parameters], dim=1)
+            per_row = flat.double().numpy()
             norms = np.linalg.norm(per_row, axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 scale = np.minimum(1.0, clip / norms) * (grid * _SHRINK / clip)
@@ -279,17 +278,7 @@ class LocalNetwork:
             total += integers.sum(axis=0)
         return total
 
-    def _flat_gradients(self, rows: Indices, gradient: Floats) -> Floats:
-        gradients = self._row_gradients(
-            self.weights.parameters,
-            self.features[torch.from_numpy(rows)],
-            torch.from_numpy(np.ascontiguousarray(gradient, dtype=np.float32)),
-        )
-        flat = torch.cat([gradients[key].reshape(len(rows), -1) for key in self.weights.parameters], dim=1)
-        return flat.double().numpy()
-
     def plain_sum(self, rows: Indices, gradient: Floats) -> Floats:
-        """Σ over rows of their gradients, as they are."""
         features = self.features[torch.from_numpy(rows)]
         leaves = {key: value.requires_grad_() for key, value in self.weights.parameters.items()}
         out = self.bound * torch.tanh(
@@ -311,8 +300,7 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 def loss_of(classes: int) -> Loss:
     """The loss of each row, linear in its target, so that a target without bias gives a loss without bias.
 
-    Targets are ±1: one for two classes, one per class for more; without classes, numbers in [−1, 1]. A randomised
-    target may lie outside.
+    Targets are ±1, one for two classes and one per class for more, or numbers in [−1, 1]; randomised ones lie outside.
     """
 
     def logistic(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -330,10 +318,7 @@ def loss_of(classes: int) -> Loss:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One point of a learning curve, as the label holder sees it through the noise.
-
-    Losses are those of `loss_of`: the squared one lacks its constant and can be negative.
-    """
+    """As the label holder sees it through the noise; the squared loss lacks its constant and can be negative."""
 
     epoch: int
     loss: float
@@ -343,10 +328,7 @@ class Epoch:
 
 
 class FusionModel:
-    """A module from sums of embeddings to scores, trained by gradient steps.
-
-    `scale` divides the sums before the module sees them: it is public, and keeps noisy sums of order one.
-    """
+    """A module from sums of embeddings to scores; `scale` is public and keeps noisy sums of order one."""
 
     def __init__(
         self,
@@ -366,11 +348,9 @@ class FusionModel:
         self._seen: dict[bool, list[tuple[float, float, int]]] = {False: [], True: []}
 
     def labels(self) -> Floats:
-        """What is to be learnt, one row each."""
         return self._labels
 
     def scores(self, sums: Floats) -> Floats:
-        """What the module says of sums of embeddings."""
         with torch.no_grad():
             out: Floats = self._forward(self._tensor(sums), self.weights.parameters).numpy()
         return out
@@ -396,7 +376,6 @@ class FusionModel:
         return gradient
 
     def look(self, rows: Indices, sums: Floats, targets: Floats, *, held_out: bool = True) -> None:
-        """Note how good the model is, without learning."""
         with torch.no_grad():
             scores = self._forward(self._tensor(sums), self.weights.parameters)
             self._note(scores, self._loss(scores, self._tensor(targets)), targets, held_out=held_out)
@@ -407,14 +386,10 @@ class FusionModel:
         self.weights.parameters["bias"].copy_(self._tensor(intercepts))
 
     def forget_unfinished(self) -> None:
-        """Leave out of the learning curve what was seen since its last point."""
         self._seen = {False: [], True: []}
 
     def goes_on(self, epoch: int) -> bool:
-        """Whether the held-out loss was lowest within the last `patience` epochs; always, if none is held out.
-
-        It is computed from the same sums and targets as everything else, so that stopping shows nothing further.
-        """
+        """Whether the held-out loss was lowest within the last `patience` epochs: stopping shows nothing further."""
         self.close_epoch(epoch)
         held_out = [each.held_out_loss for each in self.history if each.held_out_loss is not None]
         if not self._patience or not held_out:
@@ -477,8 +452,7 @@ def solve_on_sums(
     """The linear layer that least squares gives on sums whose noise has this variance.
 
     Training on noisy sums and predicting on exact ones would shrink every weight: the noise adds n·variance to the
-    moments' diagonal, which is taken off here, and what is left of it is what `colonnade.models.discriminant` and
-    `colonnade.models.moments` are made for.
+    moments' diagonal, which is taken off here.
     """
     rows, targets = np.asarray(sums[train], dtype=np.float64), model.labels()[train]
     count, width = rows.shape
@@ -489,24 +463,23 @@ def solve_on_sums(
     border = noise / math.sqrt(variance * count / 2.0) if variance > 0 else 1.0
     if model.classes == 0:
         values = targets[:, 0]
-        line = least_squares(
-            ValueMoments(
-                gram,
-                float(count),
-                rows.sum(axis=0),
-                cross=rows.T @ values,
-                value_total=float(values.sum()),
-                value_square=float(values @ values),
-                noise=noise,
-                border=border,
-            )
+        moments = ValueMoments(
+            gram,
+            float(count),
+            rows.sum(axis=0),
+            cross=rows.T @ values,
+            value_total=float(values.sum()),
+            value_square=float(values @ values),
+            noise=noise,
+            border=border,
         )
+        line = least_squares(moments)
         model.set_linear(line.coefficients[None, :], np.array([line.intercept]))
     else:
         codes = (targets[:, 0] > 0).astype(int) if model.classes == 2 else targets.argmax(axis=1)
         members = np.eye(model.classes)[codes]
-        moments = ClassMoments(gram, members.T @ rows, members.sum(axis=0), noise=noise, border=border)
-        rule = (binary_rule if model.classes == 2 else multiclass_rule)(moments)
+        by_class = ClassMoments(gram, members.T @ rows, members.sum(axis=0), noise=noise, border=border)
+        rule = (binary_rule if model.classes == 2 else multiclass_rule)(by_class)
         model.set_linear(rule.coefficients, rule.intercepts)
     model.forget_unfinished()
     for part, apart in ((train, False), (held_out, True)):
@@ -516,7 +489,6 @@ def solve_on_sums(
 
 
 def targets_of(codes: NDArray[Any], classes: int) -> Floats:
-    """±1 targets of class numbers: one for two classes, one per class for more."""
     if classes == 2:
         return np.where(np.asarray(codes) == 1, 1.0, -1.0)[:, None]
     targets = np.full((len(codes), classes), -1.0)

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -33,10 +33,7 @@ Tensors = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Parts beside each other, as only a simulation in one process sees them; or those that one party has.
-
-    A party without the label has its own module and no fusion model.
-    """
+    """Parts side by side, as only a simulation in one process sees them; or those that one party has."""
 
     design: Design
     frame: InputSpec
@@ -44,7 +41,7 @@ class Network:
     fusion: FusionModel | None
 
     def scores(self, features: Array) -> Array:
-        """What all parts together say of rows of `frame.features`: log-odds of classes, or the label's own units."""
+        """Log-odds of classes, or the label's own units, of rows of `frame.features`."""
         # A frame divides by √m for the moments family; networks read each column in its own units.
         rows = torch.from_numpy((features * math.sqrt(self.frame.attributes)).astype(np.float32))
         total, start = np.zeros((len(rows), self.design.embedding)), 0
@@ -54,7 +51,6 @@ class Network:
         return self.read(total)
 
     def read(self, sums: Array) -> Array:
-        """What the fusion model says of sums of embeddings."""
         if self.fusion is None:
             raise ModelError(
                 f"this part of a network scores nobody: {self.design.receiver} has its last layer."
@@ -62,9 +58,28 @@ class Network:
         scores = np.asarray(self.fusion.scores(sums), dtype=np.float64)
         return scores if self.design.classes else self.frame.label.from_unit(np.clip(scores, -1.0, 1.0))
 
+    def spec(self, epsilon: float | None, **terms: Any) -> ScoresSpec:
+        """What is asked of the parties to score people; `terms` are δ and how people are matched."""
+        design = self.design
+        weights: Literal["private", "public"] = "private" if design.regime == "private-local" else "public"
+        return ScoresSpec(
+            receiver=design.receiver,
+            width=design.embedding,
+            bound=float(design.bound),
+            weights=weights,
+            epsilon=epsilon,
+            **terms,
+        )
+
     def terms(self) -> dict[str, Terms]:
-        """Each party's summand: the embeddings of its own rows."""
-        return {party: _embedded(self.locals[party], encoder) for party, encoder in self.frame.encoders}
+        def embedded(local: LocalNetwork, encoder: Encoder) -> Terms:
+            def term(aligned: AlignedTable) -> Array:
+                blocks = [encoder.encode(block).astype(np.float32) for block in aligned.blocks()]
+                return np.asarray(local.embed_features(torch.from_numpy(np.concatenate(blocks))), np.float64)
+
+            return term
+
+        return {party: embedded(self.locals[party], encoder) for party, encoder in self.frame.encoders}
 
     def score_people(
         self,
@@ -78,8 +93,8 @@ class Network:
         """Scores of people whose columns lie with the parties; only the label holder sees them.
 
         Exact scores disclose, for each person, the others' sum of embeddings to the label holder, and are refused for
-        people in `trained_on`, and altogether where nobody knows who was trained on; with ε the sums carry noise and
-        are charged. A network of the paper's regime scores public data only.
+        people in `trained_on`, and altogether where nobody knows who was trained on; with ε sums carry noise and are
+        charged.
         """
         if self.design.regime == "paper" and not people.public:
             raise OnlyForPublicData(
@@ -96,17 +111,8 @@ class Network:
         if missing or self.design.receiver not in people.tables:
             absent = ", ".join(missing or [self.design.receiver])
             raise DataError(f"the model has a part of {absent}, which takes no part here.")
-        request = ScoresSpec(
-            receiver=self.design.receiver,
-            width=self.design.embedding,
-            bound=float(self.design.bound),
-            weights="private" if self.design.regime == "private-local" else "public",
-            epsilon=epsilon,
-            delta=delta,
-            accepted_delta=accepted_delta,
-            alignment=people.alignment,
-        )
-        scored = score_jointly(people, request, self.terms(), trained_on=trained_on)
+        terms = {"delta": delta, "accepted_delta": accepted_delta, "alignment": people.alignment}
+        scored = score_jointly(people, self.spec(epsilon, **terms), self.terms(), trained_on=trained_on)
         return replace(scored, sums=self.read(scored.sums))
 
     def tensors(self) -> Tensors:
@@ -128,7 +134,6 @@ class Network:
 
     @classmethod
     def joined(cls, parts: Mapping[str, Network]) -> Network:
-        """Parts beside each other again, in one process."""
         every = list(parts.values())
         label = next((part.frame.label for part in every if part.fusion is not None), every[0].frame.label)
         return cls(
@@ -148,7 +153,6 @@ class Network:
         networks: Mapping[str, nn.Module] | None = None,
         fusion: nn.Module | None = None,
     ) -> Network:
-        """The network with these weights; `networks` and `fusion` are needed where they are a user's own modules."""
         locals_ = {}
         for party, encoder in frame.encoders:
             module = _module(design, party, encoder, networks)
@@ -164,16 +168,14 @@ class Network:
                     "the fusion model is a module of its author's own, whose class no file holds. Give it: "
                     "load(path, fusion=module)."
                 )
-            head = copy.deepcopy(fusion) if fusion is not None else _linear(design)
+            head = copy.deepcopy(fusion)
+            if head is None:
+                head = from_seed(0, lambda: nn.Linear(design.embedding, design.outputs))
             _fill(head, tensors, "fusion/")
             last = FusionModel(
                 head, np.zeros((0, design.outputs)), classes=design.classes, scale=design.scale
             )
         return cls(design, frame, locals_, last)
-
-
-def _linear(design: Design) -> nn.Module:
-    return from_seed(0, lambda: nn.Linear(design.embedding, design.outputs))
 
 
 def _module(
@@ -202,7 +204,6 @@ def _arrays(weights: Weights) -> Tensors:
 
 
 def _fill(module: nn.Module, tensors: Tensors, prefix: str) -> None:
-    """Put weights into a module of the same shape."""
     places = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     given = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
     shapes = {name: tuple(value.shape) for name, value in places.items()}
@@ -213,12 +214,3 @@ def _fill(module: nn.Module, tensors: Tensors, prefix: str) -> None:
     with torch.no_grad():
         for name, value in given.items():
             places[name].copy_(torch.from_numpy(value.copy()))
-
-
-def _embedded(local: LocalNetwork, encoder: Encoder) -> Terms:
-    def term(aligned: AlignedTable) -> Array:
-        blocks = [encoder.encode(block).astype(np.float32) for block in aligned.blocks()]
-        rows = torch.from_numpy(np.concatenate(blocks))
-        return np.asarray(local.embed_features(rows), dtype=np.float64)
-
-    return term

@@ -1,7 +1,4 @@
-"""A trained network as plain values: its shape, its two files, and what every method asks of a model.
-
-PyTorch is not needed to read them.
-"""
+"""A trained network as plain values, its two files, and what every method asks of a model; without PyTorch."""
 
 from __future__ import annotations
 
@@ -16,22 +13,10 @@ import numpy as np
 from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError
 from colonnade.methods.method import Array, TrainedModel
 from colonnade.methods.network.design import Design, need_networks
-from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import formula_bytes
 from colonnade.models.discriminant import Reading
-from colonnade.models.files.document import (
-    IMPOSSIBLE,
-    UNCOVERED,
-    Privacy,
-    described,
-    frame_in,
-    privacy_in,
-    read_document,
-    write_contents,
-    write_document,
-)
+from colonnade.models.files import document
 from colonnade.models.inputs import InputSpec
-from colonnade.runtime.run import Outcome
 
 if TYPE_CHECKING:
     from colonnade.methods.network.modules import Epoch
@@ -57,7 +42,7 @@ class NetworkFile:
     design: Design
     frame: InputSpec
     tensors: Tensors
-    privacy: Privacy
+    privacy: document.Privacy
     regime: str
     run: str
     party: str | None = None
@@ -68,7 +53,6 @@ class NetworkFile:
         return KINDS[self.kind]
 
     def save(self, path: Path) -> None:
-        """Write the weights, then the document that names their digest."""
         need_networks()
         from safetensors.numpy import save
 
@@ -79,54 +63,45 @@ class NetworkFile:
                 f"{path}: the weights are written beside it under that name. Let it end in .json."
             )
         # No guarantee covers showing a network's weights, whole or in parts.
-        write_contents(companion, weights, own=True)
-        data = described(
+        document.write_contents(companion, weights, own=True)
+        data = document.described(
             self.frame,
             self.privacy,
             kind=self.kind,
             method=self.method,
             run=self.run,
             party=self.party,
-            statement="\n".join([WHOLE if self.party is None else UNCOVERED, self.regime, str(self.privacy)]),
+            statement="\n".join(
+                [WHOLE if self.party is None else document.UNCOVERED, self.regime, str(self.privacy)]
+            ),
         )
         data["design"] = self.design.to_data()
         data["regime"] = self.regime
         data["tensors"] = {"file": companion.name, "sha256": hashlib.sha256(weights).hexdigest()}
-        write_document(path, data, own=True)
+        document.write_document(path, data, own=True)
 
     @classmethod
     def load(cls, path: Path) -> NetworkFile:
-        """The network in a pair of files; a pair that is cut off, altered or newer is refused by name."""
-        return cls.of(read_document(path), path)
+        return cls.of(document.read_document(path), path)
 
     @classmethod
     def of(cls, data: Mapping[str, Any], path: Path) -> NetworkFile:
-        """The network that a document describes, with the weights beside it."""
         need_networks()
         if data.get("kind") not in KINDS:
             raise ModelError(f"{path} holds a {data.get('kind')}, which is no network.")
         try:
-            design, frame = Design.from_data(data["design"]), frame_in(data)
+            design, frame = Design.from_data(data["design"]), document.frame_in(data)
             if KINDS[data["kind"]].classifies != (design.task == "classification"):
                 raise ValueError(f"a {data['kind']} for {design.task}")
-            return cls(
-                kind=data["kind"],
-                design=design,
-                frame=frame,
-                tensors=_weights(path.with_name(str(data["tensors"]["file"])), data["tensors"]["sha256"]),
-                privacy=privacy_in(data),
-                regime=str(data["regime"]),
-                run=str(data["run"]),
-                party=data["party"],
-                method=str(data["method"]),
-            )
+            tensors = _weights(path.with_name(str(data["tensors"]["file"])), data["tensors"]["sha256"])
+            texts = str(data["regime"]), str(data["run"]), data["party"], str(data["method"])
+            return cls(data["kind"], design, frame, tensors, document.privacy_in(data), *texts)
         except DataError:
             raise
-        except IMPOSSIBLE as error:
+        except document.IMPOSSIBLE as error:
             raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
 
     def network(self, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Network:
-        """The network itself; `networks` and `fusion` are a user's own modules, which no file holds."""
         need_networks()
         from colonnade.methods.network.network import Network
 
@@ -134,25 +109,16 @@ class NetworkFile:
 
 
 def network_file(
-    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str, party: str | None = None
+    kind: str, network: Network, privacy: document.Privacy, *, regime: str, run: str, party: str | None = None
 ) -> NetworkFile:
-    """A network, or one party's part of it, ready to be saved."""
     return NetworkFile(
-        kind=kind,
-        design=network.design,
-        frame=network.frame,
-        tensors=network.tensors(),
-        privacy=privacy,
-        regime=regime,
-        run=run,
-        party=party,
+        kind, network.design, network.frame, network.tensors(), privacy, regime, run=run, party=party
     )
 
 
 def network_parts(
-    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str
+    kind: str, network: Network, privacy: document.Privacy, *, regime: str, run: str
 ) -> dict[str, NetworkFile]:
-    """One file for each party whose part is here, with that alone; the label holder's with the fusion model."""
     holder = () if network.fusion is None else (network.design.receiver,)
     return {
         party: network_file(kind, network.part(party), privacy, regime=regime, run=run, party=party)
@@ -161,7 +127,6 @@ def network_parts(
 
 
 def weights_path(path: Path) -> Path:
-    """Where the weights of a model file lie: beside it, under the same name."""
     return path.with_suffix(".safetensors")
 
 
@@ -200,28 +165,12 @@ class Communication:
 
     @property
     def over_formula(self) -> float:
-        """Sums and gradients over the formula: what framing and whole bits cost."""
         return (self.sums + self.gradients) / self.formula
-
-    @classmethod
-    def of(cls, outcome: Outcome, plan: EmbeddingsPlan, epochs: int) -> Communication:
-        """The ledger of a finished run, which may have stopped early."""
-        sent = outcome.bytes_by_step
-        return cls(
-            sums=sent.get("sum", 0),
-            gradients=sent.get("back", 0),
-            everything=outcome.bytes_sent,
-            formula=formula_bytes(plan) * epochs / plan.passes,
-        )
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel(TrainedModel):
-    """A network in parts that stay with their parties, its learning curve and how many epochs it took.
-
-    `network` has the parts of those who are here. `history` is what the label holder saw, and nobody else: it is made
-    with exact labels.
-    """
+    """The parts of those who are here; `history` is made with exact labels, and for the label holder alone."""
 
     network: Network
     statement: str
@@ -233,7 +182,9 @@ class NetworkModel(TrainedModel):
         """What the run sent, where all of it was seen."""
         if self.run is None:
             return None
-        return Communication.of(self.run.outcome, self.run.plan, self.epochs)
+        plan, outcome = self.run.plan, self.run.outcome
+        sent, formula = outcome.bytes_by_step, formula_bytes(plan) * self.epochs / plan.passes
+        return Communication(sent.get("sum", 0), sent.get("back", 0), outcome.bytes_sent, formula)
 
     def scores(self, features: Array) -> Array:
         return self.network.scores(features)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -16,7 +16,6 @@ from pydantic import Field
 from colonnade.crypto.masks import SumRing
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import OnlyForPublicData, PlanError, PrivacyError
 from colonnade.ledger import LedgerLine
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
@@ -27,18 +26,9 @@ from colonnade.privacy.guarantee import AccountedCost, Guarantee, View, account,
 from colonnade.privacy.observers import Coalition, ColumnsOf, Observer, OthersPart, PartOf, PartyView, Server
 from colonnade.privacy.paper import local_variance
 from colonnade.privacy.sensitivity.matrix import root_up
+from colonnade.protocols import plans
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import UNCHECKED
-from colonnade.protocols.plans import (
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    check_job_gamma,
-    check_parties,
-    checked_delta,
-    lines_about,
-    options_of,
-)
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Group
 
@@ -64,10 +54,9 @@ class Batch:
 
 
 def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
-    """The label holder's views, then each fellow party's, then those of the coalitions that the plan names.
+    """The label holder's views, each fellow party's, and those of the coalitions that the plan names.
 
-    The label holder is listed twice: as the observer "server", which is what PBM-VFL calls it, and as the party that it
-    is, so that a ledger adds up what it learns in all of its roles.
+    The label holder is listed as "server", which is what PBM-VFL calls it, and as the party that a ledger adds up for.
     """
     if plan.options.mechanism == "none":
         return ()
@@ -83,12 +72,8 @@ def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
                 views += _about_all(plan, PartyView(party), {party}, alone)
     for members in plan.options.coalitions:
         if plan.learns_locally or holder in members:
-            views += _about_all(
-                plan,
-                Coalition(tuple(members)),
-                set(members),
-                f"it pools everything its members see{UNCHECKED}",
-            )
+            pooled = f"it pools everything its members see{UNCHECKED}"
+            views += _about_all(plan, Coalition(tuple(members)), set(members), pooled)
     return tuple(views)
 
 
@@ -160,33 +145,8 @@ def label_event(plan: EmbeddingsPlan) -> Event:
     return leaf if plan.label_coordinates == 1 else Repeated(leaf, plan.label_coordinates)
 
 
-def lines_of(plan: EmbeddingsPlan, party: str) -> tuple[LedgerLine, ...]:
-    """What an owner's ledger holds: its own part and whole records, to everyone but itself.
-
-    The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated and
-    not charged: no release hides them, and no account is kept for them.
-    """
-    parts = (
-        view for view in plan.views if not isinstance(view.unit, ColumnsOf) and view.observer != Server()
-    )
-    return lines_about(party, parts)
-
-
-def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
-    """One statement per view. Many views share an event, which is accounted for once."""
-    statements = []
-    for view in views:
-        check_claim(view.event, observer=view.observer, unit=view.unit)
-        cost = cost_of(view.event, delta)
-        statements.append(
-            Guarantee(view.observer, view.unit, cost.epsilon, cost.delta, view.assumption, cost.method)
-        )
-    return tuple(statements)
-
-
 @lru_cache(maxsize=256)
 def cost_of(event: Event, delta: float) -> AccountedCost:
-    """ε of an event at δ; infinite where it is so large that nothing can be stated."""
     try:
         return account(event, delta)
     except PrivacyError:
@@ -203,17 +163,15 @@ Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class NetworkOptions(Options):
+class NetworkOptions(plans.Options):
     """What `NeuralClassifier` takes, but for modules of one's own, which no job file can hold.
 
-    `networks` left out is "random" where networks are frozen, else "dense"; `image` is [channels, height, width] of
-    each party's part. ε and δ of the job are for what the label holder learns of one party's part of one record. No
-    party's network may have more than `parameters` numbers to learn: noise is accounted for that many.
-
-    `beta` is given in the paper's regime, which calibrates nothing, and nowhere else. `label_epsilon` is what fellow
-    parties may learn about a label: if it is not given, ε in the private-local regime and no bound in the paper's.
-    `local_share` is the part of ε that embeddings get before local learning gets the rest. `held_out` is the share of
-    records that only early stopping looks at, charged like the others.
+    ε and δ of the job are for what the label holder learns of one party's part of one record. `networks` left out is
+    "random" where networks are frozen, else "dense"; `image` is [channels, height, width] of each party's part; `beta`
+    is given in the paper's regime alone. `label_epsilon` is what fellow parties may learn about a label: left out, ε in
+    the private-local regime and no bound in the paper's. `local_share` is the part of ε that embeddings get; `held_out`
+    records are looked at by early stopping alone and charged like the others; noise is accounted for `parameters`
+    numbers.
     """
 
     method = "embeddings"
@@ -239,9 +197,8 @@ class NetworkOptions(Options):
     coalitions: list[list[str]] = Field(default_factory=list)
     seed: Annotated[int, Field(ge=0)] = 0
 
-    def check(self, spec: TrainingSpec) -> None:
-        """The paper's regime is for public data, in one process, and nowhere else."""
-        check_job_gamma(spec, "is the grid of a moment release, and networks have none. Leave it out.")
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(spec, "is the grid of a moment release, and networks have none. Leave it out.")
         if self.regime == "paper" and not spec.public:
             raise OnlyForPublicData(
                 "regime = 'paper' protects nobody end to end: it runs on public data in one process. Use regime = "
@@ -251,38 +208,28 @@ class NetworkOptions(Options):
         _check_noise(self)
 
     def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+        self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int
     ) -> EmbeddingsPlan:
-        """The plan with the least noise that keeps ε for what the label holder learns of one part of one record.
-
-        The paper's regime takes b and β as given and promises nothing.
-        """
+        """ε is kept for what the label holder learns of one part of one record; the paper's regime promises nothing."""
         if spec.task not in ("classification", "regression"):
             raise PlanError(f"networks learn classification or regression, not {spec.task!r}.")
-        check_parties(group, schemas, spec.task)
+        plans.check_parties(group, schemas, spec.task)
         for members in self.coalitions:
             if len(set(members)) < 2 or set(members) - set(group.owners):
                 raise PlanError(
                     f"a coalition is two owners or more of {', '.join(group.owners)}, not {', '.join(members)}."
                 )
         private = self.regime != "paper" and self.mechanism != "none"
-        delta = checked_delta(spec.epsilon if private else 1.0, spec.delta, spec.accepted_delta, rows)
+        delta = plans.checked_delta(spec.epsilon if private else 1.0, spec.delta, spec.accepted_delta, rows)
         held_out = int(self.held_out * rows)
         if rows - held_out < 1:
             raise PlanError(
                 f"held_out = {self.held_out:g} of {rows} records leaves none to learn from. Hold out fewer."
             )
         given = self.beta if self.regime == "paper" else None
-        plan = EmbeddingsPlan(
-            beta=Fraction(0) if given is None else Fraction(str(given)),
-            batch=min(self.batch, rows - held_out),
-            held_out=held_out,
-            spec=spec,
-            group=group,
-            schemas=schemas,
-            rows=rows,
-            delta=delta,
-        )
+        terms = plans.Agreed(spec=spec, group=group, rows=rows, schemas=schemas, delta=delta)
+        beta, batch = Fraction(str(given or 0)), min(self.batch, rows - held_out)
+        plan = EmbeddingsPlan(beta=beta, batch=batch, held_out=held_out, **terms)
         if not plan.taught:
             raise PlanError(
                 "an embedding is summed over at least one party beside the label holder; none declares a column."
@@ -296,13 +243,11 @@ class NetworkOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingsPlan(TrainingPlan):
-    """One training run: who, which columns, how noisy, how often. Made by `NetworkOptions`.
+class EmbeddingsPlan(plans.TrainingPlan):
+    """Made by `NetworkOptions`; batches follow public permutations.
 
-    `beta` is β of the Poisson binomial mechanism; `local_variance` is σ² of the integer noise of the local baseline, in
-    units of its grid; `update_variance` that of the clipped sums that local networks learn from; `label_trials` and
-    `label_beta` randomise the labels, or are 0 where nothing computed from labels leaves. Batches follow public
-    permutations: a record is in exactly one batch of an epoch.
+    `local_variance` is σ² of the local baseline in units of its grid; `update_variance` that of the clipped sums that
+    local networks learn from; `label_trials` and `label_beta` are 0 where nothing computed from labels leaves.
     """
 
     beta: Fraction
@@ -319,7 +264,7 @@ class EmbeddingsPlan(TrainingPlan):
 
     @property
     def options(self) -> NetworkOptions:
-        return options_of(self.spec, NetworkOptions)
+        return plans.options_of(self.spec, NetworkOptions)
 
     @property
     def receiver(self) -> str:
@@ -332,20 +277,15 @@ class EmbeddingsPlan(TrainingPlan):
 
     @property
     def taught(self) -> tuple[str, ...]:
-        """The contributors to whom the label holder says something: all but itself."""
         return tuple(party for party in self.contributors if party != self.receiver)
 
     @property
     def hiding(self) -> int:
-        """How many contributors' counts the label holder does not know."""
         return len(self.taught)
 
     @property
     def sum_variance(self) -> float:
-        """The variance of a coordinate of the label holder's estimate of Σ h, at most.
-
-        Where nothing goes back it takes its own counts out of the sum and its own embedding in.
-        """
+        """At most; where nothing goes back the label holder knows its own counts and embedding."""
         noisy = len(self.contributors) if self.learns_locally else self.hiding
         if self.options.mechanism == "poisson-binomial":
             return float(noisy * BOUND**2 / (4 * self.options.trials * self.beta**2))
@@ -369,18 +309,14 @@ class EmbeddingsPlan(TrainingPlan):
 
     @cached_property
     def noise(self) -> PoissonBinomialNoise | None:
-        """The quantiser, where sums are what travels."""
         if self.options.mechanism != "poisson-binomial":
             return None
         return PoissonBinomialNoise(self.options.trials, self.beta, Fraction(BOUND))
 
     @cached_property
     def local_noise(self) -> DiscreteGaussianNoise | None:
-        return (
-            DiscreteGaussianNoise(self.local_variance)
-            if self.options.mechanism == "local-gaussian" and self.local_variance
-            else None
-        )
+        used = self.options.mechanism == "local-gaussian" and self.local_variance
+        return DiscreteGaussianNoise(self.local_variance) if used else None
 
     @cached_property
     def update_noise(self) -> DiscreteGaussianNoise | None:
@@ -415,7 +351,6 @@ class EmbeddingsPlan(TrainingPlan):
         return self.passes * self.steps_in_epoch
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch in public order: every record is in exactly one."""
         split = public_permutation(self.rows, self.options.seed)
         train, looked_at = split[: self.train_rows], split[self.train_rows :]
         # The place of the epoch in the seed's sequence; only its being public and agreed matters.
@@ -428,21 +363,24 @@ class EmbeddingsPlan(TrainingPlan):
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the run is to each observer: `colonnade.methods.network.plan`."""
         return views_of(self)
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per view. The paper's regime has none."""
-        return costs_of(self.views, self.delta) if self.options.regime != "paper" else ()
+        statements = []
+        for view in self.views if self.options.regime != "paper" else ():
+            check_claim(view.event, observer=view.observer, unit=view.unit)
+            cost = cost_of(view.event, self.delta)
+            statements.append(
+                Guarantee(view.observer, view.unit, cost.epsilon, cost.delta, view.assumption, cost.method)
+            )
+        return tuple(statements)
 
     @property
     def statement(self) -> str:
-        labels = (
-            "gradients are computed from randomised labels"
-            if self.label_noise is not None
-            else "the returned gradient shows labels to every party"
-        )
+        labels = "the returned gradient shows labels to every party"
+        if self.label_noise is not None:
+            labels = "gradients are computed from randomised labels"
         return {
             "frozen": "frozen: local networks are public or random, only the fusion model learns, and nothing is sent "
             "back. What is stated holds end to end. Labels do not leave their holder.",
@@ -460,7 +398,6 @@ class EmbeddingsPlan(TrainingPlan):
 
     @property
     def shown_to(self) -> tuple[str, ...]:
-        """The label holder, and where gradients go back everybody who gets them."""
         return self.group.owners if self.learns_locally else (self.receiver,)
 
     @property
@@ -472,8 +409,15 @@ class EmbeddingsPlan(TrainingPlan):
         return self.receiver
 
     def lines_for(self, party: str) -> tuple[LedgerLine, ...]:
-        """The lines about a party's own part and about whole records; in the paper's regime nothing is claimed."""
-        return lines_of(self, party) if self.options.regime != "paper" else ()
+        """Its own part and whole records, to everyone but itself; in the paper's regime nothing is claimed.
+
+        The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated
+        and not charged: no release hides them, and no account is kept for them.
+        """
+        if self.options.regime == "paper":
+            return ()
+        views = [view for view in self.views if view.observer != Server()]
+        return plans.lines_about(party, (view for view in views if not isinstance(view.unit, ColumnsOf)))
 
     def own_data(self) -> dict[str, Any]:
         first = next(self.batches(0)).rows
@@ -542,28 +486,22 @@ def _with_noise(blank: EmbeddingsPlan) -> EmbeddingsPlan:
 
 
 def _with_label_noise(plan: EmbeddingsPlan, epsilon: float) -> EmbeddingsPlan:
-    beta = _coin_beta(epsilon / plan.label_coordinates)
-    return replace(plan, label_trials=1, label_beta=beta)
+    """One coin, whose faces differ by at most e^ε between any two values: β = tanh(ε/2)/2, rounded down.
 
-
-def _coin_beta(epsilon: float) -> Fraction:
-    """β of one coin whose faces differ by at most e^ε between any two values: tanh(ε/2)/2, rounded down.
-
-    One coin is also the best count for one number at the ε that labels are given: more trials at the same ε have a
-    smaller bβ².
+    It is also the best count for one number at the ε that labels are given: more trials at the same ε have a smaller
+    bβ².
     """
-    grid = 10**6
-    return Fraction(max(1, min(math.floor(grid * math.tanh(epsilon / 2) / 2), grid // 2 - 1)), grid)
+    grid, each = 10**6, epsilon / plan.label_coordinates
+    faces = max(1, min(math.floor(grid * math.tanh(each / 2) / 2), grid // 2 - 1))
+    return replace(plan, label_trials=1, label_beta=Fraction(faces, grid))
 
 
 def _check_values(options: NetworkOptions) -> None:
-    """Refuse, with what would do, what an estimator was given and no form has checked."""
-    for name, kind, known in (
-        ("regime", options.regime, get_args(Regime)),
-        ("mechanism", options.mechanism, get_args(Mechanism)),
-    ):
-        if kind not in known:
-            raise PlanError(f"{name} = {kind!r} is not one of {', '.join(known)}.")
+    for name, kinds in (("regime", Regime), ("mechanism", Mechanism)):
+        if getattr(options, name) not in get_args(kinds):
+            raise PlanError(
+                f"{name} = {getattr(options, name)!r} is not one of {', '.join(get_args(kinds))}."
+            )
     for name in ("embedding", "trials", "batch", "epochs", "parameters"):
         value = getattr(options, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -35,7 +35,11 @@ Integers = NDArray[np.int64]
 
 
 class Contributor(Protocol):
-    """An owner's network over its own rows, seen from outside: rows are positions in the aligned order."""
+    """An owner's network over its own rows, seen from outside: rows are positions in the aligned order.
+
+    An embedding lies in [−C, C]^P and is a function of its own row and the network only. Sums are of rows' gradients by
+    the network's parameters, as they are or each clipped and at most `grid` long on integers.
+    """
 
     @property
     def embedding(self) -> int: ...
@@ -43,17 +47,11 @@ class Contributor(Protocol):
     @property
     def parameters(self) -> int: ...
 
-    def embed(self, rows: Indices) -> Floats:
-        """One embedding per row, in [−C, C]^P, each a function of its own row and the network only."""
-        ...
+    def embed(self, rows: Indices) -> Floats: ...
 
-    def clipped_sum(self, rows: Indices, gradient: Floats, *, clip: float, grid: int) -> Integers:
-        """Σ over rows of the gradient by the network's parameters, each clipped and at most `grid` long on integers."""
-        ...
+    def clipped_sum(self, rows: Indices, gradient: Floats, *, clip: float, grid: int) -> Integers: ...
 
-    def plain_sum(self, rows: Indices, gradient: Floats) -> Floats:
-        """Σ over rows of the gradient by the network's parameters, as it is."""
-        ...
+    def plain_sum(self, rows: Indices, gradient: Floats) -> Floats: ...
 
     def step(self, direction: Floats) -> None: ...
 
@@ -63,15 +61,11 @@ class Fusion(Protocol):
 
     def labels(self) -> Floats:
         """What is to be learnt, one row each: ±1 entries for classes, numbers in [−1, 1] otherwise."""
-        ...
 
     def learn(self, rows: Indices, sums: Floats, targets: Floats) -> Floats:
         """Learn from a batch and return the gradient of each row's loss by its sum."""
-        ...
 
-    def look(self, rows: Indices, sums: Floats, targets: Floats) -> None:
-        """Note how good the model is on rows it does not learn from."""
-        ...
+    def look(self, rows: Indices, sums: Floats, targets: Floats) -> None: ...
 
     def goes_on(self, epoch: int) -> bool: ...
 
@@ -89,7 +83,6 @@ ModelFactory = Callable[[AlignedTable | None, EmbeddingsPlan], PartyModels]
 
 
 def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> None:
-    """Before anything is charged: the networks fit the plan."""
     contributor = brought.contributor
     if (contributor is None) is not (party.name not in plan.contributors):
         raise LocalProtocolError(f"{party.name} brings a network exactly if it owns columns")
@@ -111,8 +104,6 @@ def check_models(party: Party, plan: EmbeddingsPlan, brought: PartyModels) -> No
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What every step of one run needs at one party."""
-
     plan: EmbeddingsPlan
     release: Release
     masks: Masks | None
@@ -121,7 +112,6 @@ class Training:
 
 
 async def one_batch(party: Party, run: Training, batch: Batch) -> Floats | None:
-    """One sum and, where networks learn, one gradient; the estimate of the sum at the label holder."""
     plan, brought = run.plan, run.brought
     sums = await _sum(party, run, batch)
     fusion = brought.fusion
@@ -135,13 +125,19 @@ async def one_batch(party: Party, run: Training, batch: Batch) -> Floats | None:
     if batch.held_out or not plan.learns_locally:
         return sums
     received = await _return_gradient(party, run, batch, gradient)
-    if brought.contributor is not None and received is not None:
-        _learn(party, run, batch, received)
+    contributor = brought.contributor
+    if contributor is not None and received is not None and plan.update_noise is None:
+        # The paper's regime takes the exact mean.
+        contributor.step(contributor.plain_sum(batch.rows, received) / len(batch.rows))
+    elif contributor is not None and received is not None and plan.update_noise is not None:
+        clip = plan.options.clip
+        summed = contributor.clipped_sum(batch.rows, received, clip=clip, grid=GRADIENT_GRID)
+        noise = plan.update_noise.draw(len(summed), party.randomness)
+        contributor.step((summed + noise) * (clip / (GRADIENT_GRID * plan.batch)))
     return sums
 
 
 async def _sum(party: Party, run: Training, batch: Batch) -> Floats | None:
-    """Σ h over all contributors as the label holder can estimate it; None elsewhere."""
     plan, contributor = run.plan, run.brought.contributor
     step, shape = f"sum {batch.step}", (len(batch.rows), plan.options.embedding)
     embedded = None if contributor is None else _checked(contributor.embed(batch.rows), shape, party.name)
@@ -184,17 +180,15 @@ async def _sent_one_by_one(
     if party.name != plan.receiver:
         return None
     total = np.zeros(shape)
+    exact = plan.options.mechanism == "none"
     for name in plan.contributors:
-        code = "u4" if plan.options.mechanism == "none" else "i4"
-        sent = (
-            mine
-            if name == party.name
-            else (await hear(party, name, step)).array("rows", dtype=code, shape=shape)
-        )
-        if sent is None:
-            continue
-        values = np.ascontiguousarray(sent)
-        total += values.view("<f4") if plan.options.mechanism == "none" else values * (BOUND / EMBEDDING_GRID)
+        sent = mine
+        if name != party.name:
+            said = await hear(party, name, step)
+            sent = said.array("rows", dtype="u4" if exact else "i4", shape=shape)
+        if sent is not None:
+            values = np.ascontiguousarray(sent)
+            total += values.view("<f4") if exact else values * (BOUND / EMBEDDING_GRID)
     return total
 
 
@@ -211,7 +205,6 @@ def _alone(party: Party, plan: EmbeddingsPlan, embedded: Floats, *, noisy: bool)
 async def _return_gradient(
     party: Party, run: Training, batch: Batch, gradient: NDArray[Any] | None
 ) -> Floats | None:
-    """The gradient of each row's loss by its sum, the same for every contributor."""
     plan, step = run.plan, f"back {batch.step}"
     shape = (len(batch.rows), plan.options.embedding)
     if gradient is None:
@@ -232,21 +225,7 @@ async def _return_gradient(
     return _read_gradient(gradient, plan)
 
 
-def _learn(party: Party, run: Training, batch: Batch, gradient: Floats) -> None:
-    """One local step: the exact mean in the paper's regime, a clipped sum with integer noise otherwise."""
-    plan, contributor = run.plan, run.brought.contributor
-    if contributor is None:
-        return
-    if plan.update_noise is None:
-        contributor.step(contributor.plain_sum(batch.rows, gradient) / len(batch.rows))
-        return
-    summed = contributor.clipped_sum(batch.rows, gradient, clip=plan.options.clip, grid=GRADIENT_GRID)
-    noise = plan.update_noise.draw(len(summed), party.randomness)
-    contributor.step((summed + noise) * (plan.options.clip / (GRADIENT_GRID * plan.batch)))
-
-
 def _checked(embedded: Floats, shape: tuple[int, int], name: str) -> Floats:
-    """The embeddings, if they are what was agreed."""
     if embedded.shape != shape:
         raise DataError(
             f"{name}: {shape[0]} rows should be embedded into shape {shape}; the network gave {embedded.shape}."
@@ -283,11 +262,8 @@ def _travelling(gradient: Floats, plan: EmbeddingsPlan, batch: Batch) -> NDArray
 
 
 def _read_gradient(sent: NDArray[Any], plan: EmbeddingsPlan) -> Floats:
-    return (
-        np.ascontiguousarray(sent)
-        .view("<f4" if plan.options.gradient_bits == 32 else "<f2")
-        .astype(np.float32)
-    )
+    code = "<f4" if plan.options.gradient_bits == 32 else "<f2"
+    return np.ascontiguousarray(sent).view(code).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +278,6 @@ class TrainedEmbeddings(SessionResult[EmbeddingsPlan]):
 async def embeddings_session(
     party: Party, table: Table | None, spec: TrainingSpec, bring: ModelFactory
 ) -> TrainedEmbeddings:
-    """Meet, compare, align, plan, charge the whole schedule once, train, end together."""
     aligned, plan = await prepare(party, table, spec, EmbeddingsPlan)
     brought = bring(aligned, plan)
     check_models(party, plan, brought)
@@ -360,15 +335,8 @@ class _Paid(AskingAccountant):
 
 
 def formula_bytes(plan: EmbeddingsPlan) -> float:
-    """T·B·M·P(log₂(bM) + F)/8: PBM-VFL's count of what a run sends, for the rows that its batches really have.
-
-    F is the size of a returned number in bits, 0 where nothing is returned.
-    """
-    contributors = len(plan.contributors)
-    up = (
-        math.log2(plan.options.trials * contributors)
-        if plan.options.mechanism == "poisson-binomial"
-        else 32.0
-    )
+    """T·B·M·P(log₂(bM) + F)/8: PBM-VFL's count; F is the size of a returned number in bits, 0 where none is."""
+    contributors, counted = len(plan.contributors), plan.options.mechanism == "poisson-binomial"
+    up = math.log2(plan.options.trials * contributors) if counted else 32.0
     back = plan.options.gradient_bits if plan.learns_locally else 0
     return contributors * plan.options.embedding * plan.passes * (plan.rows * up + plan.train_rows * back) / 8

@@ -17,17 +17,9 @@ from colonnade.data.encoder import Encoder
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.federation.federation import Federation
+from colonnade.methods.baselines.gathering import label_values
+from colonnade.methods.network import modules
 from colonnade.methods.network.design import OWN, Design
-from colonnade.methods.network.modules import (
-    FusionModel,
-    ImageShape,
-    LocalNetwork,
-    fit_on_sums,
-    from_seed,
-    local_network,
-    solve_on_sums,
-    targets_of,
-)
 from colonnade.methods.network.network import Network
 from colonnade.methods.network.network_file import NetworkModel
 from colonnade.methods.network.plan import BOUND, EmbeddingsPlan, Kind, NetworkOptions
@@ -52,8 +44,6 @@ SPLIT = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What no job file can hold: modules of one's own, and where a fit that stopped goes on."""
-
     networks: Mapping[str, nn.Module] | None = None
     fusion: nn.Module | None = None
     checkpoint: Path | None = None
@@ -64,7 +54,6 @@ def kind_of(options: NetworkOptions) -> Kind:
 
 
 def features_of(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float32]:
-    """A party's encoded rows, held in memory as 32-bit numbers."""
     return np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
 
 
@@ -76,35 +65,25 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> ModelFacto
             return PartyModels()
         options = plan.options
         contributor, fusion = None, None
+        pace = {"learning_rate": options.learning_rate, "momentum": options.momentum}
         if module is not None:
-            contributor = LocalNetwork(
-                name,
-                module,
-                features_of(aligned, plan.encoders[name]),
-                bound=BOUND,
-                embedding=options.embedding,
-                learning_rate=options.learning_rate,
-                momentum=options.momentum,
+            features = features_of(aligned, plan.encoders[name])
+            contributor = modules.LocalNetwork(
+                name, module, features, bound=BOUND, embedding=options.embedding, **pace
             )
         if name == plan.receiver:
-            fusion = FusionModel(
+            values, classes = label_values([aligned]), len(plan.label.classes)
+            fusion = modules.FusionModel(
                 fusion_module(settings, plan),
-                labels_of(aligned, plan),
-                classes=len(plan.label.classes),
+                modules.targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None],
+                classes=classes,
                 scale=fusion_scale(plan),
-                learning_rate=options.learning_rate,
-                momentum=options.momentum,
                 patience=options.patience if options.held_out else 0,
+                **pace,
             )
         return PartyModels(contributor, fusion)
 
     return bring_in
-
-
-def labels_of(aligned: AlignedTable, plan: EmbeddingsPlan) -> NDArray[np.float64]:
-    values = np.concatenate([np.asarray(block.label) for block in aligned.blocks()])
-    classes = len(plan.label.classes)
-    return targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None]
 
 
 def fusion_module(settings: Settings, plan: EmbeddingsPlan) -> nn.Module:
@@ -113,7 +92,7 @@ def fusion_module(settings: Settings, plan: EmbeddingsPlan) -> nn.Module:
     outputs = classes if classes > 2 else 1
     if settings.fusion is not None:
         return copy.deepcopy(settings.fusion)
-    return from_seed(plan.options.seed, lambda: nn.Linear(plan.options.embedding, outputs))
+    return modules.from_seed(plan.options.seed, lambda: nn.Linear(plan.options.embedding, outputs))
 
 
 def fusion_scale(plan: EmbeddingsPlan) -> float:
@@ -127,13 +106,13 @@ def modules_for(
     tables: Mapping[str, Table], options: NetworkOptions, settings: Settings, first: int = 0
 ) -> dict[str, nn.Module]:
     """A module for each owner of columns; those given are copied, so that a fit leaves them as they were."""
-    modules: dict[str, nn.Module] = {}
+    by_party: dict[str, nn.Module] = {}
     for number, (party, table) in enumerate(tables.items(), first):
         if not table.schema.columns:
             continue
         if settings.networks is None:
             encoder = table.schema.encoder("linear")
-            modules[party] = local_network(
+            by_party[party] = modules.local_network(
                 kind_of(options),
                 party=party,
                 numbers=encoder.width,
@@ -143,27 +122,25 @@ def modules_for(
                 seed=options.seed + number + 1,
             )
         elif party in settings.networks:
-            modules[party] = copy.deepcopy(settings.networks[party])
+            by_party[party] = copy.deepcopy(settings.networks[party])
         else:
             raise InputError(
                 f"networks has a module for {', '.join(settings.networks) or 'nobody'}, but none for {party!r}. Give "
                 "one for every party that owns columns."
             )
-    return modules
+    return by_party
 
 
-def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool) -> None:
-    """What the label holder does with the last sums and its own labels, for itself: nothing leaves, nothing is spent.
-
-    One linear layer is solved for, with the noise of the sums taken out of their moments; another fusion model learns
-    by gradient steps where it has not learnt yet.
-    """
+def finish(
+    fusion: modules.FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool
+) -> None:
+    """What the label holder does with the last sums and its own labels, for itself: nothing leaves."""
     split = public_permutation(plan.rows, plan.options.seed)
     train, held_out = split[: plan.train_rows], split[plan.train_rows :]
     if linear:
-        solve_on_sums(fusion, sums, train=train, held_out=held_out, variance=plan.sum_variance)
+        modules.solve_on_sums(fusion, sums, train=train, held_out=held_out, variance=plan.sum_variance)
     elif not plan.learns_locally:
-        fit_on_sums(
+        modules.fit_on_sums(
             fusion,
             sums,
             fusion.labels(),
@@ -175,7 +152,7 @@ def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan,
         )
 
 
-def image_of(options: NetworkOptions) -> ImageShape | None:
+def image_of(options: NetworkOptions) -> modules.ImageShape | None:
     if options.image is None:
         return None
     channels, height, width = options.image
@@ -183,7 +160,6 @@ def image_of(options: NetworkOptions) -> ImageShape | None:
 
 
 def train(federation: Federation, spec: TrainingSpec, settings: Settings) -> NetworkModel:
-    """Run the protocol between all parties of a federation in this process."""
     if options_of(spec, NetworkOptions).regime == "paper" and not federation.public:
         raise OnlyForPublicData(
             "regime 'paper' protects nobody end to end: it is for data that every party declared public. Use 'frozen' "
@@ -194,21 +170,18 @@ def train(federation: Federation, spec: TrainingSpec, settings: Settings) -> Net
 
 
 def network_session(settings: Settings) -> Program:
-    """What each party runs: its module begins alike wherever the others are."""
-
     async def session(party: Party, table: Table | None, spec: TrainingSpec) -> TrainedEmbeddings:
         # Modules are numbered by their parties' places among the owners.
         place = party.group.owners.index(party.name) if party.owns_columns else 0
         own = {} if table is None else {party.name: table}
-        modules = modules_for(own, options_of(spec, NetworkOptions), settings, place)
-        bringing = bring(party.name, settings, modules.get(party.name))
+        module = modules_for(own, options_of(spec, NetworkOptions), settings, place).get(party.name)
+        bringing = bring(party.name, settings, module)
         return await embeddings_session(party, table, spec, bringing)
 
     return session
 
 
 def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> NetworkModel:
-    """The parts of those members who are here; the label holder solves for its last layer."""
     first = next(iter(results.values()))
     plan, holder = first.plan, results.get(first.plan.receiver)
     fusion: Any = None if holder is None else holder.brought.fusion
@@ -231,7 +204,6 @@ def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> 
 
 
 def design_of(plan: EmbeddingsPlan, settings: Settings) -> Design:
-    """What a file has to say of the network."""
     return Design(
         task=plan.spec.task,
         regime=plan.options.regime,

@@ -1,8 +1,4 @@
-"""The one-shot baseline: noisy columns once, then whatever the active party computes from them.
-
-The active party knows how much noise the columns carry, so it replaces each noisy row by the best linear guess at the
-true one (regression calibration) before it fits. That is computation on what has arrived: it costs nothing.
-"""
+"""The one-shot baseline: noisy columns once, then whatever the active party computes from them."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from numpy.typing import NDArray
 from colonnade.methods.glm.losses import Loss, chosen_loss
 from colonnade.methods.glm.models import linear_model, solve_parts
 from colonnade.methods.glm.rows import CONSTANT
-from colonnade.methods.method import Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import Method, NoiseSummary, TrainedModel
 from colonnade.methods.one_shot.protocol import (
     NoisyColumns,
     NoisyColumnsPlan,
@@ -79,10 +75,9 @@ def fitted_once(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> 
 
 
 def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -> Array:
-    """The best linear guess at rows that arrived with noise of these deviations, given the party's own exact rows.
+    """The best linear guess at rows that arrived with noise, given one's own (regression calibration).
 
-    In directions whose variance the noise hides, below the edge of what noise alone shows in so many rows, the
-    guess takes the `typical` variance of an entry, which is public.
+    In directions whose variance the noise hides the guess takes the `typical` variance of an entry, which is public.
     """
     seen = np.concatenate((own, noisy), axis=1)
     centre = seen.mean(axis=0)
@@ -102,16 +97,11 @@ def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -
 
 
 def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
-    """Fewer blocks of rows, or fewer rows where they are few."""
     block = min(block_of(plan, owner) for owner in plan.passive)
     if plan.rows >= 3 * block:
-        return in_blocks(plan, block, lambda rows: kept(plan, replace(plan, rows=rows)))
+        return in_blocks(plan, block)
     cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
     return product([in_rows(plan.rows, cells)], lambda rows: kept(plan, replace(plan, rows=rows)))
-
-
-def noise(plan: NoisyColumnsPlan) -> NoiseSummary:
-    return NoiseSummary(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
 
 
 METHOD = Method(
@@ -121,11 +111,10 @@ METHOD = Method(
     options=OneShotOptions,
     session=lambda _requested: noisy_columns_session,
     model=model,
-    views=plan_views,
     checks=(),
     scores=None,
     resumable=False,
     pilots=pilots,
-    noise=noise,
+    noise=lambda plan: NoiseSummary(max(map(plan.sigma, plan.passive)), "every value of every person"),
     kernel="draws",
 )

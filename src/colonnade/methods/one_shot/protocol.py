@@ -1,8 +1,7 @@
 """The simplest rival of noisy messages: every passive party sends its columns once, with noise on every entry.
 
-μ = 2c/s for noise of deviation s on rows of norm at most c, whatever is learned from them and however often. The noise
-on a score xw is s‖w‖, √e times less than e epochs of messages carry, but the same draw every time. Only the active
-party sees anything. Rows are integers before noise is added, so ε rests on integers alone.
+μ = 2c/s for noise of deviation s on rows of norm at most c, whatever is learned from them and however often. Only the
+active party sees anything. Rows are integers before noise is added, so ε rests on integers alone.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import AlignedTable, Table
 from colonnade.errors import LocalProtocolError
 from colonnade.ledger import LedgerLine
@@ -31,7 +29,7 @@ from colonnade.privacy.observers import Coalition, OthersPart, PartOf, PartyView
 from colonnade.protocols.agreement import charge_first
 from colonnade.protocols.dealt_noise import bits_for, in_views, near_enough
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Options, TrainingSpec, agreed, lines_about, options_of
+from colonnade.protocols.plans import Options, Schemas, TrainingSpec, agreed, lines_about, options_of
 from colonnade.protocols.session import SessionResult, from_start_to_end
 from colonnade.runtime.party import Group, Party
 from colonnade.runtime.wire import Message
@@ -52,25 +50,19 @@ class OneShotOptions(GlmOptions, Options):
     def check(self, spec: TrainingSpec) -> None:
         chosen_loss(spec, self)
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> NoisyColumnsPlan:
-        """The plan with the least noise that keeps ε for each passive party's part of a record."""
+    def plan(self, spec: TrainingSpec, group: Group, schemas: Schemas, rows: int) -> NoisyColumnsPlan:
         terms = agreed(spec, group, schemas, rows)
         for schema in schemas:
             if schema.label is not None:
                 chosen_loss(spec, self).check(schema.label)
-        plan = NoisyColumnsPlan(
-            bits=bits_for(spec.epsilon),
-            **terms,
+        plan = NoisyColumnsPlan(bits=bits_for(spec.epsilon), **terms)
+        plan = replace(
+            plan,
+            variances=tuple(
+                calibrate(partial(plan.event_under, owner), epsilon=spec.epsilon, delta=plan.delta)
+                for owner in plan.passive
+            ),
         )
-
-        def variance(owner: str) -> Fraction:
-            return calibrate(
-                lambda variance: plan.event_under(owner, variance), epsilon=spec.epsilon, delta=plan.delta
-            )
-
-        plan = replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
         return near_enough(plan, in_views, lambda plan, bits: replace(plan, bits=bits))
 
 
@@ -90,11 +82,11 @@ class NoisyColumnsPlan(ClippedPlan):
         return options_of(self.spec, OneShotOptions).stretch
 
     def noise(self, owner: str) -> DiscreteGaussianNoise:
-        """The noise of an owner's entries, in units of 1/GAMMA."""
+        """In units of 1/GAMMA."""
         return DiscreteGaussianNoise(self.variances[self.passive.index(owner)], self.bits)
 
     def sigma(self, owner: str) -> float:
-        """The deviation of the noise in an entry, in the units of clipped rows."""
+        """In the units of clipped rows."""
         return math.sqrt(self.variances[self.passive.index(owner)]) / GAMMA
 
     def event(self, owner: str) -> Event:
@@ -102,7 +94,6 @@ class NoisyColumnsPlan(ClippedPlan):
         return self.event_under(owner, self.variances[self.passive.index(owner)])
 
     def event_under(self, owner: str, variance: Fraction) -> Event:
-        """The same under noise of another variance."""
         # 2√B, upward, in integers.
         moved = math.isqrt(4 * self.clipped.norm_squared(owner) - 1) + 1
         entries = self.rows * self.clipped.encoders[owner].width
@@ -135,7 +126,6 @@ class NoisyColumnsPlan(ClippedPlan):
         return lines_about(party, self.views) if party in self.passive else ()
 
     def own_data(self) -> dict[str, Any]:
-        """How rows are clipped, and the noise of each sender."""
         return {
             "gamma": GAMMA,
             "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
@@ -145,19 +135,15 @@ class NoisyColumnsPlan(ClippedPlan):
 
 @dataclass(frozen=True, eq=False)
 class NoisyColumns(SessionResult[NoisyColumnsPlan]):
-    """What one member comes away with: the plan, its own rows, and at the active party everybody's noisy columns."""
-
     columns: Mapping[str, Array]
 
 
 async def noisy_columns_session(party: Party, table: Table | None, spec: TrainingSpec) -> NoisyColumns:
-    """Meet, compare jobs, introduce columns, align rows, compare plans, charge, send once."""
     aligned, plan, columns = await from_start_to_end(party, table, spec, NoisyColumnsPlan, noisy_columns)
     return NoisyColumns(plan, party.run, party.seeded, aligned, columns)
 
 
 async def noisy_columns(party: Party, table: AlignedTable | None, plan: NoisyColumnsPlan) -> dict[str, Array]:
-    """The protocol after the plan: passive parties send, the active one receives, the rest sees nothing."""
     await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.seeded))
     if not party.owns_columns:
         return {}
@@ -184,5 +170,4 @@ async def _receive(party: Party, plan: NoisyColumnsPlan, owner: str) -> Array:
 
 
 def block_of(plan: NoisyColumnsPlan, owner: str) -> int:
-    """Rows that an owner sends at a time."""
     return max(1, _ENTRIES // plan.clipped.encoders[owner].width)

@@ -6,16 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from colonnade.errors import LabelMismatch, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
-from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel, plan_views
+from colonnade.methods.method import LinearModel, Method, NoiseSummary, TrainedModel
 from colonnade.methods.slr.plan import GradientPlan, Optimiser, SlrDescent, SlrOptions
 from colonnade.methods.slr.protocol import TrainedWeights, gradient_session
 from colonnade.models.files.document import Privacy
@@ -30,27 +28,29 @@ from colonnade.randomness import Randomness
 Array = NDArray[np.float64]
 
 
-def paper_slr(
-    federation: Federation,
-    spec: TrainingSpec,
-    *,
-    epochs: float,
-    rate: float,
-    weight_cap: float,
-    gamma: int,
-    optimiser: Optimiser,
-) -> TrainedModel:
-    """The model that Algorithm 4 would train, and the ε that Lemmas 13 and 14 would print for it."""
+def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
+    """The model that Algorithm 4 would train on public data, and the ε that Lemmas 13 and 14 would print for it."""
+    check_job_gamma(
+        spec, "is the grid of a moment release; gradients have their own. Write it under [options]."
+    )
+    options = options_of(spec, SlrOptions)
+    rate, gamma = options.rate, options.gamma
+    optimiser = Optimiser(options.optimiser, options.learning_rate, options.average)
     rows = gather(federation, spec)
     if len(rows.plan.label.classes) != 2:
         raise LabelMismatch(f"SLR is for two classes; {len(rows.plan.label.classes)} are declared.")
     attributes = rows.plan.attributes
     features = np.column_stack([rows.features * math.sqrt(attributes), np.ones(rows.plan.rows)])
     features /= math.sqrt(attributes + 1)
-    steps = max(1, round(epochs / rate))
-    parts = gradient_moments(features.shape[1], gamma, weight_cap)
+    steps = max(1, round(options.epochs / rate))
+    parts = gradient_moments(features.shape[1], gamma, options.weight_cap)
     multiplier = gradient_multiplier(parts, gamma, spec.epsilon, rows.delta, rate=rate, steps=steps)
     noise = [Fraction(gamma**power * multiplier.value) for power in (2, 6, 4)]
+    if max(noise) > LARGEST_MU:
+        raise PlanError(
+            f"the paper's noise is μ = {float(max(noise)):.3g} on its finest grid, more than is drawn here "
+            f"({float(LARGEST_MU):.0e}). Take a smaller gamma."
+        )
     randomness = federation.randomness("trusted party")
     weights = descend_in_three(
         features,
@@ -58,7 +58,7 @@ def paper_slr(
         noise,
         gamma=gamma,
         rate=rate,
-        descent=SlrDescent(features.shape[1], optimiser, cap=weight_cap, steps=steps),
+        descent=SlrDescent(features.shape[1], optimiser, cap=options.weight_cap, steps=steps),
         steps=steps,
         randomness=randomness,
     )
@@ -91,7 +91,6 @@ def descend_in_three(
     randomness: Randomness,
 ) -> Array:
     """The weights after all steps of Algorithm 4; `noise` are the three μ, on the grids γ, γ³ and γ²."""
-    _check(noise)
     laws = [SkellamNoise(mu) for mu in noise]
     count = len(features)
     for _ in range(steps):
@@ -110,34 +109,6 @@ def descend_in_three(
         gradient = first / (2 * gamma) + second / (4 * gamma**3) - third / gamma**2
         descent.step(gradient / (rate * count))
     return descent.model
-
-
-def _check(noise: Sequence[Fraction]) -> None:
-    if max(noise) > LARGEST_MU:
-        raise PlanError(
-            f"the paper's noise is μ = {float(max(noise)):.3g} on its finest grid, more than is drawn here "
-            f"({float(LARGEST_MU):.0e}). Take a smaller gamma."
-        )
-
-
-_Positive = Annotated[float, Field(gt=0)]
-
-
-def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> TrainedModel:
-    """The paper's three releases, simulated on public data."""
-    check_job_gamma(
-        spec, "is the grid of a moment release; gradients have their own. Write it under [options]."
-    )
-    options = options_of(spec, SlrOptions)
-    return paper_slr(
-        federation,
-        spec,
-        epochs=options.epochs,
-        rate=options.rate,
-        weight_cap=options.weight_cap,
-        gamma=options.gamma,
-        optimiser=Optimiser(options.optimiser, options.learning_rate, options.average),
-    )
 
 
 def model(_requested: TrainingSpec, results: Mapping[str, TrainedWeights]) -> TrainedModel | None:
@@ -173,17 +144,13 @@ def pilots(plan: GradientPlan) -> tuple[Pilot, ...]:
 
 
 def noise(plan: GradientPlan) -> NoiseSummary:
-    """What every step carries."""
     expected = float(plan.rows * plan.schedule.rate)
     deviation = math.sqrt(plan.dealt_noise.total_variance(plan.group)) / (4.0 * plan.gamma**3 * expected)
     return NoiseSummary(deviation, "an entry of each step's mean gradient")
 
 
 def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArray[np.float64], float]:
-    """Coefficients on features of norm at most 1, and the intercept.
-
-    Training rows are divided by √(m + 1), the model's features by √m; the constant is the last of its holder's part.
-    """
+    """Rows are divided by √(m + 1), features by √m; the constant is the last of its holder's part."""
     coefficients, intercept, start = [], 0.0, 0
     for owner, width in plan.widths.items():
         features = plan.encoders[owner].width
@@ -202,7 +169,6 @@ METHOD = Method(
     options=SlrOptions,
     session=lambda _requested: gradient_session,
     model=model,
-    views=plan_views,
     checks=("rows",),
     scores="released weights",
     resumable=True,

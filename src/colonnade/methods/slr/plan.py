@@ -1,12 +1,9 @@
-"""Everything the parties agree on before a logistic regression is trained on noisy gradients.
-
-And what the server does with them.
-"""
+"""Everything the parties agree on before a logistic regression is trained on noisy gradients."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
@@ -17,7 +14,6 @@ from pydantic import Field as Number
 
 from colonnade.crypto.row_proofs import RowClaim
 from colonnade.data.encoder import LEAST_GAMMA, Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import FieldTooSmall, PlanError, PrivacyError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
@@ -32,20 +28,9 @@ from colonnade.privacy.sensitivity.gradient import (
     fused_replace,
     fused_zero_out,
 )
+from colonnade.protocols import plans
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise, near_enough
-from colonnade.protocols.plans import (
-    Options,
-    TrainingPlan,
-    TrainingSpec,
-    agreed,
-    check_computing_parties,
-    check_job_gamma,
-    check_two_classes,
-    gamma_advice,
-    options_of,
-    refuse_paper_plan,
-)
 from colonnade.protocols.shared_plan import Layout, SharedPlan
 from colonnade.protocols.sharing import block_rows
 from colonnade.protocols.verified_rows import chosen_verify
@@ -58,11 +43,9 @@ _MOMENTUM, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 @dataclass(frozen=True)
 class Optimiser:
-    """Plain steps, heavy-ball momentum, or Adam; and how much of the end of the path is averaged.
+    """Features have norm at most 1 and the loss bends by less than ¼ of that, so learning rates are large.
 
-    Features have norm at most 1 and the loss bends by less than ¼ of that, so learning rates are larger than usual.
-    With `average` = ½ the model is the mean of the second half of the weights visited, which takes out most of the
-    noise of the last steps; 0 takes the last weights as they are.
+    With `average` = ½ the model is the mean of the second half of the weights visited, 0 takes the last as they are.
     """
 
     name: OptimiserName = "momentum"
@@ -76,9 +59,6 @@ class Optimiser:
             raise PlanError(f"learning_rate = {self.learning_rate!r} is not a positive number. Try 16.")
         if not 0 <= self.average <= 1:
             raise PlanError(f"average = {self.average!r} is not a share between 0 and 1. Try 0.5.")
-
-    def to_data(self) -> dict[str, object]:
-        return {"name": self.name, "learning_rate": self.learning_rate, "average": self.average}
 
 
 class SlrDescent:
@@ -139,11 +119,7 @@ _DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 @dataclass(frozen=True)
 class SlrSchedule:
-    """How often, on how many, how far: public, and chosen without the data.
-
-    `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
-    over, which is taken out of δ; None: as much as takes a hundredth of δ. Made by `schedule`.
-    """
+    """`rate` is a multiple of 2⁻³²; `overflow` is taken out of δ; None: as much as takes a hundredth of δ."""
 
     steps: int
     rate: Fraction
@@ -152,13 +128,7 @@ class SlrSchedule:
     optimiser: Optimiser
 
     def to_data(self) -> dict[str, Any]:
-        return {
-            "steps": self.steps,
-            "rate": str(self.rate),
-            "weight_cap": str(self.weight_cap),
-            "overflow": self.overflow,
-            "optimiser": self.optimiser.to_data(),
-        }
+        return asdict(self) | {"rate": str(self.rate), "weight_cap": str(self.weight_cap)}
 
 
 def schedule(
@@ -181,22 +151,17 @@ def schedule(
     steps = max(1, round(epochs / float(exact)))
     if steps > MOST_STEPS:
         raise PlanError(f"{epochs:g} epochs at rate {rate:g} are {steps} steps; {MOST_STEPS} is the most.")
-    return SlrSchedule(
-        steps,
-        exact,
-        Fraction(weight_cap).limit_denominator(1 << 20),
-        None if overflow is None else float(overflow),
-        optimiser or Optimiser(),
-    )
+    cap = Fraction(weight_cap).limit_denominator(1 << 20)
+    limit = None if overflow is None else float(overflow)
+    return SlrSchedule(steps, exact, cap, limit, optimiser or Optimiser())
 
 
-class SlrOptions(Options):
-    """How the training goes: chosen without the data, because a choice made by looking would cost budget.
+class SlrOptions(plans.Options):
+    """Chosen without the data, because a choice made by looking would cost budget.
 
-    `epochs` times every record is used on average, `rate` of the records at a time; batches are padded so that they
-    are cut with probability at most `overflow` in all (None: as much as a hundredth of δ pays for). Larger batches
-    cost no more work and are far better for the parties, who know the batches. `weight_cap` bounds the weights on
-    rows of norm 1; noise grows with ½ + cap/4.
+    Every record is used `epochs` times on average; batches are padded so that they are cut with probability at most
+    `overflow` in all. Larger batches cost no more work and are far better for the parties, who know the batches.
+    `weight_cap` bounds the weights on rows of norm 1; noise grows with ½ + cap/4.
     """
 
     method = "slr"
@@ -223,31 +188,18 @@ class SlrOptions(Options):
             optimiser=Optimiser(self.optimiser, self.learning_rate, self.average),
         )
 
-    def check(self, spec: TrainingSpec) -> None:
-        check_job_gamma(
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(
             spec, "is the grid of a moment release; gradients have their own. Write it under [options]."
         )
-        refuse_paper_plan(self.calibration)
+        plans.refuse_paper_plan(self.calibration)
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> GradientPlan:
-        """The plan with the least noise that keeps ε for the server and for readers over all steps."""
-        check_computing_parties(group)
-        terms = agreed(spec, group, schemas, rows, task="classification")
-        plan = GradientPlan(
-            self.gamma,
-            self.schedule,
-            mu=Fraction(1),
-            bits=bits_for(spec.epsilon),
-            **terms,
-        )
-        check_two_classes(
-            plan.label,
-            plan.label_holder,
-            why="this trains on",
-            remedy="Use the method 'moments' for more.",
-        )
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> GradientPlan:
+        plans.check_computing_parties(group)
+        terms = plans.agreed(spec, group, schemas, rows, task="classification")
+        plan = GradientPlan(self.gamma, self.schedule, mu=Fraction(1), bits=bits_for(spec.epsilon), **terms)
+        remedy = "Use the method 'moments' for more."
+        plans.check_two_classes(plan.label, plan.label_holder, why="this trains on", remedy=remedy)
         # By default nothing: checks of every batch take more than two and a half times.
         plan = replace(
             plan, verify=chosen_verify(spec.verify or "none", group, plan.claims, rows=min(rows, plan.block))
@@ -255,7 +207,7 @@ class SlrOptions(Options):
         try:
             plan = _calibrated(plan)
         except PlanError as error:
-            advice = gamma_advice(
+            advice = plans.gamma_advice(
                 lambda finer: _calibrated(replace(plan, gamma=finer)),
                 least=LEAST_GAMMA[self.rounding],
                 requested=self.gamma,
@@ -273,11 +225,8 @@ class SlrOptions(Options):
 
 
 @dataclass(frozen=True)
-class GradientPlan(SharedPlan, TrainingPlan, Layout):
-    """One training run: who, which columns, at what ε, on which schedule, with how much noise.
-
-    Made by `SlrOptions`, which choose `law` and `mu`, half the variance of the whole noise of a step.
-    """
+class GradientPlan(SharedPlan, plans.TrainingPlan, Layout):
+    """Made by `SlrOptions`, which choose `law` and `mu`, half the variance of the whole noise of a step."""
 
     gamma: int
     schedule: SlrSchedule
@@ -292,7 +241,7 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def rows_rounded(self) -> Rounding:
-        return options_of(self.spec, SlrOptions).rounding
+        return plans.options_of(self.spec, SlrOptions).rounding
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -300,7 +249,6 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @property
     def claims(self) -> dict[str, tuple[RowClaim, ...]]:
-        """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
         claims = {}
         for owner, width in self.widths.items():
             holds = owner == self.label_holder
@@ -320,13 +268,8 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def shape(self) -> GradientShape:
-        features = sum(self.bounds.values())
-        return GradientShape(
-            gamma=self.gamma,
-            columns=self.size,
-            norm_squared=features + self.constant**2,
-            weight_squared=self.weight_squared,
-        )
+        norm_squared = sum(self.bounds.values()) + self.constant**2
+        return GradientShape(self.gamma, self.size, norm_squared, self.weight_squared)
 
     @property
     def overflow(self) -> float:
@@ -337,7 +280,6 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
 
     @cached_property
     def capacity(self) -> int:
-        """Rows of every batch as it is dealt."""
         half = self.overflow / 2
         return max(1, batch_capacity(self.rows, self.schedule.rate, steps=self.schedule.steps, overflow=half))
 
@@ -379,25 +321,19 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         return f", and {_SECRET if self.verify == 'none' else _DRAWN}"
 
     def zeroed(self, known: int) -> Event:
-        """All steps to somebody who knows no batch."""
         return self.sampled(self.dealt_noise, known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """All of a record replaced bounds a part of it."""
         return self.all_replaced(known)
 
     def all_replaced(self, known: int) -> Event:
-        """The steps in which one record can be, to somebody who knows which they are.
-
-        Sampling is proved to hide a zeroed record only, and from the server and readers only.
-        """
+        """Sampling is proved to hide a zeroed record only, and from the server and readers only."""
         step = self.dealt_noise.vector_event(
             fused_replace(self.shape), self.group, entries=self.size, known=known
         )
         return Repeated(step, times=self.uses)
 
     def sampled(self, noise: DealtNoise, known: int | None = None) -> Event:
-        """All steps under this noise to somebody who knows no batch."""
         release = noise.vector_event(fused_zero_out(self.shape), self.group, entries=self.size, known=known)
         return all_steps(self.schedule, release, as_draws(self.limits_cost, noise.bits))
 
@@ -406,7 +342,6 @@ class GradientPlan(SharedPlan, TrainingPlan, Layout):
         return f"{self.schedule.steps} gradients of {self.size} weights"
 
     def own_data(self) -> dict[str, Any]:
-        """The schedule, the noise, and how columns become integers."""
         return {
             "mu": str(self.mu),
             "noise": self.dealt_noise.to_data(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,12 @@ from colonnade.randomness import KeyedRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 _BYTES = 32
 
 
 async def share_batch_key(party: Party) -> bytes:
-    """A key to which every owner contributed; only owners take part."""
     mine = Message({"contribution": party.randomness.bytes(_BYTES)})
     said = {party.name: mine, **await exchange(party, "batch key", mine, party.group.owners)}
     whole = hashlib.sha256(f"colonnade batches: {party.run}".encode())
@@ -58,7 +60,7 @@ class Batches:
         self._step = 0
 
     def next(self) -> NDArray[np.int64]:
-        """The record in each place of the next batch; −1 where there is none."""
+        """The record in each place; −1 where there is none."""
         plan = self._plan
         randomness = KeyedRandomness(hashlib.sha256(self._key + self._step.to_bytes(8, "little")).digest())
         self._step += 1
@@ -74,12 +76,7 @@ class Batches:
         return places[order][: plan.capacity]
 
 
-Integers = NDArray[np.int64]
-
-
-async def noisy_gradient(
-    party: Party, table: RowSource | None, plan: GradientPlan
-) -> NDArray[np.float64] | None:
+async def noisy_gradient(party: Party, table: RowSource | None, plan: GradientPlan) -> Array | None:
     """The trained weights at the server, None elsewhere."""
     server, steps = party.group.server, plan.schedule.steps
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
@@ -93,7 +90,7 @@ async def noisy_gradient(
     for step in range(steps):
         weights = await _published_weights(party, descent, plan, step)
         places = None if batches is None else batches.next()
-        gradient = FusedSum(plan, weights, computing_party=_computing_party(party))
+        gradient = FusedSum(plan, weights, keeps_shares=party.keeps_shares)
         for number, start in enumerate(range(0, plan.capacity, plan.block)):
             count = min(plan.block, plan.capacity - start)
             mine = None
@@ -116,34 +113,27 @@ async def noisy_gradient(
 
 
 def noise_part(party: Party, plan: GradientPlan) -> Integers:
-    """This dealer's part of the noise of a step."""
     return plan.noise.part(party.group.whole).draw((1, plan.size), party.randomness)
 
 
 class FusedSum:
-    """Shares of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) over blocks of rows, computed by each computing party alone.
+    """Shares of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) over blocks of rows; a zero row adds nothing, whatever the rest is."""
 
-    A node that keeps no shares runs the same lines and holds nothing. A zero row adds nothing, whatever the rest is.
-    """
-
-    def __init__(self, plan: GradientPlan, weights: Integers, *, computing_party: int | None) -> None:
-        self._plan, self._computing_party = plan, computing_party
-        field = plan.field
+    def __init__(self, plan: GradientPlan, weights: Integers, *, keeps_shares: bool) -> None:
+        self._plan, self._keeps_shares = plan, keeps_shares
         self._sum: FieldArray | None = None
-        self._weights = {}
-        start = 0
+        self._weights, start = {}, 0
         for owner, width in plan.widths.items():
             mine = weights[start : start + width]
             if owner == plan.label_holder:
                 # The label is dealt beside the features, as one more factor of the bracket: −γ or γ, so that
                 # −2γ times it is 2γ² − 4γỹ, and whoever keeps to that norm keeps to the bracket's bound.
                 mine = np.append(mine, -2 * plan.gamma)
-            self._weights[owner] = field.encode(mine[:, None])
+            self._weights[owner] = plan.field.encode(mine[:, None])
             start += width
 
     def add(self, columns: Mapping[str, Shared]) -> None:
-        """Add the rows of one block, dealt by all owners."""
-        if self._computing_party is None:
+        if not self._keeps_shares:
             return
         plan, shares = self._plan, {}
         for owner in plan.group.owners:
@@ -151,19 +141,15 @@ class FusedSum:
             if mine is None or columns[owner].degree != plan.group.threshold:
                 raise LocalProtocolError(f"a computing party lacks a share of degree t of {owner}'s batch")
             shares[owner] = mine
-        first, *rest = (mine @ self._weights[owner] for owner, mine in shares.items())
-        bracket = first
-        for more in rest:
-            bracket = bracket + more
-        parts = []
-        for owner, mine in shares.items():
-            # The last column of the label holder is the label: its product with the bracket is left out.
-            parts.append(mine.transpose_times(bracket).rows(0, plan.widths[owner]))
-        block = parts[0].stack_rows(parts[1:])
+        bracket = reduce(FieldArray.__add__, (mine @ self._weights[owner] for owner, mine in shares.items()))
+        # The last column of the label holder is the label: its product with the bracket is left out.
+        first, *rest = (
+            mine.transpose_times(bracket).rows(0, plan.widths[owner]) for owner, mine in shares.items()
+        )
+        block = first.stack_rows(rest)
         self._sum = block if self._sum is None else self._sum + block
 
     def value(self) -> Shared:
-        """The sum. The degree has doubled and no mask is left."""
         shape = (1, self._plan.size)
         share = None if self._sum is None else self._sum.reshape(shape)
         return Shared(share, shape, 2 * self._plan.group.threshold)
@@ -198,11 +184,7 @@ def batch_rows(rows: NDArray[np.signedinteger], places: Integers) -> Integers:
 async def _published_weights(
     party: Party, descent: SlrDescent | None, plan: GradientPlan, step: int
 ) -> Integers:
-    """The weights of a step, from the server, the same for all; too long ones are refused.
-
-    Sensitivity rests on their norm, and what is opened on every computing party's using the same
-    (docs/proofs/public-state.md).
-    """
+    """Sensitivity rests on their norm, and on every party's using the same (docs/proofs/public-state.md)."""
     label = f"weights {step}"
     if descent is not None:
         weights = descent.on_grid(plan.gamma, plan.weight_squared)
@@ -217,20 +199,9 @@ async def _published_weights(
     return heard
 
 
-def _computing_party(party: Party) -> int | None:
-    return party.group.computing_parties.index(party.name) if party.keeps_shares else None
-
-
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class TrainedWeights(SessionResult[GradientPlan]):
-    """The weights with everything that says what they are, and, at an owner, the rows that went into them.
-
-    In the order of the plan's owners, each owner's features; the constant is the last of the label holder's. Empty at
-    a member that only kept shares.
-    """
+    """In the order of the plan's owners, the constant last of the label holder's; empty where only shares were kept."""
 
     weights: Array
 

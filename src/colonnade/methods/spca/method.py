@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.data.encoder import Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import Gathered, gather, release_of
 from colonnade.methods.moments.method import METHOD as MOMENTS
@@ -19,32 +18,18 @@ from colonnade.methods.moments.plan import MomentsPlan, plan_moments
 from colonnade.models.release import MomentRelease
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.rounding import stochastic
-from colonnade.privacy.paper import (
-    PaperFigure,
-    client_epsilon,
-    client_epsilon_of_tables,
-    gram_moments,
-    server_mu,
-)
-from colonnade.protocols.plans import (
-    DEFAULT_GAMMA,
-    Options,
-    TrainingSpec,
-    check_job_gamma,
-    options_of,
-    refuse_paper_plan,
-)
+from colonnade.privacy.paper import gram_moments, server_mu
+from colonnade.protocols import plans
 from colonnade.randomness import Randomness
 from colonnade.runtime.party import Group
 
 Integers = NDArray[np.int64]
 
 
-def paper_spca(federation: Federation, spec: TrainingSpec, *, gamma: int) -> MomentRelease:
-    """The matrix that Algorithm 1 would publish at this ε by Lemma 2, as a release without any guarantee.
-
-    The paper takes rows as centred at the origin and releases no means: the border of the release says mean zero.
-    """
+def as_in_the_paper(federation: Federation, spec: plans.TrainingSpec) -> MomentRelease:
+    """What Algorithm 1 would publish by Lemma 2, without any guarantee; the border says mean zero."""
+    plans.check_job_gamma(spec, "of a job; for spca write it under [options].")
+    gamma = plans.options_of(spec, SpcaOptions).gamma
     rows = gather(federation, spec)
     plan, randomness = rows.plan, federation.randomness("trusted party")
     mu = Fraction(round(server_mu(gram_moments(rows.frame.columns, gamma), spec.epsilon, rows.delta).value))
@@ -86,20 +71,7 @@ def paper_noise(widths: list[int], mu: Fraction, randomness: Randomness) -> Inte
     return np.triu(between) + np.triu(between, 1).T
 
 
-def paper_figures(
-    columns: int, gamma: int, epsilon: float, delta: float, *, clients: int
-) -> tuple[PaperFigure, ...]:
-    """μ by equation (8), a client's ε by equation (9), and the ε that Tables 1 and 2 would print."""
-    moments = gram_moments(columns, gamma)
-    mu = server_mu(moments, epsilon, delta)
-    return (
-        mu,
-        client_epsilon(moments, mu.value, delta, clients=clients, columns=columns),
-        client_epsilon_of_tables(moments, mu.value, delta),
-    )
-
-
-class SpcaOptions(Options):
+class SpcaOptions(plans.Options):
     """The grid γ and how rows come onto it.
 
     `retry` draws a row's rounding again until its norm keeps the bound γ²c² + n that sensitivity is computed from, so
@@ -110,24 +82,16 @@ class SpcaOptions(Options):
     takes_labels = True
     in_shares = True
 
-    gamma: Annotated[int, Field(ge=4)] = DEFAULT_GAMMA
+    gamma: Annotated[int, Field(ge=4)] = plans.DEFAULT_GAMMA
     rounding: Rounding = "retry"
     calibration: Literal["sound", "paper"] = "sound"
 
-    def check(self, spec: TrainingSpec) -> None:
-        check_job_gamma(spec, "of a job; for spca write it under [options].")
-        refuse_paper_plan(self.calibration)
+    def check(self, spec: plans.TrainingSpec) -> None:
+        plans.check_job_gamma(spec, "of a job; for spca write it under [options].")
+        plans.refuse_paper_plan(self.calibration)
 
-    def plan(
-        self, spec: TrainingSpec, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-    ) -> MomentsPlan:
+    def plan(self, spec: plans.TrainingSpec, group: Group, schemas: plans.Schemas, rows: int) -> MomentsPlan:
         return plan_moments(spec, group, schemas, rows, gamma=self.gamma, rounding=self.rounding)
-
-
-def as_in_the_paper(federation: Federation, spec: TrainingSpec) -> MomentRelease:
-    """What the paper's algorithm would release, of public data."""
-    check_job_gamma(spec, "of a job; for spca write it under [options].")
-    return paper_spca(federation, spec, gamma=options_of(spec, SpcaOptions).gamma)
 
 
 METHOD = replace(
