@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.arrays import Relation, SourceColumn, distinct, held, of_texts, texts, values_of
+from colonnade.data.arrays import Relation, distinct, held, of_texts, texts, values_of
 from colonnade.data.coding import POINTED, code
 from colonnade.data.declaring import expand_name, nearest_name, text_of
 from colonnade.data.documents import Document
@@ -35,6 +35,7 @@ _BATCH = 65_536
 _ANY_NUMBER = NumericColumn("", low=-1e300, high=1e300, missing="category")
 _ANY_DATE = DateColumn("", low=date(1, 1, 1), high=date(9999, 12, 31))
 _EPOCH = date(1970, 1, 1)
+_DRAFTED = {"number": "numeric", "date": "date", "truth": "binary"}
 
 
 def numbers_of(values: Any, declared: Column = _ANY_NUMBER) -> Array:
@@ -112,7 +113,12 @@ def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
     value gets into a draft, unless the rows are `public`.
     """
     relation = source.open(party=party)
-    kinds = {name: _by_type(field) for name, field in relation.fields.items() if field.is_read}
+    held = {name: field.holds for name, field in relation.fields.items()}
+    kinds = {
+        name: _DRAFTED.get(what, "categorical")
+        for name, what in held.items()
+        if what not in ("binary", "nested")
+    }
     if not relation.typed:
         kinds = _by_text(relation)
     codes = _codes(relation, [name for name, kind in kinds.items() if kind == "numeric"])
@@ -159,14 +165,6 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
     except InputError as wrong:
         mistake = str(wrong)
     return Findings(document.name, blank, absent, mistake)
-
-
-def _by_type(field: SourceColumn) -> str:
-    if field.is_number:
-        return "numeric"
-    if field.is_date:
-        return "date"
-    return "binary" if field.is_truth else "categorical"
 
 
 def _by_text(relation: Relation) -> dict[str, str]:

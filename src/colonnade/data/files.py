@@ -159,25 +159,24 @@ class Header:
 class FileRelation:
     """A file that DuckDB reads by itself."""
 
+    _order = ""
+    _engine: Engine
+
     def __init__(self, file: File, reader: str, fields: Mapping[str, SourceColumn], *, typed: bool) -> None:
-        self._file, self._reader = file, reader
-        self.typed = typed
-        self._engine = Engine()
-        self.name = file.name
-        self.fields = fields
+        self.name, self.fields, self.typed = file.name, fields, typed
+        self._file, self._reader, self._engine = file, reader, Engine()
 
     def batches(
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows in order."""
-        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}"
+        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}{self._order}"
         with self._engine.session() as session:
             wrong = None
             try:
                 yield from streamed(session, query, size)
             except READ_FAILED as found:
                 wrong = self._explained(str(found))
-        # Raised here and not above, so that DuckDB's message does not hang on it as its context.
+        # Raised here and not above, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
             raise wrong
         self._file.check_unchanged()
@@ -229,7 +228,7 @@ def _parquet(file: File) -> Relation:
     return FileRelation(file, reader, described_fields(described), typed=True)
 
 
-def described_fields(described: Sequence[Sequence[Any]]) -> dict[str, SourceColumn]:
+def described_fields(described: Iterable[Sequence[Any]]) -> dict[str, SourceColumn]:
     return {str(row[0]): SourceColumn(identifier(str(row[0])), str(row[1])) for row in described}
 
 

@@ -173,34 +173,26 @@ class SourceRows:
 
     def _check_type(self, name: str, declared: Column | Label) -> None:
         field = self._rows.fields[name]
-        if field.is_nested:
+        if field.holds == "nested":
             raise self._wrong(
                 f"column {name!r} holds lists or records, and a column here has one value for each person. Unfold it "
                 "into columns of their own first, or read it by a query that does.",
                 BadValues,
             )
-        if field.kind == "BLOB":
-            raise self._wrong(
-                f"column {name!r} holds binary values. Leave it out, or turn it into text.", BadValues
-            )
-        if field.is_empty:
+        if field.holds == "binary":
+            wrong = f"column {name!r} holds binary values. Leave it out, or turn it into text."
+            raise self._wrong(wrong, BadValues)
+        if declared.reads == "levels" or field.holds in ("nothing", "text", declared.reads.removesuffix("s")):
             return
-        if declared.reads == "numbers" and not (field.is_text or field.is_number):
-            raise self._wrong(
-                f"column {name!r} is declared as numbers but holds {field.kind} values. "
-                + (
-                    "Declare it as dates."
-                    if field.is_date
-                    else "Declare it binary or categorical, or turn it into numbers."
-                ),
-                BadValues,
-            )
-        if declared.reads == "dates" and not (field.is_text or field.is_date):
-            raise self._wrong(
-                f"column {name!r} is declared as dates but holds {field.kind} values. Declare it as what it holds, or "
-                "turn it into dates.",
-                BadValues,
-            )
+        advice = "Declare it binary or categorical, or turn it into numbers."
+        if declared.reads == "dates":
+            advice = "Declare it as what it holds, or turn it into dates."
+        elif field.holds == "date":
+            advice = "Declare it as dates."
+        raise self._wrong(
+            f"column {name!r} is declared as {declared.reads} but holds {field.kind} values. {advice}",
+            BadValues,
+        )
 
     def _spelt_ids(self) -> Iterator[pa.Array]:
         digest = _Digest()
