@@ -102,10 +102,10 @@ def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
         return {name: frame[name] for name in names}
     if hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "dtype"):
         table = imported(frame, lambda stream: pa.RecordBatchReader.from_stream(stream).read_all())
-        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-        if twice:
+        names = table.column_names
+        if twice := sorted({name for name in names if names.count(name) > 1}):
             raise DataError(f"column {twice[0]!r} is there twice. Name each column once.")
-        return dict(zip(table.column_names, table.columns, strict=True))
+        return dict(zip(names, table.columns, strict=True))
     if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
         raise DataError(f"a {type(frame).__name__} is not computed yet. Give what its collect() returns.")
     # What others call a table has names, and a column for each.
@@ -114,7 +114,6 @@ def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
 
 
 def imported(frame: Any, take: Callable[[Any], Any]) -> Any:
-    """What `take` makes of an Arrow stream."""
     try:
         return take(frame)
     except Failed:
@@ -142,7 +141,6 @@ def of_texts(given: Sequence[str | None]) -> pa.Array:
 
 
 def texts(column: pa.Array) -> list[str | None]:
-    """A column of texts as Python's own."""
     try:
         return cast(list[str | None], column.to_pylist())
     except UnicodeDecodeError:
@@ -444,7 +442,6 @@ def identifier(name: str) -> str:
 
 
 def refusal(party: str, name: str, message: str, *, kind: type[DataError] = DataUnreadable) -> DataError:
-    """What is wrong with a source, and whose it is."""
     return kind(f"{owned(party, name)}: {message}")
 
 

@@ -168,7 +168,6 @@ def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, 
 
 
 def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[str, ...]) -> None:
-    """Raise unless a value that takes in others is itself declared."""
     if value not in among:
         raise Misdeclared(
             where, f"{what}: {where[-1]} = {value!r} is not among its values." + nearest_name(value, among)
@@ -186,7 +185,6 @@ def check_within(where: tuple[str, ...], what: str, value: float, *, low: float,
 
 
 def check_whole(where: tuple[str, ...], what: str, value: int, *, low: int, high: int) -> None:
-    """Raise unless a declared number is whole and within its limits."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise Misdeclared(where, f"{what} = {_written(value)} is not a whole number from {low} to {high}.")
 

@@ -132,7 +132,6 @@ class Document:
 
     @classmethod
     def parse(cls, text: str, name: str) -> Document:
-        """The document in a text; `name` is how messages call it."""
         if not isinstance(text, str):
             raise WrongType(f"{name}: a text was expected, and found {type(text).__name__}.")
         _check_size(len(text), name)
@@ -210,7 +209,6 @@ class Document:
         return best
 
     def check(self, form: type[FormT]) -> FormT:
-        """This document in the shape of `form`, or a `FormError` for its first mistake."""
         return check(form, self.data, document=self)
 
 
@@ -251,7 +249,6 @@ def shown(value: object) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """A text without the passwords of addresses and connection strings in it."""
     return _PASSWORD.sub(lambda match: f"{match['key'] or ''}…", text)
 
 
@@ -292,7 +289,6 @@ def _keys(dotted: str) -> tuple[str, ...]:
 
 
 def _takes(annotation: Any) -> str:
-    """What a key takes, in words, if they are short."""
     members = [member for member in _members(annotation) if member is not type(None)]
     literals = [member for member in members if typing.get_origin(member) is typing.Literal]
     choices = [str(choice) for literal in literals for choice in typing.get_args(literal)]

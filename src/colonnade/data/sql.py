@@ -23,7 +23,7 @@ import pyarrow as pa
 from colonnade.data.arrays import Engine, SourceColumn, first_line, identifier, of_texts, refusal
 from colonnade.data.declaring import nearest_name, plain_text
 from colonnade.data.documents import nearest_file
-from colonnade.data.files import File, FileRelation, described_fields
+from colonnade.data.files import File, FileRelation, described_fields, text_fields
 from colonnade.data.queries import Catalogue, Query, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.errors import BadIds, ColumnMissing, DataError, DataMissing, DataUnreadable
 
@@ -382,7 +382,7 @@ def _fields(names: Sequence[str]) -> dict[str, SourceColumn]:
         if names.count(name) > 1:
             wrong = f"the query gives two columns the name {name!r}. Rename one of them with AS."
             raise DataUnreadable(wrong)
-    return {name: SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+    return text_fields(names)
 
 
 def _database_file(source: Query, path: Path, party: str) -> File:
