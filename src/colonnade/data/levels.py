@@ -22,6 +22,7 @@ from colonnade.data.declaring import (
     check_member,
     check_transform,
     check_values,
+    is_finite,
 )
 from colonnade.data.graph import Graph
 from colonnade.data.kinds import MISSING, Column, Writer, missing_data
@@ -238,7 +239,7 @@ class BinnedColumn(LevelKind):
         for key, end, first in (("low", self.low, self.edges[0]), ("high", self.high, self.edges[-1])):
             if end is None:
                 continue
-            if not _is_number(end):
+            if not is_finite(end):
                 raise Misdeclared((*where, key), f"{what}: {key} = {end!r} is not a finite number.")
             if not (end < first if key == "low" else end >= first):
                 side = "below its first edge" if key == "low" else "at or above its last edge"
@@ -252,7 +253,7 @@ class BinnedColumn(LevelKind):
                     "Declare fewer bins.",
                 )
         if self.missing is not None and self.missing != "category":
-            if not _is_number(self.missing):
+            if not is_finite(self.missing):
                 wrong = f"{what}: missing = {self.missing!r} is not a finite number."
                 raise Misdeclared((*where, "missing"), wrong)
             object.__setattr__(self, "missing", float(self.missing))
@@ -261,7 +262,7 @@ class BinnedColumn(LevelKind):
         if not self.edges:
             raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
         for edge in self.edges:
-            if not _is_number(edge):
+            if not is_finite(edge):
                 raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
         object.__setattr__(self, "edges", tuple(map(float, self.edges)))
         if any(not left < right for left, right in itertools.pairwise(self.edges)):
@@ -362,10 +363,6 @@ class BinnedColumn(LevelKind):
 
 def level_at(places: ArrayLike, count: int) -> NDArray[np.int32]:
     return np.minimum((np.asarray(places) * count).astype(np.int32), np.int32(count - 1))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _check_member(column: BinaryColumn | CategoricalColumn, key: str) -> None:

@@ -1,16 +1,7 @@
 """Where a party's rows come from, as its own file says it.
 
-::
-
-    data = "bank.csv"
-    data = {sql = "select * from customers", database = "bank.duckdb"}
-    data = {sql = "select * from customers", database = "sqlite:bank.db"}
-
-    [data]
-    sql = "select * from customers"
-    database = "postgresql://reader@db.bank/core"
-    password_env = "BANK_DB_PASSWORD"
-    combines_rows = ["aggregate"]
+`data = "bank.csv"`, or a table with `sql` and a `database`, which is a DuckDB or SQLite file or the address of a
+PostgreSQL server; then `password_env` names the variable that has the password.
 
 `combines_rows` acknowledges what in a query takes several rows together (`colonnade.data.queries`): whoever writes it
 has made sure that each row still depends on one person alone.
