@@ -89,10 +89,7 @@ def values_of(given: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
 
 
 def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
-    """The columns of a table in memory; None for what has no columns with names, such as an array.
-
-    Takes mappings, data frames, numpy's structured arrays, and whatever offers Arrow's C interface.
-    """
+    """The columns of a table in memory, by name; None for what has no names, such as an array."""
     if isinstance(frame, Mapping):
         return frame
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):

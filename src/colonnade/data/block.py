@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import Relation, values_of
-from colonnade.data.coding import code
+from colonnade.data.coding import Declared, code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.kinds import Column
 from colonnade.errors import BadValues, CannotWrite, ColumnMissing, DataError
@@ -70,7 +70,7 @@ class Spreads:
     Values count as they come, before any is clipped.
     """
 
-    def __init__(self, declared: Mapping[str, Any]) -> None:
+    def __init__(self, declared: Mapping[str, Declared]) -> None:
         bounds = {name: one.bounds for name, one in declared.items() if one.centred and one.bounds}
         self._sums = {name: np.zeros(3) for name, (low, high) in bounds.items() if low == -high}
 

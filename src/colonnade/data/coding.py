@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -218,10 +219,31 @@ Read = tuple[NDArray[np.float64], Problems]
 """float64 with NaN for what is missing and 0 for what is wrong, and what that is."""
 
 
-class Declared(Protocol):
-    """A kind of column or label, which says how its values are coded."""
+class Declared(ABC):
+    """What every kind of column and of label says of itself."""
 
-    def coded(self, column: Any) -> Coded: ...
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    kind: ClassVar[str]
+    reads: ClassVar[Literal["numbers", "dates", "levels"]]
+    """What its values are read as."""
+    centred: ClassVar[bool] = False
+    """Whether its numbers could have been standardised, which would show."""
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the largest number, where its values are numbers."""
+        return None
+
+    @abstractmethod
+    def to_data(self) -> dict[str, object]: ...
+
+    @abstractmethod
+    def coded(self, column: Any) -> Coded:
+        """Values as they come, as declared; see `code`."""
+
+    @abstractmethod
+    def at(self, places: ArrayLike) -> NDArray[Any]:
+        """Coded values at these places, from 0 to 1, of what it can have."""
 
 
 def code(values: ArrayLike | pa.Array, declared: Declared) -> Coded:

@@ -211,10 +211,7 @@ _RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 
 
 def expand_name(name: str, where: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that a name with ranges stands for, the last range running fastest; others stand for themselves.
-
-    A first number with leading zeros sets the width of all of them.
-    """
+    """The names that a name with ranges stands for, the last range fastest; a first 00 sets the width of all."""
     # Texts and ranges by turns: one text more than ranges.
     texts = _RANGE.split(name)[::3]
     ranges = []

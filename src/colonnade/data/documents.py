@@ -220,10 +220,7 @@ def check(
     name: str = "",
     prefix: tuple[str, ...] = (),
 ) -> FormT:
-    """`data` in the shape of `form`; the first mistake is a `FormError` that says where and what instead.
-
-    `prefix` is where in the document the data stands.
-    """
+    """`data` in the shape of `form`, or a `FormError` for its first mistake; `prefix` is where the data stands."""
     try:
         return form.model_validate(data)
     except ValidationError as wrong:
@@ -337,10 +334,7 @@ def _tag_misspelt(
 def _walk(
     form: type[BaseModel], location: tuple[str | int, ...]
 ) -> tuple[tuple[str | int, ...], tuple[str, ...], Any]:
-    """The path in the file that a validation error speaks of, the keys valid at its end, and what the last one takes.
-
-    pydantic's locations name the tags of unions, which are no keys of the file.
-    """
+    """Where in the file a mistake is, the valid keys there, and what is taken; tags of unions are no keys."""
     here: Any = form
     path: list[str | int] = []
     valid: tuple[str, ...] = ()

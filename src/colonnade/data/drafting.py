@@ -134,10 +134,7 @@ class Findings:
 
 
 def check_schema(path: Path, source: Source | None = None, *, party: str = "") -> Findings:
-    """What a schema file lacks, by itself and, if its data is given, beside the columns of that data.
-
-    No row is read.
-    """
+    """What a schema file lacks, by itself or beside the columns of its data; no row is read."""
     document = Document.load(path)
     blank = tuple(document.where(path) for path in blanks(document.data))
     absent: tuple[str, ...] = ()

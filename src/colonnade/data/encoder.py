@@ -222,10 +222,7 @@ class Quantizer:
     def quantize(
         self, values: Block | Mapping[str, ArrayLike], randomness: Randomness | None = None
     ) -> NDArray[np.int64]:
-        """The integers of a block of a table, or of raw values by column, one row each.
-
-        Rounding by "retry" draws from `randomness`; the others need none.
-        """
+        """The integers of a block, or of raw values by column, one row each; only retry draws from `randomness`."""
         block = self.encoder.block(values)
         integers = np.empty((block.rows, self.width), dtype=np.int64)
         if not self.width:

@@ -242,10 +242,7 @@ def even_edges(
 
 
 def quantile_edges(name: str, bins: int, values: ArrayLike) -> tuple[float, ...]:
-    """Edges between which so many bins hold about as many of these public values each.
-
-    A value that takes up several quantiles begins one bin, so there may be fewer.
-    """
+    """Edges of bins with about as many public values each; fewer where one value takes up several quantiles."""
     what = f"column {name!r}"
     check_whole(("columns", name, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
     given = np.asarray(values, dtype=np.float64)

@@ -13,11 +13,11 @@ its own. Without it missing values are refused. Every block of features has norm
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from colonnade.data.coding import (
     DAY_MICROSECONDS,
     Array,
     Coded,
+    Declared,
     Mode,
     NumberCode,
     Read,
@@ -57,16 +58,10 @@ Writer = Callable[[NDArray[Any], Array], None]
 _PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
-class Column(ABC):
+class Column(Declared):
     """What every kind of column says of itself."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
     name: str
-    kind: ClassVar[str]
-    reads: ClassVar[Literal["numbers", "dates", "levels"]]
-    """What its values are read as."""
-    centred: ClassVar[bool] = False
-    """Whether its numbers could have been standardised, which would show."""
 
     @property
     def ordered(self) -> bool:
@@ -89,21 +84,9 @@ class Column(ABC):
         return ()
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The least and the largest number, where its values are numbers."""
-        return None
-
-    @property
     @abstractmethod
     def sentence(self) -> str:
         """What is declared, in words."""
-
-    @abstractmethod
-    def to_data(self) -> dict[str, object]: ...
-
-    @abstractmethod
-    def coded(self, column: Any) -> Coded:
-        """Values as they come, as declared; see `code`."""
 
     @abstractmethod
     def features(self, mode: Mode) -> tuple[str, ...]:
@@ -127,10 +110,6 @@ class Column(ABC):
     def natural(self, coded: NDArray[Any]) -> NDArray[Any]:
         """Coded values as a party's own function takes them."""
         return coded
-
-    @abstractmethod
-    def at(self, places: ArrayLike) -> NDArray[Any]:
-        """Coded values at these places, from 0 to 1, of what it can have."""
 
     @abstractmethod
     def onnx(self, graph: Graph, name: str, mode: Mode) -> str:

@@ -10,7 +10,7 @@ Of k labels each has a block of norm at most γ/√(2k), so that all of them tog
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from colonnade.data.coding import Coded, bounded, floats, levels
+from colonnade.data.coding import Coded, Declared, bounded, floats, levels
 from colonnade.data.declaring import (
     AS_WRITTEN,
     Spelling,
@@ -40,27 +40,16 @@ Integers = NDArray[np.int64]
 Task = Literal["classification", "regression"]
 
 
-class Label(ABC):
+class Label(Declared):
     """What every kind of label says of itself."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
     column: str
     classes: tuple[str, ...]
     """The declared classes in order of their codes; none where it is a number."""
-    kind: ClassVar[str]
-    reads: ClassVar[Literal["numbers", "levels"]]
-    """What its values are read as."""
-    centred: ClassVar[bool] = False
-    """Whether its numbers could have been standardised, which would show."""
     task: ClassVar[Task]
     """What a model of it is learnt for."""
     shares: ClassVar[int]
     """γ²/shares is the most that the square of its constant may be."""
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The least and the largest number, where it is one."""
-        return None
 
     @property
     def values(self) -> tuple[str, ...] | tuple[int, ...]:
@@ -73,19 +62,8 @@ class Label(ABC):
         """What each column of its block is."""
 
     @abstractmethod
-    def to_data(self) -> dict[str, object]: ...
-
-    @abstractmethod
-    def coded(self, column: Any) -> Coded:
-        """Values as they come, as declared; see `code`."""
-
-    @abstractmethod
     def block(self, values: NDArray[Any], constant: int) -> Integers:
         """The columns of coded values on the grid, where `constant` stands for one."""
-
-    @abstractmethod
-    def at(self, places: ArrayLike) -> NDArray[Any]:
-        """Coded values at these places, from 0 to 1, of what it can have."""
 
     def drawn(self, places: Array) -> NDArray[Any]:
         """Coded values of synthetic people who stand at these places among all."""
@@ -368,10 +346,7 @@ class LabelBlock:
         return 2 * constant**2 if self.numeric else constant**2
 
     def quantize(self, values: ArrayLike | None, gamma: int, *, rows: int | None = None) -> Integers:
-        """The block for coded labels: class numbers, or real values in the label's own units.
-
-        Without a label only the number of rows matters. Values outside the bounds are clipped.
-        """
+        """The block of coded labels, clipped to their bounds; without a label only the number of rows matters."""
         constant = self.constant(gamma)
         if self.label is None or values is None:
             if self.label is not None or rows is None:

@@ -87,10 +87,7 @@ class LevelKind(Column):
 
     @abstractmethod
     def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
-        """Values as the party that holds the column would write them; `uniform` draws so many numbers from 0 to 1.
-
-        A level that only takes in missing values is written as a missing value.
-        """
+        """Values as a party writes them, those that are missing too; `uniform` draws so many numbers from 0 to 1."""
 
     def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
         level, step = self._onnx_level(graph, name)

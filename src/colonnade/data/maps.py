@@ -417,12 +417,12 @@ class _MapForm(Form):
 def _form(rule: type[MapRule]) -> type[_MapForm]:
     """The form of a map's declaration: the fields of its class."""
     hints, fields = get_type_hints(rule), dataclasses.fields(rule)
-    taken: dict[str, Any] = {
+    given: dict[str, Any] = {
         one.name: (hints[one.name], ... if one.default is dataclasses.MISSING else one.default)
         for one in fields
     }
     kind: Any = Literal[rule.kind]
-    form = create_model(f"_{rule.__name__}", __base__=_MapForm, kind=(kind, ...), **taken)
+    form = create_model(f"_{rule.__name__}", __base__=_MapForm, kind=(kind, ...), **given)
     form.rule = rule
     return form
 

@@ -248,10 +248,7 @@ def statement(sql: str) -> Tree:
 
 
 def parsed(source: Query, *, party: str, own_grammar: bool = False) -> Tree | None:
-    """The tree of a source's query; None where the text may be one that only its own database knows.
-
-    With `own_grammar` the database is DuckDB, and there is no such text.
-    """
+    """The tree of a query; None for a text that only its database may know, which is not DuckDB (`own_grammar`)."""
     if not own_grammar and _NESTED_COMMENT.search(source.sql):
         return None
     try:
@@ -266,10 +263,7 @@ def parsed(source: Query, *, party: str, own_grammar: bool = False) -> Tree | No
 
 
 def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, party: str) -> None:
-    """Refuse a query that takes rows together in a way that its party has not acknowledged.
-
-    `tree` is None where the query could not be parsed.
-    """
+    """Refuse a query that combines rows and does not acknowledge it; `tree` is None where it cannot be parsed."""
     combined = grouped(tree, catalogue)
     missing = [kind for kind in KINDS if kind in combined and kind not in source.combines_rows]
     if not missing:

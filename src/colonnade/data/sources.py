@@ -137,10 +137,7 @@ def source_from_data(
     document: Document | None = None,
     error: type[InputError] = JobError,
 ) -> Source:
-    """The source that a party file's `data` names; paths are relative to `folder`, `where` begins messages.
-
-    `document` is the file in which it stands, if it stands in one.
-    """
+    """The source that `data` of a party's file names; paths are relative to `folder`, `where` begins messages."""
     # An address or a connection string instead of a path would be quoted as the name of a missing
     # file, its password with it.
     is_address = isinstance(value, str) and ("://" in value or _SECRET.search(value) is not None)

@@ -22,11 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
 from colonnade.data.block import Block, ClippingLog, KeptRows, SpilledRows, Spreads, refuse_shape
-from colonnade.data.coding import Coded, code
+from colonnade.data.coding import Coded, Declared, code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
-from colonnade.data.kinds import Column
-from colonnade.data.labels import Label
 from colonnade.data.problems import Problems
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
@@ -49,7 +47,7 @@ class SourceRows:
         self._ids_are_good = False
         self._kept: KeptRows | None = None
         self._readings: dict[str, bytes] = {}
-        self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
+        self._declared: dict[str, Declared] = {column.name: column for column in schema.columns}
         self._declared |= {label.column: label for label in schema.labels}
         self._numbers = {name for name, declared in self._declared.items() if declared.reads == "numbers"}
         names = (*schema.id_columns, *self._declared)
@@ -84,10 +82,7 @@ class SourceRows:
         return (block for _, block in self._coded((), size, log))
 
     def keep(self, log: ClippingLog, tell: Callable[[int], None]) -> None:
-        """Read a file once, ids beside values, and keep its rows as declared; `tell` is told how many were read.
-
-        What is wrong with ids is told before what is wrong with values.
-        """
+        """Read a file once and keep its rows as declared; what is wrong with ids is told before other mistakes."""
         if self._kept is not None:
             for _ in self.ids():
                 pass
@@ -160,7 +155,7 @@ class SourceRows:
             problems.refuse(party=self._party, source=self.name, column=name)
         return coded
 
-    def _check_type(self, name: str, declared: Column | Label) -> None:
+    def _check_type(self, name: str, declared: Declared) -> None:
         field = self._rows.fields[name]
         if field.holds == "nested":
             raise self._wrong(
@@ -466,7 +461,7 @@ def _array_rows(
     where = f"party {party!r}, {name}"
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
-    declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
+    declared: dict[str, Declared] = {column.name: column for column in schema.columns}
     declared |= {label.column: label for label in schema.labels}
     spreads = Spreads(declared)
     for column, declaration in declared.items():

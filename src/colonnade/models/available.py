@@ -53,10 +53,7 @@ class Ranking:
     columns: tuple[Ranked, ...]
 
     def best(self, count: int | None = None) -> tuple[str, ...]:
-        """The names of the first so many columns, for `MomentRelease.select`; None: all that stand out.
-
-        Where none stands out, it is the first one.
-        """
+        """The first so many columns, for `MomentRelease.select`; None: all that stand out, or the first one."""
         if count is None:
             count = max(1, sum(1 for ranked in self.columns if ranked.stands_out))
         if not 1 <= count <= len(self.columns):

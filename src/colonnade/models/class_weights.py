@@ -89,10 +89,7 @@ def check_fits(threshold: float | str, requested: object, names: Sequence[str]) 
 
 
 def weights_of(requested: ClassWeight, names: Sequence[str], counts: Array | None) -> dict[str, float]:
-    """The weight of every class; of a class that is not named it is 1, as in scikit-learn.
-
-    `counts` are noisy numbers of people by class, None where training opened none.
-    """
+    """The weight of every class, 1 if it is not named; `counts` are noisy sizes, None where none were opened."""
     if requested is None:
         return dict.fromkeys(names, 1.0)
     if isinstance(requested, Mapping):

@@ -96,10 +96,7 @@ def log_odds(share: float, explained: float) -> LogOdds:
 
 
 def least_cross_entropy(share: float, laws: tuple[ScoreLaw, ...]) -> LogOdds:
-    """The straight line whose cross-entropy is least on average over these laws, by Newton's method.
-
-    The objective is convex, and strictly so where the classes' scores overlap.
-    """
+    """The line of the least mean cross-entropy over these laws: Newton's method on a convex objective."""
     scores = np.concatenate([part for law in laws for part in (law.first, law.second)]) - share
     weights = np.concatenate([chance * law.weights for law in laws for chance in (1.0 - share, share)])
     weights = weights / len(laws)

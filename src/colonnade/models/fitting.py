@@ -244,10 +244,7 @@ def solve(
 
 
 def choose_rule(release: MomentRelease, requested: str = "auto", *, plain: bool = True) -> RuleChoice:
-    """The rule that is asked for, or the one that is expected to be better.
-
-    `plain` says that nothing was asked for that only least squares has, such as a floor.
-    """
+    """The rule asked for, or the one expected to be better; `plain`: nothing is set that only least squares has."""
     obstacle = _obstacle(release)
     if requested == "matched":
         if obstacle:

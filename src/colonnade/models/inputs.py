@@ -184,10 +184,7 @@ class ReleaseUnit:
 
 
 def units(encoders: Encoders) -> tuple[ReleaseUnit, ...]:
-    """The units of a release, in the order of its features.
-
-    A column is called as in `column_names`; a map is called party.kind, or by its own name.
-    """
+    """The units of a release in the order of its features: columns as in `column_names`, maps as party.kind."""
     units: list[ReleaseUnit] = []
     names = iter(column_names(encoders))
     start = 0

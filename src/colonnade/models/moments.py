@@ -40,10 +40,6 @@ class ConstantMoments:
     border: float
     parts: int = 1
 
-    @property
-    def sum_noise(self) -> float:
-        return self.noise / float(np.sqrt(self.parts)) / self.border
-
     def scatter(self) -> Scatter:
         if not self.count > 0:
             raise DrownedByNoise(

@@ -56,10 +56,7 @@ class Rule:
     unbias: bool = True
 
     def coefficients(self, release: MomentRelease, *, noiseless: bool = False) -> Array:
-        """One row of coefficients for each score, in the label's own units where it has any.
-
-        `noiseless` says that these moments carry no noise: the floor stays, what corrects for noise goes.
-        """
+        """One row for each score, in the label's own units; `noiseless` leaves out what corrects for noise."""
         floor = default_floor(release.columns) if self.floor is None else self.floor
         scale = _NOISELESS if noiseless else 1.0
         if release.label.one_hot:

@@ -58,10 +58,7 @@ def model_file(model: Model, *, method: str, run: str) -> ModelFile:
 
 
 def parts_of(whole: ModelFile, *, active: str | None) -> dict[str, ModelFile]:
-    """One file for each party with its own weights alone; the offsets are the active party's.
-
-    Only whoever simulates all parties has the whole to take apart.
-    """
+    """One file for each party with its own weights alone; the offsets are the active party's."""
     parts: dict[str, ModelFile] = {}
     start = 0
     label = whole.frame.label

@@ -209,10 +209,7 @@ _PIECE = 1 << 16
 def draw_levels(
     fit: Fit, rows: int, randomness: Randomness, progress: Progress | None = None
 ) -> tuple[list[Codes], Codes]:
-    """The levels of so many people, column by column, and their classes.
-
-    Components are taken in turn, as often each as can be, and shuffled by the draw of what follows from them alone.
-    """
+    """Levels of so many people by column, and their classes; components are taken in turn, as often each as can be."""
     components = len(fit.classes)
     order = np.argsort(_uniform(randomness, rows), kind="stable")
     chosen = (order % components).astype(np.int32)
