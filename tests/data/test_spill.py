@@ -73,7 +73,7 @@ def test_a_disk_that_fills_up_is_named_and_nothing_is_left(
         if len(written) > 1:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spilled.SpilledRows, "_append", full)
+    monkeypatch.setattr(spilled._Spill, "_write", full)
     with pytest.raises(CannotWrite, match=r"bank.*No space left.*TMPDIR"):
         people(100).take(np.arange(50))
     assert not list(tmp_path.iterdir())

@@ -89,10 +89,7 @@ def values_of(given: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
 
 
 def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
-    """The columns of a table in memory; None for what has no columns with names, such as an array.
-
-    Takes mappings, data frames, numpy's structured arrays, and whatever offers Arrow's C interface.
-    """
+    """The columns of a table in memory, by name; None for what has no names, such as an array."""
     if isinstance(frame, Mapping):
         return frame
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):
@@ -102,10 +99,10 @@ def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
         return {name: frame[name] for name in names}
     if hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "dtype"):
         table = imported(frame, lambda stream: pa.RecordBatchReader.from_stream(stream).read_all())
-        twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
-        if twice:
+        names = table.column_names
+        if twice := sorted({name for name in names if names.count(name) > 1}):
             raise DataError(f"column {twice[0]!r} is there twice. Name each column once.")
-        return dict(zip(table.column_names, table.columns, strict=True))
+        return dict(zip(names, table.columns, strict=True))
     if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
         raise DataError(f"a {type(frame).__name__} is not computed yet. Give what its collect() returns.")
     # What others call a table has names, and a column for each.
@@ -114,7 +111,6 @@ def columns_by_name(frame: Any) -> Mapping[str, Any] | None:
 
 
 def imported(frame: Any, take: Callable[[Any], Any]) -> Any:
-    """What `take` makes of an Arrow stream."""
     try:
         return take(frame)
     except Failed:
@@ -142,7 +138,6 @@ def of_texts(given: Sequence[str | None]) -> pa.Array:
 
 
 def texts(column: pa.Array) -> list[str | None]:
-    """A column of texts as Python's own."""
     try:
         return cast(list[str | None], column.to_pylist())
     except UnicodeDecodeError:
@@ -181,10 +176,14 @@ def objects(column: pa.Array) -> list[object]:
         case "text":
             return cast(list[object], texts(column))
         case "date":
-            return [_date(day) for day in column.view(pa.int32()).to_pylist()]
+            days = column.view(pa.int32())
+            return list(_in_calendar(days, lambda day: date.fromordinal(day + _DAY_ZERO)))
         case "moment":
             zone = None if column.type.tz is None else UTC
-            return [_moment(micro, zone) for micro in column.view(pa.int64()).to_pylist()]
+            ticks = column.view(pa.int64())
+            return list(
+                _in_calendar(ticks, lambda n: _EPOCH.replace(tzinfo=zone) + timedelta(microseconds=n))
+            )
         case "truth" | "whole" | "real":
             return cast(list[object], column.to_pylist())
         case _:
@@ -249,7 +248,8 @@ def _of_objects(given: Sequence[Any]) -> pa.Array:
     """Python's own values; where they are of several kinds, the text that each is compared as."""
     absent = np.fromiter(map(_is_absent, given), dtype=bool, count=len(given))
     present = [value for value, gone in zip(given, absent, strict=True) if not gone]
-    kinds = {_kind_of(value) for value in present}
+    # Exact decimals are among the others: their text loses nothing.
+    kinds = {next((kind for types, kind in _KINDS if isinstance(one, types)), "other") for one in present}
     if not present:
         return pa.nulls(len(given))
     if kinds == {"binary"} or "nested" in kinds:
@@ -288,32 +288,29 @@ def _is_absent(value: object) -> bool:
     return isinstance(value, float | np.floating) and bool(value != value)
 
 
-def _kind_of(value: object) -> str:
-    # Exact decimals are among the others: their text loses nothing.
-    return next((kind for types, kind in _KINDS if isinstance(value, types)), "other")
+def _in_calendar(counts: pa.Array, read: Callable[[int], object]) -> Iterator[object]:
+    for count in counts.to_pylist():
+        try:
+            yield None if count is None else read(count)
+        except (OverflowError, ValueError):
+            # Beyond the calendar, as databases write that something never ends.
+            yield "infinity" if count > 0 else "-infinity"
 
 
-def _date(day: int | None) -> object:
-    try:
-        return None if day is None else date.fromordinal(day + _DAY_ZERO)
-    except (OverflowError, ValueError):
-        # Beyond the calendar, as databases write that something never ends.
-        return "infinity" if day and day > 0 else "-infinity"
-
-
-def _moment(micro: int | None, zone: Any) -> object:
-    try:
-        return None if micro is None else (_EPOCH + timedelta(microseconds=micro)).replace(tzinfo=zone)
-    except OverflowError:
-        return "infinity" if micro and micro > 0 else "-infinity"
-
-
-_NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
-_DATE = re.compile(r"DATE|TIMESTAMP.*")
+_NESTED = r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*"
+# What a column holds, by DuckDB's word for its type.
+_HOLDS = {
+    "nested": _NESTED,
+    "text": "VARCHAR",
+    "number": r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*",
+    "date": r"DATE|TIMESTAMP.*",
+    "truth": "BOOLEAN",
+    "binary": "BLOB",
+    "nothing": '"NULL"',
+}
 # Types that are read as they are; exact decimals, times of day, enumerations and the like come as text.
-_NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
 _SIMPLE = re.compile(
-    rf"BOOLEAN|U?(TINY|SMALL|BIG)?INT(EGER)?|FLOAT|DOUBLE|VARCHAR|DATE|TIMESTAMP.*|BLOB|{_NESTED.pattern}"
+    rf"BOOLEAN|U?(TINY|SMALL|BIG)?INT(EGER)?|FLOAT|DOUBLE|VARCHAR|DATE|TIMESTAMP.*|BLOB|{_NESTED}"
 )
 _Settings = dict[str, str | bool | int | float | list[str]]
 _SETTINGS: _Settings = {
@@ -339,33 +336,9 @@ class SourceColumn:
     kind: str
 
     @property
-    def is_text(self) -> bool:
-        return self.kind == "VARCHAR"
-
-    @property
-    def is_nested(self) -> bool:
-        return _NESTED.fullmatch(self.kind) is not None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether its type says that every value is missing."""
-        return self.kind == '"NULL"'
-
-    @property
-    def is_read(self) -> bool:
-        return self.kind != "BLOB" and not self.is_nested
-
-    @property
-    def is_number(self) -> bool:
-        return _NUMBER.fullmatch(self.kind) is not None
-
-    @property
-    def is_date(self) -> bool:
-        return _DATE.fullmatch(self.kind) is not None
-
-    @property
-    def is_truth(self) -> bool:
-        return self.kind == "BOOLEAN"
+    def holds(self) -> str:
+        """What its values are: a key of `_HOLDS`, or "other", which comes as text."""
+        return next((what for what, types in _HOLDS.items() if re.fullmatch(types, self.kind)), "other")
 
 
 class Relation(Protocol):
@@ -450,12 +423,10 @@ def selected(fields: Mapping[str, SourceColumn], names: Sequence[str], floats: C
     requested = []
     for name in names:
         field = fields[name]
-        if name in floats and field.is_number:
-            requested.append(f"CAST({field.identifier} AS DOUBLE)")
-        else:
-            requested.append(
-                field.identifier if _SIMPLE.fullmatch(field.kind) else f"CAST({field.identifier} AS VARCHAR)"
-            )
+        number = name in floats and field.holds == "number"
+        plain = not number and _SIMPLE.fullmatch(field.kind)
+        cast = f"CAST({field.identifier} AS {'DOUBLE' if number else 'VARCHAR'})"
+        requested.append(field.identifier if plain else cast)
     return ", ".join(requested)
 
 
@@ -468,7 +439,6 @@ def identifier(name: str) -> str:
 
 
 def refusal(party: str, name: str, message: str, *, kind: type[DataError] = DataUnreadable) -> DataError:
-    """What is wrong with a source, and whose it is."""
     return kind(f"{owned(party, name)}: {message}")
 
 

@@ -7,14 +7,14 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import Relation, values_of
-from colonnade.data.coding import code
+from colonnade.data.coding import Declared, code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.kinds import Column
 from colonnade.errors import BadValues, CannotWrite, ColumnMissing, DataError
@@ -37,7 +37,6 @@ class ClippingLog:
     def finish(
         self, counts: Mapping[str, int], *, rows: int, standardised: tuple[str, ...] | None = None
     ) -> None:
-        """Replace the counts by those of a reading that came to its end, and the columns of which it raised doubts."""
         self.counts = {name: int(count) for name, count in counts.items() if count}
         self.rows = rows
         self.standardised = self.standardised if standardised is None else standardised
@@ -71,11 +70,11 @@ class Spreads:
     Values count as they come, before any is clipped.
     """
 
-    def __init__(self, bounds: Mapping[str, tuple[float, float]]) -> None:
+    def __init__(self, declared: Mapping[str, Declared]) -> None:
+        bounds = {name: one.bounds for name, one in declared.items() if one.centred and one.bounds}
         self._sums = {name: np.zeros(3) for name, (low, high) in bounds.items() if low == -high}
 
     def add(self, name: str, values: NDArray[np.float64] | None) -> None:
-        """Some more values of a column; missing ones do not count."""
         if name in self._sums and values is not None:
             present = values[np.isfinite(values)]
             # What is too large to be squared has no deviation of 1.
@@ -84,16 +83,15 @@ class Spreads:
 
     def standardised(self) -> tuple[str, ...]:
         """The columns with mean 0 and deviation 1 to three digits, over n or over n − 1."""
-        return tuple(name for name, sums in self._sums.items() if _is_standard(*sums.tolist()))
 
+        def is_standard(count: float, total: float, squares: float) -> bool:
+            if count < 2 or abs(total / count) >= _DIGITS:
+                return False
+            variance = max(squares / count - (total / count) ** 2, 0.0)
+            scales = (1.0, count / (count - 1))
+            return any(abs(math.sqrt(variance * scale) - 1) < _DIGITS for scale in scales)
 
-def _is_standard(count: float, total: float, squares: float) -> bool:
-    if count < 2 or abs(total / count) >= _DIGITS:
-        return False
-    variance = squares / count - (total / count) ** 2
-    return any(
-        abs(math.sqrt(variance * scale) - 1) < _DIGITS for scale in (1.0, count / (count - 1)) if variance > 0
-    )
+        return tuple(name for name, sums in self._sums.items() if is_standard(*sums.tolist()))
 
 
 def clamp_columns(rows: NDArray[np.int64], norm_squared: int) -> None:
@@ -148,12 +146,10 @@ class Block:
 
     @property
     def labels(self) -> tuple[NDArray[Any], ...]:
-        """The values of all labels, in the order of their declaration."""
         return (*(() if self.label is None else (self.label,)), *self.more_labels)
 
     @classmethod
     def of(cls, columns: Mapping[str, NDArray[Any]], labels: Sequence[NDArray[Any]], rows: int) -> Block:
-        """A block with any number of labels."""
         return cls(columns, labels[0] if labels else None, rows, tuple(labels[1:]))
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]], rows: int) -> Block:
@@ -162,7 +158,6 @@ class Block:
         return Block.of(columns, [change(values) for values in self.labels], rows)
 
     def with_label(self, place: int) -> Block:
-        """The same rows with one of the labels only."""
         return Block(self.columns, self.labels[place], self.rows)
 
 
@@ -215,19 +210,14 @@ def usable_blocks(
             for row, sentence in wrong_rows(values, column):
                 wrong.setdefault(row, f"column {column.name!r}: {sentence}")
         kept = np.array([row for row in range(batch.num_rows) if row not in wrong], dtype=np.intp)
-        coded = {
-            column.name: _kept(code(values, column).values, kept)
-            for column, values in zip(columns, batch.columns, strict=True)
-        }
+        pairs = zip(columns, batch.columns, strict=True)
+        coded = {column.name: code(values, column).values[kept] for column, values in pairs}
         yield Block(coded, None, len(kept)), {start + row: sentence for row, sentence in wrong.items()}
         start += batch.num_rows
 
 
 def wrong_rows(values: pa.Array, column: Column) -> list[tuple[int, str]]:
-    """The rows of a column that are not as declared, each with what is wrong with it.
-
-    Halves without a problem are passed over whole, so that few wrong rows are found quickly.
-    """
+    """Halves without a problem are passed over whole, so that few wrong rows are found quickly."""
     values = values_of(values)
     wrong, waiting = [], [(0, len(values))]
     while waiting:
@@ -243,71 +233,76 @@ def wrong_rows(values: pa.Array, column: Column) -> list[tuple[int, str]]:
     return wrong
 
 
-def _kept(values: NDArray[np.generic], rows: NDArray[np.intp]) -> NDArray[np.generic]:
-    return values if len(rows) == len(values) else values[rows]
-
-
 PIECE_ROWS = 1 << 18
 KEPT_BYTES = 1 << 26
 """Rows of a file that was read once are kept in memory up to this size."""
 _AT, _ID, _LABEL = "at", "id", "label"
+_Place = tuple[int, int, pa.Schema]
 
 
-class Streamed(Protocol):
-    """A table that is read from its beginning to its end."""
+class _Spill:
+    """Batches of rows on the disk, in a file without a name: nothing is left of it whatever happens."""
 
-    @property
-    def name(self) -> str: ...
+    def __init__(self, what: str) -> None:
+        self._what, self._end = what, 0
+        self._file: IO[bytes] | None = None
 
-    @property
-    def party(self) -> str: ...
+    def append(self, batch: pa.RecordBatch) -> _Place:
+        content = batch.serialize()
+        try:
+            self._write(content)
+        except OSError as error:
+            raise CannotWrite(
+                f"{self._what} do not fit into memory and cannot be written to {tempfile.gettempdir()} "
+                f"({error.strerror or error}). Make room there, or name another folder in TMPDIR. Nothing was left "
+                "there."
+            ) from None
+        self._end += content.size
+        return self._end - content.size, content.size, batch.schema
 
-    @property
-    def rows(self) -> int: ...
+    def _write(self, content: pa.Buffer) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="colonnade-")  # noqa: SIM115
+        self._file.write(content)
+        self._file.flush()
 
-    def blocks(self) -> Iterator[Block]:
-        """The rows in order."""
-        ...
-
-    def id_batches(self) -> Iterator[pa.Array]:
-        """The ids in order."""
-        ...
+    def read(self, place: _Place) -> pa.RecordBatch:
+        start, size, schema = place
+        content = os.pread(self._file.fileno() if self._file is not None else -1, size, start)
+        return pa.ipc.read_record_batch(pa.py_buffer(content), schema)
 
 
 class SpilledRows:
-    """The rows of a table at some positions, in the order of those, on the disk."""
+    """Rows at some positions of `rows` that are read from their beginning, in the order of those, on the disk."""
 
-    def __init__(self, table: Streamed, positions: NDArray[Any]) -> None:
-        self.name = table.name
-        self.count = len(positions)
-        self._end = 0
-        try:
-            # It has no name, or loses it at once: nothing is left of it whatever happens.
-            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="colonnade-")  # noqa: SIM115
-            places = np.full(table.rows, -1, dtype=np.int64)
-            places[positions] = np.arange(self.count)
-            self._rows = self._write(map(_arrays, table.blocks()), places)
-            self._ids = self._write(({_ID: ids} for ids in table.id_batches()), places)
-            self._file.flush()
-        except OSError as error:
-            raise CannotWrite(
-                f"party {table.party!r}, {table.name}: the {self.count} rows that are wanted in another order do not "
-                f"fit into memory and cannot be written to {tempfile.gettempdir()} ({error.strerror or error}). Make "
-                "room there, or name another folder in TMPDIR. Nothing was left there."
-            ) from None
+    def __init__(
+        self,
+        name: str,
+        party: str,
+        positions: NDArray[Any],
+        *,
+        rows: int,
+        blocks: Iterable[Block],
+        ids: Iterable[pa.Array],
+    ) -> None:
+        self.name, self.count = name, len(positions)
+        wanted = f"the {self.count} rows that are wanted in another order"
+        self._spill = _Spill(f"party {party!r}, {name}: {wanted}")
+        places = np.full(rows, -1, dtype=np.int64)
+        places[positions] = np.arange(self.count)
+        self._rows = self._write(map(_arrays, blocks), places)
+        self._ids = self._write(({_ID: some} for some in ids), places)
 
     def ids(self) -> Iterator[pa.Array]:
-        """The ids in order, a piece at a time."""
         for piece in self._pieces(self._ids):
             yield piece.column(_ID).combine_chunks()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        """The rows in order, `size` at a time."""
         return _blocks(self._pieces(self._rows), size)
 
-    def _write(self, batches: Iterable[Mapping[str, Any]], places: NDArray[np.int64]) -> _Index:
-        """Append these rows piece by piece; where each part of a piece lies, and what it holds."""
-        index: _Index = [[] for _ in range(-(-self.count // PIECE_ROWS))]
+    def _write(self, batches: Iterable[Mapping[str, Any]], places: NDArray[np.int64]) -> list[list[_Place]]:
+        """Where the parts of each piece lie."""
+        index: list[list[_Place]] = [[] for _ in range(-(-self.count // PIECE_ROWS))]
         start = 0
         for columns in batches:
             whole = pa.RecordBatch.from_pydict(columns)
@@ -315,79 +310,41 @@ class SpilledRows:
             for piece in np.unique(here[here >= 0] // PIECE_ROWS).tolist():
                 wanted = np.flatnonzero((here >= 0) & (here // PIECE_ROWS == piece))
                 part = whole.take(pa.array(wanted)).append_column(_AT, pa.array(here[wanted]))
-                content = part.serialize()
-                index[piece].append((self._end, content.size, part.schema))
-                self._append(content)
+                index[piece].append(self._spill.append(part))
             start += len(whole)
         return index
 
-    def _append(self, content: pa.Buffer) -> None:
-        self._file.write(content)
-        self._end += content.size
-
-    def _pieces(self, index: _Index) -> Iterator[pa.Table]:
-        """The rows of each piece, in order."""
+    def _pieces(self, index: list[list[_Place]]) -> Iterator[pa.Table]:
         for parts in index:
-            read = [
-                pa.ipc.read_record_batch(pa.py_buffer(os.pread(self._file.fileno(), size, start)), schema)
-                for start, size, schema in parts
-            ]
-            yield pa.Table.from_batches(read).sort_by(_AT)
-
-
-_Index = list[list[tuple[int, int, pa.Schema]]]
+            yield pa.Table.from_batches(map(self._spill.read, parts)).sort_by(_AT)
 
 
 class KeptRows:
     """Rows in the order in which they were read once, with their ids: in memory, above `KEPT_BYTES` on the disk."""
 
     def __init__(self, name: str, party: str) -> None:
-        self.name, self._party = name, party
-        self.count = 0
+        self.count, self._size = 0, 0
         self._held: list[pa.RecordBatch] = []
-        self._size = 0
-        self._file: IO[bytes] | None = None
-        self._index: list[tuple[int, int, pa.Schema]] = []
+        self._places: list[_Place] = []
+        self._spill = _Spill(f"party {party!r}, {name}: its rows")
 
     def add(self, ids: pa.Array, block: Block) -> None:
-        """Keep some rows more."""
         batch = pa.RecordBatch.from_pydict({_ID: ids, **_arrays(block)})
         self.count += len(batch)
         self._held.append(batch)
         self._size += batch.nbytes
         if self._size > KEPT_BYTES:
-            try:
-                self._spill()
-            except OSError as error:
-                raise CannotWrite(
-                    f"party {self._party!r}, {self.name}: its rows do not fit into memory and cannot be written to "
-                    f"{tempfile.gettempdir()} ({error.strerror or error}). Make room there, or name another folder in "
-                    "TMPDIR. Nothing was left there."
-                ) from None
-
-    def _spill(self) -> None:
-        if self._file is None:
-            # It has no name, or loses it at once: nothing is left of it whatever happens.
-            self._file = tempfile.TemporaryFile(prefix="colonnade-")  # noqa: SIM115
-        for batch in self._held:
-            content = batch.serialize()
-            self._index.append((self._file.tell(), content.size, batch.schema))
-            self._file.write(content)
-        self._file.flush()
-        self._held = []
+            self._places += map(self._spill.append, self._held)
+            self._held = []
 
     def ids(self) -> Iterator[pa.Array]:
-        """The ids in order, a piece at a time."""
         return (piece.column(_ID) for piece in self._pieces())
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """The rows in order, `size` at a time."""
         return _blocks((pa.Table.from_batches([piece]) for piece in self._pieces()), size)
 
     def _pieces(self) -> Iterator[pa.RecordBatch]:
-        for start, size, schema in self._index:
-            content = os.pread(self._file.fileno() if self._file is not None else -1, size, start)
-            yield pa.ipc.read_record_batch(pa.py_buffer(content), schema)
+        yield from map(self._spill.read, self._places)
         yield from self._held
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -98,7 +99,6 @@ class NumberCode:
         return made
 
     def places(self, features: Array) -> Array:
-        """The places whose features are nearest, NaN for what is missing."""
         known = features[:, : self._known] / (self._size if self.missing else 1.0)
         if self.shape == "circle":
             u = np.arctan2(known[:, 0], known[:, 1]) * (2.0 / math.pi)
@@ -113,7 +113,6 @@ class NumberCode:
         return u
 
     def score_range(self, weights: Array) -> tuple[float, float]:
-        """The least and the largest product of a block with these weights."""
         own = weights[: self._known] * (self._size if self.missing else 1.0)
         if self.shape == "linear":
             low, high = -abs(float(own[0])), abs(float(own[0]))
@@ -185,7 +184,8 @@ class NumberCode:
 
 
 DAY_MICROSECONDS = 86_400_000_000
-_MISSING, _UNDECLARED, _MARKED, _MISSPELT, _TRUTH = -1, -2, -3, -4, -5
+# What stands for a value that is none of the levels, by the problem that it is.
+_PROBLEMS = {"missing": -1, "undeclared": -2, "marked": -3, "misspelt": -4, "truth": -5}
 _TRUTHS = frozenset({"true", "false"})
 _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
@@ -219,26 +219,31 @@ Read = tuple[NDArray[np.float64], Problems]
 """float64 with NaN for what is missing and 0 for what is wrong, and what that is."""
 
 
-class Declared(Protocol):
-    """A kind of column or label, which says how its values are coded."""
+class Declared(ABC):
+    """What every kind of column and of label says of itself."""
 
-    def coded(self, column: Any) -> Coded: ...
-
-
-class Levelled(Protocol):
-    """A kind whose values are one of some declared texts."""
-
-    @property
-    def levels(self) -> tuple[str, ...]: ...
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    kind: ClassVar[str]
+    reads: ClassVar[Literal["numbers", "dates", "levels"]]
+    """What its values are read as."""
+    centred: ClassVar[bool] = False
+    """Whether its numbers could have been standardised, which would show."""
 
     @property
-    def other(self) -> str | None: ...
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the largest number, where its values are numbers."""
+        return None
 
-    @property
-    def missing(self) -> str | None: ...
+    @abstractmethod
+    def to_data(self) -> dict[str, object]: ...
 
-    @property
-    def spelling(self) -> Spelling: ...
+    @abstractmethod
+    def coded(self, column: Any) -> Coded:
+        """Values as they come, as declared; see `code`."""
+
+    @abstractmethod
+    def at(self, places: ArrayLike) -> NDArray[Any]:
+        """Coded values at these places, from 0 to 1, of what it can have."""
 
 
 def code(values: ArrayLike | pa.Array, declared: Declared) -> Coded:
@@ -303,61 +308,56 @@ def days(values: Any, format: str | None) -> Read:
             return np.zeros(len(column)), Problems(undated=len(column))
 
 
-def levels(values: Any, declared: Levelled) -> Coded:
-    """Numbers of declared levels."""
+def levels(
+    values: Any,
+    declared: Sequence[str],
+    spelling: Spelling,
+    *,
+    other: str | None = None,
+    missing: str | None = None,
+) -> Coded:
+    """Numbers of declared levels; `other` takes in what is not declared, and `missing` what is missing."""
     different, places = distinct(values_of(values))
-    number = {level: index for index, level in enumerate(declared.levels)}
-    elsewhere = _UNDECLARED if declared.other is None else number[declared.other]
-    absent = _MISSING if declared.missing is None else number[declared.missing]
-    folded = {_folded(level) for level in declared.levels}
+    number = {level: index for index, level in enumerate(declared)}
+    elsewhere = _PROBLEMS["undeclared"] if other is None else number[other]
+    absent = _PROBLEMS["missing"] if missing is None else number[missing]
+    folded = {_folded(level) for level in declared}
     truths = _TRUTHS - folded
 
     def find(value: object) -> int:
         if value is None or value != value:
             return absent
-        text = declared.spelling.spell(value)
+        text = spelling.spell(value)
         if text not in number and POINTED.fullmatch(text):
             # What a data frame or a spreadsheet made of a whole number when a cell beside it was empty.
             text = text.split(".")[0]
-        if text in number or elsewhere != _UNDECLARED:
+        if text in number or other is not None:
             return number.get(text, elsewhere) if text.strip() else absent
         if _folded(text) in folded:
-            return _MISSPELT
+            return _PROBLEMS["misspelt"]
         bare = text.strip().lower()
-        if bare in truths:
-            return _TRUTH
-        return _MARKED if bare in NO_VALUE else _UNDECLARED if bare else absent
+        if not bare:
+            return absent
+        return _PROBLEMS["truth" if bare in truths else "marked" if bare in NO_VALUE else "undeclared"]
 
     # One place more than there are values, for those that are missing.
     table = np.array([*(find(value) for value in different), absent], dtype=np.int32)
     codes = table[places]
     if not codes.size or codes.min() >= 0:
         return Coded(codes)
-
-    def times(mark: int) -> int:
-        return int(np.count_nonzero(codes == mark))
-
-    problems = Problems(
-        missing=times(_MISSING),
-        marked=times(_MARKED),
-        undeclared=times(_UNDECLARED),
-        misspelt=times(_MISSPELT),
-        truth=times(_TRUTH),
-    )
-    return Coded(codes, problems=problems)
+    counts = {problem: int(np.count_nonzero(codes == mark)) for problem, mark in _PROBLEMS.items()}
+    return Coded(codes, problems=Problems(**counts))
 
 
 def bins(values: Any, edges: Sequence[float], missing: int | None) -> Coded:
     """Numbers of the bins between these edges; `missing` is that of missing values."""
     raw, problems = floats(values)
     codes = np.searchsorted(edges, raw, side="right").astype(np.int32)
-    gone = np.isnan(raw)
-    problems += Problems(
-        missing=int(gone.sum()) if missing is None else 0, infinite=int(np.count_nonzero(np.isinf(raw)))
-    )
+    gone, infinite = np.isnan(raw), int(np.count_nonzero(np.isinf(raw)))
     if missing is not None:
         codes[gone] = missing
-    return Coded(codes, problems=problems)
+        return Coded(codes, problems=problems + Problems(infinite=infinite))
+    return Coded(codes, problems=problems + Problems(missing=int(gone.sum()), infinite=infinite))
 
 
 def moment_of(text: str, format: str | None = None) -> date | None:

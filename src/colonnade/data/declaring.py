@@ -18,6 +18,7 @@ from colonnade.errors import Misdeclared
 
 Case = Literal["exact", "lower", "upper", "fold"]
 UnicodeForm = Literal["exact", "NFC", "NFD", "NFKC", "NFKD"]
+_CASES = {"lower": str.lower, "upper": str.upper, "fold": str.casefold}
 
 
 def text_of(value: object) -> str:
@@ -52,26 +53,14 @@ class Spelling:
 
     def spell(self, value: object) -> str:
         text = self._normal(plain_text(value))
-        match self.case:
-            case "lower":
-                text = self._normal(text.lower())
-            case "upper":
-                text = self._normal(text.upper())
-            case "fold":
-                text = self._normal(text.casefold())
-            case _:
-                pass
+        if self.case != "exact":
+            text = self._normal(_CASES[self.case](text))
         # Last, because a compatibility form can turn other characters into blanks.
         return text.strip() if self.trim else text
 
     def to_data(self) -> dict[str, object]:
         """What differs from the rule that holds undeclared."""
-        usual = Spelling()
-        return {
-            key: value
-            for key, value in (("trim", self.trim), ("case", self.case), ("unicode", self.unicode))
-            if value != getattr(usual, key)
-        }
+        return {key: value for key, value in vars(self).items() if value != getattr(AS_WRITTEN, key)}
 
     def _normal(self, text: str) -> str:
         return text if self.unicode == "exact" else unicodedata.normalize(self.unicode, text)
@@ -122,7 +111,7 @@ Name = Annotated[str, AfterValidator(checked_name)]
 def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:
     """Raise unless low < high are finite and far enough apart to divide by."""
     for key, value in (("low", low), ("high", high)):
-        if not _is_finite(value):
+        if not is_finite(value):
             raise Misdeclared((*where, key), f"{what}: {key} = {_written(value)} is not a finite number.")
     if low == high:
         raise Misdeclared(
@@ -168,7 +157,6 @@ def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, 
 
 
 def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[str, ...]) -> None:
-    """Raise unless a value that takes in others is itself declared."""
     if value not in among:
         raise Misdeclared(
             where, f"{what}: {where[-1]} = {value!r} is not among its values." + nearest_name(value, among)
@@ -177,7 +165,7 @@ def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[
 
 def check_within(where: tuple[str, ...], what: str, value: float, *, low: float, high: float) -> None:
     """Raise unless the number that stands for a missing one lies within the bounds."""
-    if not (_is_finite(value) and low <= value <= high):
+    if not (is_finite(value) and low <= value <= high):
         written = str(value).lower() if isinstance(value, bool) else _written(value)
         raise Misdeclared(
             where,
@@ -186,18 +174,17 @@ def check_within(where: tuple[str, ...], what: str, value: float, *, low: float,
 
 
 def check_whole(where: tuple[str, ...], what: str, value: int, *, low: int, high: int) -> None:
-    """Raise unless a declared number is whole and within its limits."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise Misdeclared(where, f"{what} = {_written(value)} is not a whole number from {low} to {high}.")
 
 
 def check_positive(where: tuple[str, ...], what: str, value: float) -> None:
     """Raise unless a declared number is finite, above 0 and far enough from it to divide by."""
-    if not (_is_finite(value) and value > 0 and math.isfinite(1.0 / value)):
+    if not (is_finite(value) and value > 0 and math.isfinite(1.0 / value)):
         raise Misdeclared(where, f"{what} = {_written(value)} is not a finite number above 0.")
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
     """Whether it is a number that a float can hold; Python's whole numbers have no end."""
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -224,10 +211,7 @@ _RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 
 
 def expand_name(name: str, where: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that a name with ranges stands for, the last range running fastest; others stand for themselves.
-
-    A first number with leading zeros sets the width of all of them.
-    """
+    """The names that a name with ranges stands for, the last range fastest; a first 00 sets the width of all."""
     # Texts and ranges by turns: one text more than ranges.
     texts = _RANGE.split(name)[::3]
     ranges = []
@@ -260,7 +244,10 @@ def fold_names(names: Iterable[str]) -> list[str]:
         run.clear()
 
     for name in names:
-        if run and not _follows(run[-1], name):
+        head, number, tail = _parts(name)
+        first, last, end = _parts(run[-1]) if run else ("", "", "")
+        follows = bool(number and last) and (first, int(last) + 1, end) == (head, int(number), tail)
+        if not follows:
             close()
         run.append(name)
     close()
@@ -270,9 +257,3 @@ def fold_names(names: Iterable[str]) -> list[str]:
 def _parts(name: str) -> tuple[str, str, str]:
     match = _NUMBERED.fullmatch(name)
     return (match[1], match[2], match[3]) if match else (name, "", "")
-
-
-def _follows(before: str, name: str) -> bool:
-    head, number, tail = _parts(name)
-    first, last, end = _parts(before)
-    return bool(number and last) and (first, int(last) + 1, end) == (head, int(number), tail)

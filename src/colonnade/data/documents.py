@@ -1,15 +1,13 @@
 """TOML files whose mistakes can be pointed at: file, line, field, value found, nearest valid choice.
 
 What such a file says is written by a person and public to that person, so its values may be quoted; values
-from data files never are. `toml_text` writes what is read here.
+from data files never are.
 """
 
 from __future__ import annotations
 
 import datetime
 import errno
-import json
-import math
 import re
 import tomllib
 import types
@@ -54,10 +52,8 @@ def absence(path: Path, start: str) -> DataError | None:
         if error.errno == errno.ELOOP:
             return DataMissing(f"{start} does not exist: it is a link that leads back to itself.")
         if error.errno == errno.ENAMETOOLONG:
-            size = len(str(path))
-            return DataMissing(
-                f"{start[:_MAX_SHOWN]}…: the name has {size} letters, longer than a path can be."
-            )
+            letters = f"the name has {len(str(path))} letters, longer than a path can be."
+            return DataMissing(f"{start[:_MAX_SHOWN]}…: {letters}")
         return DataUnreadable(f"{start} cannot be read ({error.strerror}).")
     return None
 
@@ -89,7 +85,6 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 _ODD_NUMBER = re.compile(r"=\s*[-+]?[0-9.]+\s*[,%]")
-_TIMES = (datetime.date, datetime.time)
 LARGEST = 16 << 20
 """Bytes of a TOML file, and of a text: reading takes many times as much memory."""
 MAX_KEY = 1000
@@ -137,10 +132,16 @@ class Document:
 
     @classmethod
     def parse(cls, text: str, name: str) -> Document:
-        """The document in a text; `name` is how messages call it."""
         if not isinstance(text, str):
             raise WrongType(f"{name}: a text was expected, and found {type(text).__name__}.")
-        _check_size(text, name)
+        _check_size(len(text), name)
+        for key in _LONG_KEY.finditer(text):
+            if key[0].count(".") > MAX_KEY // 10:
+                line = text.count("\n", 0, key.start()) + 1
+                raise FormError(
+                    f"{name}, line {line}: a key has {len(key[0])} letters, and {MAX_KEY} are the most. Nothing here "
+                    "has such a key: see whether the file is the one that was meant."
+                )
         try:
             return cls(name, text, tomllib.loads(text))
         except tomllib.TOMLDecodeError as wrong:
@@ -151,9 +152,10 @@ class Document:
             ) from None
         except ValueError:
             # TOML has no limit to a number's digits, and Python has one.
-            number, size = _number_too_long(text)
+            number = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
+            line, size = text.count("\n", 0, number.start()) + 1, len(number[0].replace("_", ""))
             raise NotTOML(
-                f"{name}, line {number}: a whole number has {size} digits, more than anything here can be. Shorten it."
+                f"{name}, line {line}: a whole number has {size} digits, more than anything here can be. Shorten it."
             ) from None
 
     @classmethod
@@ -163,18 +165,14 @@ class Document:
             size = path.stat().st_size
             if path.is_dir():
                 raise FormError(f"{path} is a directory; a TOML file was expected.")
-            if size > LARGEST:
-                raise FormError(_too_large(str(path), size))
+            _check_size(size, str(path))
             text = path.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as wrong:
             line = wrong.object.count(b"\n", 0, wrong.start) + 1
             said = "this is not UTF-8 text, as TOML must be. Save it as UTF-8."
             raise NotTOML(f"{path}, line {line}: {said}") from None
         except FileNotFoundError:
-            link = (
-                " It is a link to something that is not there." if path.is_symlink() else nearest_file(path)
-            )
-            raise FileMissing(f"{path} does not exist." + link) from None
+            raise FileMissing(f"{path} does not exist.{nearest_file(path)}") from None
         except (OSError, ValueError) as wrong:
             why = absence(path, str(path)) or f"{path} cannot be read ({getattr(wrong, 'strerror', wrong)})."
             raise FileMissing(str(why)) from None
@@ -211,7 +209,6 @@ class Document:
         return best
 
     def check(self, form: type[FormT]) -> FormT:
-        """This document in the shape of `form`, or a `FormError` for its first mistake."""
         return check(form, self.data, document=self)
 
 
@@ -223,10 +220,7 @@ def check(
     name: str = "",
     prefix: tuple[str, ...] = (),
 ) -> FormT:
-    """`data` in the shape of `form`; the first mistake is a `FormError` that says where and what instead.
-
-    `prefix` is where in the document the data stands.
-    """
+    """`data` in the shape of `form`, or a `FormError` for its first mistake; `prefix` is where the data stands."""
     try:
         return form.model_validate(data)
     except ValidationError as wrong:
@@ -238,11 +232,7 @@ def check(
         first, path, valid = _tag_misspelt(first, path, wanted)
     elif first["type"] == "union_tag_invalid":
         path = (*path, "kind")
-    place = (
-        document.where((*prefix, *path))
-        if document
-        else ", ".join(part for part in (name, ".".join(str(piece) for piece in path)) if part)
-    )
+    place = document.where((*prefix, *path)) if document else Document(name, "", {}).where(path)
     kind = _KINDS.get(first["type"], OutOfRange if "than" in first["type"] else WrongType)
     raise kind(f"{place}: {_sentence(first, path, valid, wanted)}")
 
@@ -250,44 +240,21 @@ def check(
 def shown(value: object) -> str:
     """A value as a message may quote it: not too long, and without the password of an address."""
     # As TOML spells it, where Python does otherwise.
-    spelt = (
-        str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-        if isinstance(value, _TIMES)
-        else repr(value)
-    )
-    text = without_passwords(spelt)
+    spelt = str(value) if isinstance(value, datetime.date | datetime.time) else repr(value)
+    text = without_passwords(spelt.lower() if isinstance(value, bool) else spelt)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def without_passwords(text: str) -> str:
-    """A text without the passwords of addresses and connection strings in it."""
     return _PASSWORD.sub(lambda match: f"{match['key'] or ''}…", text)
 
 
-def _check_size(text: str, name: str) -> None:
-    if len(text) > LARGEST:
-        raise FormError(_too_large(name, len(text)))
-    for key in _LONG_KEY.finditer(text):
-        if key[0].count(".") > MAX_KEY // 10:
-            line = text.count("\n", 0, key.start()) + 1
-            raise FormError(
-                f"{name}, line {line}: a key has {len(key[0])} letters, and {MAX_KEY} are the most. Nothing here "
-                "has such a key: see whether the file is the one that was meant."
-            )
-
-
-def _too_large(name: str, size: int) -> str:
-    return (
-        f"{name}: it has {size} bytes, and {LARGEST} are the most that a TOML file here may have. See whether it is "
-        "the file that was meant."
-    )
-
-
-def _number_too_long(text: str) -> tuple[int, int]:
-    match_ = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
-    return text.count("\n", 0, match_.start()) + 1, len(match_[0].replace("_", ""))
+def _check_size(size: int, name: str) -> None:
+    if size > LARGEST:
+        raise FormError(
+            f"{name}: it has {size} bytes, and {LARGEST} are the most that a TOML file here may have. See whether it "
+            "is the file that was meant."
+        )
 
 
 def _broken(text: str, name: str, wrong: str) -> str:
@@ -319,7 +286,6 @@ def _keys(dotted: str) -> tuple[str, ...]:
 
 
 def _takes(annotation: Any) -> str:
-    """What a key takes, in words, if they are short."""
     members = [member for member in _members(annotation) if member is not type(None)]
     literals = [member for member in members if typing.get_origin(member) is typing.Literal]
     choices = [str(choice) for literal in literals for choice in typing.get_args(literal)]
@@ -338,9 +304,8 @@ def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str
             known = f"known are {', '.join(valid)}." if valid else "there are none here. Take it out."
             return f"unknown key {last!r}; {known}" + nearest_name(last, valid)
         case "union_tag_not_found":
-            return (
-                f"this field is missing. It is one of {', '.join(filter(None, map(_tag, _members(wanted))))}."
-            )
+            tags = list(filter(None, map(_tag, _members(wanted))))
+            return f"this field is missing. It is one of {', '.join(tags)}."
         case "union_tag_invalid":
             tag, tags = str(context["tag"]), re.findall(r"'([^']*)'", str(context["expected_tags"]))
             return f"kind = {tag!r} is not one of {', '.join(tags)}." + nearest_name(tag, tags)
@@ -351,11 +316,7 @@ def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str
             return f"{shown(found)} is not a finite number."
         case _:
             text = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            return (
-                f"found {shown(found)}; it {text}."
-                if text[:6] == "should"
-                else f"found {shown(found)}: {text}."
-            )
+            return f"found {shown(found)}{'; it' if text[:6] == 'should' else ':'} {text}."
 
 
 def _tag_misspelt(
@@ -373,10 +334,7 @@ def _tag_misspelt(
 def _walk(
     form: type[BaseModel], location: tuple[str | int, ...]
 ) -> tuple[tuple[str | int, ...], tuple[str, ...], Any]:
-    """The path in the file that a validation error speaks of, the keys valid at its end, and what the last one takes.
-
-    pydantic's locations name the tags of unions, which are no keys of the file.
-    """
+    """Where in the file a mistake is, the valid keys there, and what is taken; tags of unions are no keys."""
     here: Any = form
     path: list[str | int] = []
     valid: tuple[str, ...] = ()
@@ -417,58 +375,6 @@ def _tag(model: Any) -> str | None:
     field = model.model_fields.get("kind") if described else None
     choices = typing.get_args(field.annotation) if field else ()
     return str(choices[0]) if choices else None
-
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def toml_text(data: Mapping[str, Any]) -> str:
-    """Every key on a line of its own; tables within tables take one line, those of `columns` a heading."""
-    lines = [f"{_key(name)} = {_value(item)}" for name, item in data.items() if not _is_table(item)]
-    for name, table in data.items():
-        if not _is_table(table):
-            continue
-        if table and all(_is_table(item) for item in table.values()):
-            for inner, item in table.items():
-                lines += ["", f"[{_key(name)}.{_key(inner)}]", *_lines(item)]
-        else:
-            lines += ["", f"[{_key(name)}]", *_lines(table)]
-    return "\n".join(lines) + "\n"
-
-
-def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(name)} = {_value(value)}" for name, value in table.items() if value is not None]
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_key(name)} = {_value(item)}' for name, item in value.items())}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    raise ValueError(f"{type(value).__name__} has no form in TOML")
 
 
 def check_fields(form: Form, document: Document, *limits: tuple[str, bool, str]) -> None:

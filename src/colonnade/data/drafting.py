@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.arrays import Relation, SourceColumn, distinct, held, of_texts, texts, values_of
+from colonnade.data.arrays import Relation, distinct, held, of_texts, texts, values_of
 from colonnade.data.coding import POINTED, code
 from colonnade.data.declaring import expand_name, nearest_name, text_of
 from colonnade.data.documents import Document
@@ -35,10 +36,10 @@ _BATCH = 65_536
 _ANY_NUMBER = NumericColumn("", low=-1e300, high=1e300, missing="category")
 _ANY_DATE = DateColumn("", low=date(1, 1, 1), high=date(9999, 12, 31))
 _EPOCH = date(1970, 1, 1)
+_DRAFTED = {"number": "numeric", "date": "date", "truth": "binary"}
 
 
 def numbers_of(values: Any, declared: Column = _ANY_NUMBER) -> Array:
-    """The finite numbers of a column, or the days of its dates."""
     coded = code(values, declared)
     numbers = np.asarray(coded.values if coded.raw is None else coded.raw, dtype=np.float64)
     return numbers[np.isfinite(numbers)]
@@ -60,18 +61,16 @@ def suggestions(relation: Relation, kinds: Mapping[str, str]) -> dict[str, str]:
                 levels[name] |= _texts(values)
     made = {}
     for name, kind in kinds.items():
-        if kind == "numeric" and name in ends and ends[name][0] < ends[name][1]:
-            low, high = outward(*ends[name])
+        low, high = ends.get(name, (0.0, 0.0))
+        if kind == "numeric" and low < high:
+            low, high = outward(low, high)
             made[name] = f"low = {low:.12g}\nhigh = {high:.12g}\n"
-        elif kind == "date" and name in ends and ends[name][0] < ends[name][1]:
-            low, high = math.floor(ends[name][0]), math.ceil(ends[name][1])
-            days = [(_EPOCH + timedelta(days=day)).isoformat() for day in (low, high)]
-            made[name] = f"low = {days[0]}\nhigh = {days[1]}\n"
+        elif kind == "date" and low < high:
+            days = [_EPOCH + timedelta(days=day) for day in (math.floor(low), math.ceil(high))]
+            made[name] = f"low = {days[0].isoformat()}\nhigh = {days[1].isoformat()}\n"
         elif kind == "categorical" and 2 <= len(levels[name]) <= MOST_CATEGORIES:
-            listed = ", ".join(
-                json.dumps(one, ensure_ascii=False) for one in sorted(levels[name], key=_in_order)
-            )
-            made[name] = f"categories = [{listed}]\n"
+            ordered = sorted(levels[name], key=_in_order)
+            made[name] = f"categories = {json.dumps(ordered, ensure_ascii=False)}\n"
     return made
 
 
@@ -82,15 +81,9 @@ def outward(low: float, high: float) -> tuple[float, float]:
 
 
 def _texts(values: Any) -> set[str]:
-    spelt = (
-        text_of(value) for value in distinct(values_of(values))[0] if value is not None and value == value
-    )
-    return {_spelt(text) for text in spelt if text}
-
-
-def _spelt(text: str) -> str:
-    """A whole number as it was before a data frame wrote it with a point."""
-    return text.split(".")[0] if POINTED.fullmatch(text) else text
+    given = (value for value in distinct(values_of(values))[0] if value is not None and value == value)
+    # A whole number is as it was before a data frame wrote it with a point.
+    return {t.split(".")[0] if POINTED.fullmatch(t) else t for t in map(text_of, given) if t}
 
 
 def _in_order(text: str) -> tuple[bool, int, str]:
@@ -100,7 +93,7 @@ def _in_order(text: str) -> tuple[bool, int, str]:
 
 _ANYTHING: Mapping[str, Column] = {
     "numeric": NumericColumn("", low=0, high=1),
-    "date": DateColumn("", low=date(1, 1, 1), high=date(9999, 12, 31)),
+    "date": _ANY_DATE,
 }
 
 
@@ -112,7 +105,12 @@ def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
     value gets into a draft, unless the rows are `public`.
     """
     relation = source.open(party=party)
-    kinds = {name: _by_type(field) for name, field in relation.fields.items() if field.is_read}
+    held = {name: field.holds for name, field in relation.fields.items()}
+    kinds = {
+        name: _DRAFTED.get(what, "categorical")
+        for name, what in held.items()
+        if what not in ("binary", "nested")
+    }
     if not relation.typed:
         kinds = _by_text(relation)
     codes = _codes(relation, [name for name, kind in kinds.items() if kind == "numeric"])
@@ -136,10 +134,7 @@ class Findings:
 
 
 def check_schema(path: Path, source: Source | None = None, *, party: str = "") -> Findings:
-    """What a schema file lacks, by itself and, if its data is given, beside the columns of that data.
-
-    No row is read.
-    """
+    """What a schema file lacks, by itself or beside the columns of its data; no row is read."""
     document = Document.load(path)
     blank = tuple(document.where(path) for path in blanks(document.data))
     absent: tuple[str, ...] = ()
@@ -159,14 +154,6 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
     except InputError as wrong:
         mistake = str(wrong)
     return Findings(document.name, blank, absent, mistake)
-
-
-def _by_type(field: SourceColumn) -> str:
-    if field.is_number:
-        return "numeric"
-    if field.is_date:
-        return "date"
-    return "binary" if field.is_truth else "categorical"
 
 
 def _by_text(relation: Relation) -> dict[str, str]:
@@ -197,14 +184,9 @@ def _codes(relation: Relation, numbers: list[str]) -> frozenset[str]:
 def _declared(data: Mapping[str, Any]) -> list[str]:
     identity, columns, label = data.get("id"), data.get("columns"), data.get("label")
     named = [identity.get("column") if isinstance(identity, Mapping) else identity]
-    named += _expanded(columns) if isinstance(columns, Mapping) else []
+    # Where a name is wrong, reading the schema says so.
+    with suppress(Misdeclared):
+        names = columns if isinstance(columns, Mapping) else ()
+        named += [name for written in names for name in expand_name(written, ("columns", written))]
     named += [label.get("column")] if isinstance(label, Mapping) else []
     return [name for name in named if isinstance(name, str) and name]
-
-
-def _expanded(columns: Mapping[str, Any]) -> list[str]:
-    try:
-        return [name for written in columns for name in expand_name(written, ("columns", written))]
-    except Misdeclared:
-        # Reading the schema says what is wrong with it.
-        return []

@@ -110,10 +110,7 @@ def are_codes(numbers: NDArray[np.float64]) -> bool:
 
 
 def of_frame(frame: Any) -> Draft:
-    """A draft from the types of a table in memory; no value gets into it.
-
-    Whole numbers of which the first rows have few are taken for codes, as in a file.
-    """
+    """A draft from the types of a table in memory; few whole numbers are taken for codes, and no value gets in."""
     table = columns_by_name(frame)
     if table is None:
         raise SchemaError(

@@ -87,7 +87,6 @@ class Encoder:
         return spans
 
     def encode(self, values: Block | Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-        """The features of a block of a table, or of raw values by column, one row each."""
         block = self.block(values)
         features = np.empty((block.rows, self.width))
         for rows, piece in self.pieces(block):
@@ -95,7 +94,6 @@ class Encoder:
         return features
 
     def block(self, values: Block | Mapping[str, ArrayLike]) -> Block:
-        """Raw values as declared; a block already is."""
         if not isinstance(values, Block):
             return code_mapping(values, self.columns)
         for column in self.columns:
@@ -154,7 +152,6 @@ class Encoder:
 
     @classmethod
     def from_data(cls, data: Mapping[str, object]) -> Encoder:
-        """The encoder that `to_data` described."""
         mode = data.get("mode")
         for known in MODES:
             if mode == known and {"mode", "columns"} <= set(data) <= {"mode", "columns", "map"}:
@@ -225,10 +222,7 @@ class Quantizer:
     def quantize(
         self, values: Block | Mapping[str, ArrayLike], randomness: Randomness | None = None
     ) -> NDArray[np.int64]:
-        """The integers of a block of a table, or of raw values by column, one row each.
-
-        Rounding by "retry" draws from `randomness`; the others need none.
-        """
+        """The integers of a block, or of raw values by column, one row each; only retry draws from `randomness`."""
         block = self.encoder.block(values)
         integers = np.empty((block.rows, self.width), dtype=np.int64)
         if not self.width:
@@ -242,7 +236,6 @@ class Quantizer:
         return self.natural_cap_squared if self.cap_squared is None else self.cap_squared
 
     def _round(self, piece: NDArray[np.float64], randomness: Randomness | None) -> NDArray[np.int64]:
-        """Rounded records, one a column."""
         if self._cap < self.natural_cap_squared or self.rounding == "retry":
             # Retry asks for rows within the bound to begin with; the last bits of floats are left to spare.
             spare = 1.0 - 2.0**-40 if self.rounding == "retry" else 1.0

@@ -47,7 +47,6 @@ def cell(value: object) -> object:
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as the text of a CSV file."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([cell(value) for value in row] for row in rows)
     return text.getvalue()
@@ -60,6 +59,16 @@ _DELIMITERS = (",", ";", "\t", "|")
 _NOT_PACKED = "it is not packed as its name says, or it is damaged or cut off. Pack the table anew."
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
+# What DuckDB says of a CSV that it cannot read, and what is said of it here: nothing of a row.
+_READING_FAILED = {
+    r"Maximum line size of (\d+) bytes exceeded": "the line is longer than {} bytes, the most that is read. See "
+    "whether it is a line of this table; leave long texts out.",
+    r"unicode|utf-?8": _NOT_TEXT,
+    r"Number of Columns": "a row has not as many fields as the header.",
+    r"invalid state": "lines end in different ways, with and without a carriage return, or a quotation mark stands "
+    "inside a field. Save it anew.",
+    r"quote": "a quotation mark is not closed or stands inside a field.",
+}
 MAX_LINE = 2_000_000
 """Letters of a header; DuckDB takes as many bytes of any line."""
 
@@ -80,14 +89,14 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
     file = File(path, party)
     if name.endswith(".parquet"):
         return _parquet(file)
-    header = Header.read(file, wanted)
+    names, delimiter = _header(file, wanted)
     # Columns go by position: a header may hold anything, repeated or not.
-    positions = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(header.names)))
+    positions = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
     reader = (
-        f"read_csv({quoted(path)}, auto_detect = false, header = true, delim = {quoted(header.delimiter)}, "
+        f"read_csv({quoted(path)}, auto_detect = false, header = true, delim = {quoted(delimiter)}, "
         f"quote = '\"', escape = '\"', columns = {{{positions}}}, hive_partitioning = false)"
     )
-    return FileRelation(file, reader, header.fields, typed=False)
+    return FileRelation(file, reader, text_fields(names), typed=False)
 
 
 class File:
@@ -122,62 +131,52 @@ class File:
         return self.path.suffix.lower() == ".gz"
 
     def unpacked(self) -> IO[bytes]:
-        """Its bytes, without gzip around them."""
         return cast(IO[bytes], gzip.open(self.path) if self.packed else self.path.open("rb"))
 
 
-class Header:
-    """The first line of a CSV: its names in order, and the delimiter that it was told by."""
-
-    def __init__(self, names: list[str], delimiter: str) -> None:
-        self.names, self.delimiter = names, delimiter
-        self.fields = {name: SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
-
-    @classmethod
-    def read(cls, file: File, wanted: Sequence[str]) -> Header:
-        """The header under the delimiter that finds most of the wanted names, or most names if none are wanted."""
-        best: tuple[int, list[str], str] = (-1, [], ",")
-        line = _first_record(file)
-        for delimiter in _DELIMITERS:
-            names = [name.strip() for name in _split(file, line, delimiter)]
-            known = sum(name in names for name in wanted) if wanted else len(names)
-            if known > best[0]:
-                best = (known, names, delimiter)
-        known, names, delimiter = best
-        if known == 0:
-            # The first line may be a row: none of it is quoted.
-            raise file.wrong(
-                "its first line names none of the declared columns. Is the header missing, or the delimiter "
-                "not one of comma, semicolon, tab and bar?"
-            )
-        for name in wanted or names:
-            if names.count(name) > 1:
-                raise file.wrong(f"its header names column {name!r} more than once.")
-        return cls(names, delimiter)
+def _header(file: File, wanted: Sequence[str]) -> tuple[list[str], str]:
+    """Names and delimiter of a CSV: the one that finds most of the wanted names, or most names if none are wanted."""
+    best: tuple[int, list[str], str] = (-1, [], ",")
+    line = _first_record(file)
+    for delimiter in _DELIMITERS:
+        names = [name.strip() for name in _split(file, line, delimiter)]
+        known = sum(name in names for name in wanted) if wanted else len(names)
+        if known > best[0]:
+            best = (known, names, delimiter)
+    known, names, delimiter = best
+    if known == 0:
+        # The first line may be a row: none of it is quoted.
+        raise file.wrong(
+            "its first line names none of the declared columns. Is the header missing, or the delimiter not one of "
+            "comma, semicolon, tab and bar?"
+        )
+    for name in wanted or names:
+        if names.count(name) > 1:
+            raise file.wrong(f"its header names column {name!r} more than once.")
+    return names, delimiter
 
 
 class FileRelation:
     """A file that DuckDB reads by itself."""
 
+    _order = ""
+    _engine: Engine
+
     def __init__(self, file: File, reader: str, fields: Mapping[str, SourceColumn], *, typed: bool) -> None:
-        self._file, self._reader = file, reader
-        self.typed = typed
-        self._engine = Engine()
-        self.name = file.name
-        self.fields = fields
+        self.name, self.fields, self.typed = file.name, fields, typed
+        self._file, self._reader, self._engine = file, reader, Engine()
 
     def batches(
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows in order."""
-        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}"
+        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}{self._order}"
         with self._engine.session() as session:
             wrong = None
             try:
                 yield from streamed(session, query, size)
             except READ_FAILED as found:
                 wrong = self._explained(str(found))
-        # Raised here and not above, so that DuckDB's message does not hang on it as its context.
+        # Raised here and not above, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
             raise wrong
         self._file.check_unchanged()
@@ -200,22 +199,9 @@ class FileRelation:
     def _explained(self, text: str) -> DataError:
         line = re.search(r"[Ll]ine:? (\d+)", text)
         where = f"line {line[1]}: " if line else ""
-        if long := re.search(r"Maximum line size of (\d+) bytes exceeded", text):
-            return self._file.wrong(
-                f"{where}the line is longer than {long[1]} bytes, the most that is read. See whether it is a line "
-                "of this table; leave long texts out."
-            )
-        if re.search(r"unicode|utf-?8", text, re.IGNORECASE):
-            return self._file.wrong(f"{where}{_NOT_TEXT}")
-        if re.search(r"Number of Columns", text, re.IGNORECASE):
-            return self._file.wrong(f"{where}a row has not as many fields as the header.")
-        if "invalid state" in text:
-            return self._file.wrong(
-                f"{where}lines end in different ways, with and without a carriage return, or a quotation mark stands "
-                "inside a field. Save it anew."
-            )
-        if re.search(r"quote", text, re.IGNORECASE):
-            return self._file.wrong(f"{where}a quotation mark is not closed or stands inside a field.")
+        for pattern, said in _READING_FAILED.items():
+            if found := re.search(pattern, text, re.IGNORECASE):
+                return self._file.wrong(where + said.format(*found.groups()))
         return self._file.wrong(_NOT_PACKED if self._file.packed else f"{where}the rows cannot be read.")
 
 
@@ -229,7 +215,11 @@ def _parquet(file: File) -> Relation:
     return FileRelation(file, reader, described_fields(described), typed=True)
 
 
-def described_fields(described: Sequence[Sequence[Any]]) -> dict[str, SourceColumn]:
+def text_fields(names: Sequence[str]) -> dict[str, SourceColumn]:
+    return {name: SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+
+
+def described_fields(described: Iterable[Sequence[Any]]) -> dict[str, SourceColumn]:
     return {str(row[0]): SourceColumn(identifier(str(row[0])), str(row[1])) for row in described}
 
 

@@ -18,6 +18,7 @@ from colonnade.data.declaring import (
     Transform,
     UnicodeForm,
     check_bounds,
+    check_transform,
     check_whole,
     expand_name,
     nearest_name,
@@ -56,13 +57,10 @@ class _Missing(Form):
 def _policy(value: object) -> object:
     if isinstance(value, Mapping) and set(value) == {"value"}:
         return value
-    if value == "refuse":
-        return None
-    if value == "category":
-        return {"own_category": True}
-    raise ValueError(
-        'write "refuse", "category" or {value = …}' + nearest_name(str(value), ("refuse", "category"))
-    )
+    if value not in ("refuse", "category"):
+        close = nearest_name(str(value), ("refuse", "category"))
+        raise ValueError('write "refuse", "category" or {value = …}' + close)
+    return {"own_category": True} if value == "category" else None
 
 
 def _dated(value: object) -> object:
@@ -88,22 +86,15 @@ class _Numeric(Form):
 
     def column(self, name: str) -> Column:
         missing: Any = self.missing and self.missing.counts_as
-        if self.encoding == "bins":
-            return self._binned(name, missing)
-        if self.bins is not None:
-            raise Misdeclared(
-                ("columns", name, "bins"),
-                f'column {name!r}: a number of bins belongs to encoding = "bins". Write that, or leave bins out.',
-            )
-        encoding: Any = self.encoding  # the column checks it
-        return NumericColumn(name, self.low, self.high, self.transform, missing, encoding, self.knots)
-
-    def _binned(self, name: str, missing: Any) -> Column:
+        if self.encoding != "bins":
+            if self.bins is not None:
+                belongs = 'a number of bins belongs to encoding = "bins". Write that, or leave bins out.'
+                raise Misdeclared(("columns", name, "bins"), f"column {name!r}: {belongs}")
+            encoding: Any = self.encoding  # the column checks it
+            return NumericColumn(name, self.low, self.high, self.transform, missing, encoding, self.knots)
         if self.knots is not None:
-            raise Misdeclared(
-                ("columns", name, "knots"),
-                f'column {name!r}: knots are those of encoding = "hats". Write bins = {self.knots} for bins.',
-            )
+            write = f'knots are those of encoding = "hats". Write bins = {self.knots} for bins.'
+            raise Misdeclared(("columns", name, "knots"), f"column {name!r}: {write}")
         bins = DEFAULT_KNOTS if self.bins is None else self.bins
         edges = even_edges(name, bins, low=self.low, high=self.high, transform=self.transform)
         return BinnedColumn(name, edges, missing, True, self.low, self.high, self.transform)
@@ -149,10 +140,8 @@ class _Bins(Form):
             )
         if (self.edges is None) == (self.bins is None):
             found = "both" if self.edges is not None else "neither"
-            raise Misdeclared(
-                (*where, "edges"),
-                f"{what} declares {found} of edges, a list, and bins, a number. Write one of them.",
-            )
+            wrong = f"{what} declares {found} of edges, a list, and bins, a number. Write one of them."
+            raise Misdeclared((*where, "edges"), wrong)
         if self.bins is not None:
             return even_edges(name, self.bins, low=self.low, high=self.high, transform=self.transform)
         return tuple(self.edges or ())
@@ -216,7 +205,6 @@ class _ColumnsForm(Form):
 
 
 def columns_from_data(data: object) -> tuple[Column, ...]:
-    """The columns that their `to_data` described."""
     form = check(_ColumnsForm, {"columns": by_name(data, "name", "columns")}, name="columns")
     return tuple(column for name, one in form.columns.items() for column in columns_of(name, one))
 
@@ -248,24 +236,20 @@ def even_edges(
         )
     check_bounds(where, what, low, high)
     if transform == "log1p":
-        if low <= -1:
-            raise Misdeclared((*where, "low"), f"{what}: log1p needs low above -1, not {low:g}.")
+        check_transform(where, what, transform, low)
         return tuple(np.expm1(np.linspace(math.log1p(low), math.log1p(high), bins + 1))[1:-1].tolist())
     return tuple(np.linspace(low, high, bins + 1)[1:-1].tolist())
 
 
 def quantile_edges(name: str, bins: int, values: ArrayLike) -> tuple[float, ...]:
-    """Edges between which so many bins hold about as many of these public values each.
-
-    A value that takes up several quantiles begins one bin, so there may be fewer.
-    """
-    where, what = ("columns", name), f"column {name!r}"
-    check_whole((*where, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
+    """Edges of bins with about as many public values each; fewer where one value takes up several quantiles."""
+    what = f"column {name!r}"
+    check_whole(("columns", name, "bins"), f"{what}: bins", bins, low=2, high=MOST_BINS)
     given = np.asarray(values, dtype=np.float64)
     given = np.sort(given[np.isfinite(given)])
     if not given.size or given[0] == given[-1]:
         raise Misdeclared(
-            (*where, "quantiles"),
+            ("columns", name, "quantiles"),
             f"{what}: the public set has {'no number' if not given.size else 'one number only'} in that column, which "
             "makes no bins. Name another set, or list the edges.",
         )

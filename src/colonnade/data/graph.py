@@ -59,7 +59,6 @@ class Graph:
         return self.add("Where", [condition, *chosen])
 
     def whole(self, value: str) -> str:
-        """Truth values as whole numbers."""
         from onnx import TensorProto
 
         return self.add("Cast", [value], attributes={"to": TensorProto.INT64})

@@ -57,8 +57,12 @@ def spell_ids(
             )
     if len(spelt) == 1:
         return spelt[0]
+
+    def escaped(part: str | None) -> str:
+        return str(part).replace("\\", "\\\\").replace(SEPARATOR, f"\\{SEPARATOR}")
+
     whole = zip(*map(texts, spelt), strict=True)
-    return of_texts([SEPARATOR.join(map(_escaped, each)) if all(each) else "" for each in whole])
+    return of_texts([SEPARATOR.join(map(escaped, each)) if all(each) else "" for each in whole])
 
 
 def missing_ids(ids: pa.Array) -> int:
@@ -128,7 +132,3 @@ def _stays(ids: pa.Array) -> bool:
     begins, ends = marks[:-1], marks[1:]
     there = ends > begins
     return not any(_BLANK[edge].any() for edge in (store[begins[there]], store[ends[there] - 1]))
-
-
-def _escaped(part: str | None) -> str:
-    return str(part).replace("\\", "\\\\").replace(SEPARATOR, f"\\{SEPARATOR}")

@@ -13,11 +13,11 @@ its own. Without it missing values are refused. Every block of features has norm
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from colonnade.data.coding import (
     DAY_MICROSECONDS,
     Array,
     Coded,
+    Declared,
     Mode,
     NumberCode,
     Read,
@@ -57,16 +58,10 @@ Writer = Callable[[NDArray[Any], Array], None]
 _PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 
-class Column(ABC):
+class Column(Declared):
     """What every kind of column says of itself."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
     name: str
-    kind: ClassVar[str]
-    reads: ClassVar[Literal["numbers", "dates", "levels"]]
-    """What its values are read as."""
-    centred: ClassVar[bool] = False
-    """Whether its numbers could have been standardised, which would show."""
 
     @property
     def ordered(self) -> bool:
@@ -89,21 +84,9 @@ class Column(ABC):
         return ()
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The least and the largest number, where its values are numbers."""
-        return None
-
-    @property
     @abstractmethod
     def sentence(self) -> str:
         """What is declared, in words."""
-
-    @abstractmethod
-    def to_data(self) -> dict[str, object]: ...
-
-    @abstractmethod
-    def coded(self, column: Any) -> Coded:
-        """Values as they come, as declared; see `code`."""
 
     @abstractmethod
     def features(self, mode: Mode) -> tuple[str, ...]:
@@ -122,16 +105,11 @@ class Column(ABC):
         """Some values in words, and the features of each."""
 
     @abstractmethod
-    def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]:
-        """The least and the largest product of its block with these weights."""
+    def score_range(self, weights: Array, mode: Mode) -> tuple[float, float]: ...
 
     def natural(self, coded: NDArray[Any]) -> NDArray[Any]:
         """Coded values as a party's own function takes them."""
         return coded
-
-    @abstractmethod
-    def at(self, places: ArrayLike) -> NDArray[Any]:
-        """Coded values at these places, from 0 to 1, of what it can have."""
 
     @abstractmethod
     def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
@@ -147,15 +125,17 @@ class NumberKind(Column):
     """A kind whose values are numbers between bounds."""
 
     missing: Any
+    transform: Transform = "none"
 
     @property
     @abstractmethod
-    def range(self) -> tuple[float, float]:
-        """The bounds after the transform."""
+    def bounds(self) -> tuple[float, float]: ...
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        return self.range
+    def range(self) -> tuple[float, float]:
+        """The bounds after the transform."""
+        low, high = self.bounds
+        return (math.log1p(low), math.log1p(high)) if self.transform == "log1p" else (low, high)
 
     @property
     @abstractmethod
@@ -181,7 +161,7 @@ class NumberKind(Column):
         size = scale if code.plain and not circle else 1.0
 
         def place(values: NDArray[Any], u: Array) -> None:
-            np.subtract(self._scaled(values), low, out=u)
+            np.subtract(np.log1p(values) if self.transform == "log1p" else values, low, out=u)
             np.multiply(u, 2.0 * size / (high - low), out=u)
             np.subtract(u, size, out=u)
 
@@ -219,21 +199,16 @@ class NumberKind(Column):
         # The block of a missing number is put in its place below, whatever number it is made of.
         value = graph.bounded(raw, *self.bounds, self.bounds[0] if code.missing else self.fill)
         low, high = self.range
-        moved = graph.add("Sub", [self._graphed(graph, value), graph.constant(low)])
+        value = graph.log1p(value) if self.transform == "log1p" else value
+        moved = graph.add("Sub", [value, graph.constant(low)])
         scaled = graph.add("Mul", [moved, graph.constant(2.0 / (high - low))])
         return code.onnx(graph, graph.add("Sub", [scaled, graph.constant(1.0)]), raw)
 
+    def _back(self, values: Array) -> Array:
+        return np.expm1(values) if self.transform == "log1p" else values
+
     @abstractmethod
     def _read(self, column: Any) -> Read: ...
-
-    def _scaled(self, values: NDArray[Any]) -> NDArray[Any]:
-        return values
-
-    def _back(self, values: Array) -> Array:
-        return values
-
-    def _graphed(self, graph: Graph, value: str) -> str:
-        return value
 
     @abstractmethod
     def _value(self, values: Array) -> NDArray[Any]: ...
@@ -298,12 +273,6 @@ class NumericColumn(NumberKind):
         return None if self.missing == "category" else self.missing
 
     @property
-    def range(self) -> tuple[float, float]:
-        if self.transform == "log1p":
-            return math.log1p(self.low), math.log1p(self.high)
-        return self.low, self.high
-
-    @property
     def bounds(self) -> tuple[float, float]:
         return self.low, self.high
 
@@ -328,15 +297,6 @@ class NumericColumn(NumberKind):
 
     def _read(self, column: Any) -> Read:
         return floats(column)
-
-    def _scaled(self, values: NDArray[Any]) -> NDArray[Any]:
-        return np.log1p(values) if self.transform == "log1p" else values
-
-    def _back(self, values: Array) -> Array:
-        return np.expm1(values) if self.transform == "log1p" else values
-
-    def _graphed(self, graph: Graph, value: str) -> str:
-        return graph.log1p(value) if self.transform == "log1p" else value
 
     def _value(self, values: Array) -> NDArray[Any]:
         return np.clip(self._back(values), self.low, self.high)
@@ -388,8 +348,8 @@ class DateColumn(NumberKind):
             )
 
     @property
-    def range(self) -> tuple[float, float]:
-        """The bounds in days since the start of 1970."""
+    def bounds(self) -> tuple[float, float]:
+        """In days since the start of 1970."""
         return microseconds(self.low) / DAY_MICROSECONDS, microseconds(self.high) / DAY_MICROSECONDS
 
     @property

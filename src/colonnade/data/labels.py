@@ -10,7 +10,7 @@ Of k labels each has a block of norm at most γ/√(2k), so that all of them tog
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from colonnade.data.coding import Coded, bounded, floats, levels
+from colonnade.data.coding import Coded, Declared, bounded, floats, levels
 from colonnade.data.declaring import (
     AS_WRITTEN,
     Spelling,
@@ -40,27 +40,16 @@ Integers = NDArray[np.int64]
 Task = Literal["classification", "regression"]
 
 
-class Label(ABC):
+class Label(Declared):
     """What every kind of label says of itself."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
     column: str
     classes: tuple[str, ...]
     """The declared classes in order of their codes; none where it is a number."""
-    kind: ClassVar[str]
-    reads: ClassVar[Literal["numbers", "levels"]]
-    """What its values are read as."""
-    centred: ClassVar[bool] = False
-    """Whether its numbers could have been standardised, which would show."""
     task: ClassVar[Task]
     """What a model of it is learnt for."""
     shares: ClassVar[int]
     """γ²/shares is the most that the square of its constant may be."""
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The least and the largest number, where it is one."""
-        return None
 
     @property
     def values(self) -> tuple[str, ...] | tuple[int, ...]:
@@ -73,19 +62,8 @@ class Label(ABC):
         """What each column of its block is."""
 
     @abstractmethod
-    def to_data(self) -> dict[str, object]: ...
-
-    @abstractmethod
-    def coded(self, column: Any) -> Coded:
-        """Values as they come, as declared; see `code`."""
-
-    @abstractmethod
     def block(self, values: NDArray[Any], constant: int) -> Integers:
         """The columns of coded values on the grid, where `constant` stands for one."""
-
-    @abstractmethod
-    def at(self, places: ArrayLike) -> NDArray[Any]:
-        """Coded values at these places, from 0 to 1, of what it can have."""
 
     def drawn(self, places: Array) -> NDArray[Any]:
         """Coded values of synthetic people who stand at these places among all."""
@@ -122,15 +100,6 @@ class ClassLabel(Label):
             object.__setattr__(self, "other", other)
 
     @property
-    def levels(self) -> tuple[str, ...]:
-        return self.classes
-
-    @property
-    def missing(self) -> str | None:
-        """A label has no place for missing values: an invented one would be learnt."""
-        return None
-
-    @property
     def values(self) -> tuple[str, ...] | tuple[int, ...]:
         return tuple(map(int, self.classes)) if self.whole else self.classes
 
@@ -144,7 +113,8 @@ class ClassLabel(Label):
         return {**data, **other, **self.spelling.to_data()}
 
     def coded(self, column: Any) -> Coded:
-        return levels(column, self)
+        # There is no place for missing values: an invented one would be learnt.
+        return levels(column, self.classes, self.spelling, other=self.other)
 
     def block(self, values: NDArray[Any], constant: int) -> Integers:
         width = len(self.classes)
@@ -158,9 +128,11 @@ class ClassLabel(Label):
         return level_at(places, len(self.classes))
 
 
+@dataclass(frozen=True)
 class NumberLabel(Label):
     """A kind of label that is a number between declared bounds."""
 
+    column: str
     low: float
     high: float
     classes = ()
@@ -211,7 +183,7 @@ class NumberLabel(Label):
         middle, extent = (self.low + self.high) / 2, (self.high - self.low) / 2
         return np.asarray(np.clip(middle + extent * ndtri(places) / 3, self.low, self.high))
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         check_bounds(("label",), f"label {self.column!r}", self.low, self.high)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
@@ -221,27 +193,18 @@ class NumberLabel(Label):
 class RealLabel(NumberLabel):
     """A label that is a number between declared bounds."""
 
-    column: str
-    low: float
-    high: float
     kind = "real"
     centred = True
-
-    def __post_init__(self) -> None:
-        self._check()
 
 
 @dataclass(frozen=True)
 class CountLabel(NumberLabel):
     """A label that counts something: whole numbers between declared bounds, none below zero."""
 
-    column: str
-    low: float
-    high: float
     kind = "count"
 
     def __post_init__(self) -> None:
-        self._check()
+        super().__post_init__()
         for key, value in (("low", self.low), ("high", self.high)):
             if value < 0 or value != math.floor(value):
                 raise Misdeclared(
@@ -315,7 +278,6 @@ class _OneLabel(Form):
 
 
 def label_from_data(data: Mapping[str, object]) -> Label:
-    """The label that its `to_data` described."""
     return check(_OneLabel, {"label": dict(data)}, name="label").label.label()
 
 
@@ -335,7 +297,6 @@ class LabelBlock:
 
     @property
     def kind(self) -> str:
-        """'classes', 'real', 'count' or 'none'."""
         return "none" if self.label is None else self.label.kind
 
     @property
@@ -345,24 +306,20 @@ class LabelBlock:
 
     @property
     def numeric(self) -> bool:
-        """Whether the label is a number between bounds."""
         return self.label is not None and self.label.bounds is not None
 
     @property
     def task(self) -> Task:
-        """What a model of the label is learnt for."""
         if self.label is None:
             raise ValueError("without a label there is no task")
         return self.label.task
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The declared classes; none unless the label is a class."""
         return () if self.label is None else self.label.classes
 
     @property
     def values(self) -> NDArray[Any]:
-        """The declared classes as predictions say them: text, or whole numbers if they were declared so."""
         return np.array(() if self.label is None else self.label.values)
 
     @property
@@ -389,10 +346,7 @@ class LabelBlock:
         return 2 * constant**2 if self.numeric else constant**2
 
     def quantize(self, values: ArrayLike | None, gamma: int, *, rows: int | None = None) -> Integers:
-        """The block for coded labels: class numbers, or real values in the label's own units.
-
-        Without a label only the number of rows matters. Values outside the bounds are clipped.
-        """
+        """The block of coded labels, clipped to their bounds; without a label only the number of rows matters."""
         constant = self.constant(gamma)
         if self.label is None or values is None:
             if self.label is not None or rows is None:
@@ -401,11 +355,9 @@ class LabelBlock:
         return self.label.block(np.asarray(values), constant)
 
     def to_unit(self, values: ArrayLike) -> Array:
-        """Real labels y in their own units as v ∈ [−1, 1]."""
         return self._number.to_unit(values)
 
     def from_unit(self, values: ArrayLike) -> Array:
-        """Predictions v back in the label's own units; the inverse of `to_unit`."""
         return self._number.from_unit(values)
 
     def names(self, codes: ArrayLike) -> NDArray[Any]:
@@ -419,7 +371,6 @@ class LabelBlock:
 
     @classmethod
     def from_data(cls, data: Mapping[str, object]) -> LabelBlock:
-        """The block that `to_data` described."""
         return cls(None if data == {"kind": "none"} else label_from_data(data))
 
     @property
@@ -465,7 +416,6 @@ class LabelBlocks:
 
     @property
     def spans(self) -> tuple[slice, ...]:
-        """Where each block lies."""
         ends = list(accumulate((block.width for block in self.blocks), initial=0))
         return tuple(slice(start, stop) for start, stop in pairwise(ends))
 
@@ -473,9 +423,7 @@ class LabelBlocks:
         """The largest squared norm of all blocks in any row; at most γ²/2, however many labels there are."""
         return sum(block.norm_squared(gamma) for block in self.blocks)
 
-    def quantize(
-        self, values: Sequence[ArrayLike], gamma: int, *, rows: int | None = None
-    ) -> NDArray[np.int64]:
+    def quantize(self, values: Sequence[ArrayLike], gamma: int, *, rows: int | None = None) -> Integers:
         """The blocks for coded labels, one array for each; without a label only the number of rows matters."""
         if self.first.label is None:
             return self.first.quantize(None, gamma, rows=rows)

@@ -22,6 +22,7 @@ from colonnade.data.declaring import (
     check_member,
     check_transform,
     check_values,
+    is_finite,
 )
 from colonnade.data.graph import Graph
 from colonnade.data.kinds import MISSING, Column, Writer, missing_data
@@ -86,10 +87,7 @@ class LevelKind(Column):
 
     @abstractmethod
     def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
-        """Values as the party that holds the column would write them; `uniform` draws so many numbers from 0 to 1.
-
-        A level that only takes in missing values is written as a missing value.
-        """
+        """Values as a party writes them, those that are missing too; `uniform` draws so many numbers from 0 to 1."""
 
     def onnx(self, graph: Graph, name: str, mode: Mode) -> str:
         level, step = self._onnx_level(graph, name)
@@ -115,7 +113,7 @@ class TextKind(LevelKind):
         return None
 
     def coded(self, column: Any) -> Coded:
-        return levels(column, self)
+        return levels(column, self.levels, self.spelling, other=self.other, missing=self.missing)
 
     def written(self, codes: NDArray[np.int32], uniform: Callable[[int], Array]) -> NDArray[Any]:
         spelt: list[str | None] = list(self.levels)
@@ -203,11 +201,7 @@ class CategoricalColumn(TextKind):
         return self.categories
 
     def to_data(self) -> dict[str, object]:
-        data: dict[str, object] = {
-            "name": self.name,
-            "kind": self.kind,
-            "categories": list(self.categories),
-        }
+        data: dict[str, object] = {"name": self.name, "kind": self.kind, "categories": list(self.categories)}
         other = {} if self.other is None else {"other": self.other}
         return {**data, **other, **missing_data(self.missing, own=False), **self.spelling.to_data()}
 
@@ -237,12 +231,12 @@ class BinnedColumn(LevelKind):
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name), f"column {self.name!r}"
-        object.__setattr__(self, "edges", _checked_edges((*where, "edges"), what, self.edges))
+        self._check_edges((*where, "edges"), what)
         check_transform(where, what, self.transform, self.edges[0] if self.low is None else self.low)
         for key, end, first in (("low", self.low, self.edges[0]), ("high", self.high, self.edges[-1])):
             if end is None:
                 continue
-            if not _is_number(end):
+            if not is_finite(end):
                 raise Misdeclared((*where, key), f"{what}: {key} = {end!r} is not a finite number.")
             if not (end < first if key == "low" else end >= first):
                 side = "below its first edge" if key == "low" else "at or above its last edge"
@@ -255,13 +249,21 @@ class BinnedColumn(LevelKind):
                     f"{what}: no whole number lies from {low:g} to below {high:g}, so nobody can be in that bin. "
                     "Declare fewer bins.",
                 )
-        if self.missing is None or self.missing == "category":
-            return
-        if not _is_number(self.missing):
-            raise Misdeclared(
-                (*where, "missing"), f"{what}: missing = {self.missing!r} is not a finite number."
-            )
-        object.__setattr__(self, "missing", float(self.missing))
+        if self.missing is not None and self.missing != "category":
+            if not is_finite(self.missing):
+                wrong = f"{what}: missing = {self.missing!r} is not a finite number."
+                raise Misdeclared((*where, "missing"), wrong)
+            object.__setattr__(self, "missing", float(self.missing))
+
+    def _check_edges(self, where: tuple[str, ...], what: str) -> None:
+        if not self.edges:
+            raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
+        for edge in self.edges:
+            if not is_finite(edge):
+                raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
+        object.__setattr__(self, "edges", tuple(map(float, self.edges)))
+        if any(not left < right for left, right in itertools.pairwise(self.edges)):
+            raise Misdeclared(where, f"{what}: edges must rise, each above the one before it.")
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -357,24 +359,7 @@ class BinnedColumn(LevelKind):
 
 
 def level_at(places: ArrayLike, count: int) -> NDArray[np.int32]:
-    """Numbers of levels at these places, from 0 to 1, of so many."""
     return np.minimum((np.asarray(places) * count).astype(np.int32), np.int32(count - 1))
-
-
-def _checked_edges(where: tuple[str, ...], what: str, edges: tuple[float, ...]) -> tuple[float, ...]:
-    if not edges:
-        raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
-    for edge in edges:
-        if not _is_number(edge):
-            raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
-    numbers = tuple(float(edge) for edge in edges)
-    if any(not left < right for left, right in itertools.pairwise(numbers)):
-        raise Misdeclared(where, f"{what}: edges must rise, each above the one before it.")
-    return numbers
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _check_member(column: BinaryColumn | CategoricalColumn, key: str) -> None:

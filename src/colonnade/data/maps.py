@@ -10,16 +10,17 @@ Weights of random maps are sums of bits of a public stream: the same on every ma
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, create_model
 
 from colonnade.data.declaring import check_positive, check_whole, expand_name, nearest_name
 from colonnade.data.documents import Form, check
@@ -42,6 +43,7 @@ _FAINT = 0.01
 class MapRule(ABC):
     """What every kind of map says of itself."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     kind: ClassVar[str]
     name = ""
     """Which function made the vector, where one did."""
@@ -68,8 +70,8 @@ class MapRule(ABC):
     def apply(self, inputs: Array, columns: int) -> Array:
         """Features of encoded rows of so many columns; a row is a column of the array."""
 
-    @abstractmethod
-    def to_data(self) -> dict[str, object]: ...
+    def to_data(self) -> dict[str, object]:
+        return {"kind": self.kind, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
 
 
 @lru_cache(maxsize=16)
@@ -154,9 +156,6 @@ class RandomRelu(_Random):
         features *= math.sqrt(2.0 * math.pi / (math.pi - 1.0) / self.features)
         return within_unit_ball(features)
 
-    def to_data(self) -> dict[str, object]:
-        return {"kind": self.kind, "features": self.features, "seed": self.seed, "origin": self.origin}
-
 
 @dataclass(frozen=True)
 class RandomFourier(_Random):
@@ -183,7 +182,6 @@ class RandomFourier(_Random):
         object.__setattr__(self, "scale", float(self.scale))
 
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """A name for every feature: all cosines, then all sines."""
         half = range(self.features // 2)
         return (*(f"fourier:cos{number}" for number in half), *(f"fourier:sin{number}" for number in half))
 
@@ -194,10 +192,6 @@ class RandomFourier(_Random):
         features = np.concatenate([np.cos(angles), np.sin(angles)])
         features /= math.sqrt(half)
         return within_unit_ball(features)
-
-    def to_data(self) -> dict[str, object]:
-        plain = {"kind": self.kind, "features": self.features, "seed": self.seed}
-        return {**plain, "scale": self.scale, "origin": self.origin}
 
 
 @dataclass(frozen=True)
@@ -244,7 +238,6 @@ class GradientHistogram(MapRule):
         _check_numeric(self.kind, columns)
 
     def attributes(self, columns: int) -> int:
-        """How many attributes the block counts as unless declared: as many as there are cells."""
         return self.cells**2
 
     def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -274,10 +267,6 @@ class GradientHistogram(MapRule):
         features -= features.mean(axis=0)
         features /= np.maximum(np.sqrt(np.einsum("ij,ij->j", features, features)), _FAINT)
         return features
-
-    def to_data(self) -> dict[str, object]:
-        shape = {"rows": self.rows, "cols": self.cols, "cells": self.cells, "orientations": self.orientations}
-        return {"kind": self.kind, **shape}
 
 
 @dataclass(frozen=True)
@@ -328,8 +317,7 @@ class Ball(MapRule):
         return within_unit_ball(np.array(inputs))
 
     def to_data(self) -> dict[str, object]:
-        named = {"name": self.name, "sha256": self.sha256} if self.name else {}
-        return {"kind": self.kind, "bound": self.bound, **named}
+        return {name: value for name, value in super().to_data().items() if value != ""}
 
 
 @dataclass(frozen=True)
@@ -355,7 +343,6 @@ class FeatureMap:
         return self.rule.name or self.rule.kind
 
     def check(self, declared: tuple[Column, ...]) -> None:
-        """Raise `Misdeclared` unless the rule can take these columns."""
         names = [column.name for column in declared]
         for name in self.columns:
             if name not in names:
@@ -378,7 +365,6 @@ class FeatureMap:
         )
 
     def attributes(self, columns: int) -> int:
-        """How many attributes the mapped block counts as."""
         return self.weight if self.weight is not None else self.rule.attributes(columns)
 
     def to_data(self) -> dict[str, object]:
@@ -418,57 +404,34 @@ def _closeness(pixels: int, cells: int) -> Array:
 
 
 class _MapForm(Form):
+    rule: ClassVar[type[MapRule]]
     columns: list[str] = Field(default_factory=list)
     weight: int | None = None
 
-    def mapped(self, rule: MapRule) -> FeatureMap:
+    def feature_map(self) -> FeatureMap:
+        rule = self.rule(**{name: getattr(self, name) for name in self.rule.__dataclass_fields__})
         columns = tuple(name for one in self.columns for name in expand_name(one, ("map", "columns")))
         return FeatureMap(rule, columns, self.weight)
 
 
-class _ReluForm(_MapForm):
-    kind: Literal["random-relu"]
-    features: int
-    seed: int
-    origin: Origin = "middle"
-
-    def feature_map(self) -> FeatureMap:
-        return self.mapped(RandomRelu(self.features, self.seed, self.origin))
-
-
-class _FourierForm(_MapForm):
-    kind: Literal["random-fourier"]
-    features: int
-    seed: int
-    scale: float = 1.0
-    origin: Origin = "middle"
-
-    def feature_map(self) -> FeatureMap:
-        return self.mapped(RandomFourier(self.features, self.seed, self.scale, self.origin))
+def _form(rule: type[MapRule]) -> type[_MapForm]:
+    """The form of a map's declaration: the fields of its class."""
+    hints, fields = get_type_hints(rule), dataclasses.fields(rule)
+    given: dict[str, Any] = {
+        one.name: (hints[one.name], ... if one.default is dataclasses.MISSING else one.default)
+        for one in fields
+    }
+    kind: Any = Literal[rule.kind]
+    form = create_model(f"_{rule.__name__}", __base__=_MapForm, kind=(kind, ...), **given)
+    form.rule = rule
+    return form
 
 
-class _HistogramForm(_MapForm):
-    kind: Literal["gradient-histogram"]
-    rows: int
-    cols: int
-    cells: int = 4
-    orientations: int = 8
-
-    def feature_map(self) -> FeatureMap:
-        return self.mapped(GradientHistogram(self.rows, self.cols, self.cells, self.orientations))
-
-
-class _BallForm(_MapForm):
-    kind: Literal["ball"]
-    bound: float
-    name: str = ""
-    sha256: str = ""
-
-    def feature_map(self) -> FeatureMap:
-        return self.mapped(Ball(self.bound, self.name, self.sha256))
-
-
-MapForm = Annotated[_ReluForm | _FourierForm | _HistogramForm | _BallForm, Field(discriminator="kind")]
+if TYPE_CHECKING:
+    MapForm = _MapForm
+else:
+    _FORMS = tuple(map(_form, (RandomRelu, RandomFourier, GradientHistogram, Ball)))
+    MapForm = Annotated[Union[_FORMS], Field(discriminator="kind")]  # noqa: UP007
 
 
 class _OneMap(Form):
@@ -476,7 +439,6 @@ class _OneMap(Form):
 
 
 def map_from_data(data: object) -> FeatureMap:
-    """The map that its `to_data` described."""
     if data is None:
         raise SchemaError("a map description is empty.")
     return check(_OneMap, {"map": data}, name="map").map.feature_map()

@@ -54,7 +54,15 @@ class OwnMap:
             raise Misdeclared(("map", "name"), "map: a function needs a name by which peers know it.")
         check_whole(("map", "features"), "map: features", self.features, low=1, high=MOST_FEATURES)
         if not self.sha256:
-            object.__setattr__(self, "sha256", _digest(self.function, self.name))
+            try:
+                source = inspect.getsource(self.function)
+            except (OSError, TypeError):
+                raise Misdeclared(
+                    ("map", "sha256"),
+                    f"map: the source of the function {self.name!r} is not at hand to be hashed. Give sha256, a digest "
+                    "that says which function it is.",
+                ) from None
+            object.__setattr__(self, "sha256", hashlib.sha256(source.encode()).hexdigest())
         Ball(self.bound, self.name, self.sha256)
 
     @property
@@ -93,7 +101,6 @@ class OwnMap:
         return tuple(column for column in declared.columns if not self.reads or column.name in self.reads)
 
     def apply(self, block: Block, read: tuple[Column, ...], *, party: str) -> tuple[NDArray[np.float64], int]:
-        """One vector a row, and how many were shortened."""
         values = {column.name: column.natural(block.columns[column.name]) for column in read}
         vectors = np.empty((block.rows, self.features))
         for row in range(block.rows):
@@ -129,19 +136,16 @@ class _MappedRows:
     """Rows of a table with some columns replaced by what a function makes of them."""
 
     def __init__(self, table: Table, own: OwnMap) -> None:
-        self.name = table.name
-        self.count = table.rows
+        self.name, self.count = table.name, table.rows
         self._table, self._own = table, own
         self._read = own.read_from(table.schema)
-        self._kept = [
-            column.name for column in own.schema(table.schema).columns if column.name in _names(table)
-        ]
+        names = {column.name for column in table.schema.columns}
+        self._kept = [column.name for column in own.schema(table.schema).columns if column.name in names]
 
     def ids(self) -> Iterator[pa.Array]:
         return self._table.id_batches()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        """The rows in order, `size` at a time."""
         shortened = seen = 0
         for block in self._table.blocks(size):
             vectors, long = self._own.apply(block, self._read, party=f"party {self._table.party!r}")
@@ -154,18 +158,3 @@ class _MappedRows:
             yield Block.of(columns, block.labels, block.rows)
         own = self._table.clipping
         log.finish({**own.counts, self._own.name: shortened}, rows=seen, standardised=own.standardised)
-
-
-def _names(table: Table) -> set[str]:
-    return {column.name for column in table.schema.columns}
-
-
-def _digest(function: Callable[[Person], ArrayLike], name: str) -> str:
-    try:
-        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
-    except (OSError, TypeError):
-        raise Misdeclared(
-            ("map", "sha256"),
-            f"map: the source of the function {name!r} is not at hand to be hashed. Give sha256, a digest that says "
-            "which function it is.",
-        ) from None

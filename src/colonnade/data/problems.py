@@ -12,6 +12,35 @@ NO_VALUE = frozenset(
 )
 # The same where a number is declared: these may also be categories.
 MARKS = NO_VALUE | {"none", "missing", "unknown", "-", "--", "."}
+_SAID = {
+    "missing": "missing (empty, NULL or NaN)",
+    "infinite": "infinite",
+    "marked": "written as a mark for what is missing, such as NA",
+    "text": "text where a number is declared",
+    "grouped": "written with thousands separators or a decimal comma",
+    "undated": "not dates as declared",
+    "fractional": "not whole where a count is declared",
+    "undeclared": "not among the declared ones",
+    "misspelt": "among the declared ones but for spelling (capitals, blanks, forms of letters, zeros)",
+    "truth": "true or false, which are not declared",
+    "binary": "binary",
+    "nested": "in lists or records, and a column here has one value for each person",
+    "unread": "of a type that is not read",
+}
+_ADVICE = {
+    "nested": "Unfold it into columns of their own first.",
+    "binary": "Leave the column out, or turn it into numbers, dates or text.",
+    "unread": "Leave the column out, or turn it into numbers, dates or text.",
+    "truth": "Declare true and false, without quotation marks, or turn them into the declared values.",
+    "undeclared": "Declare every value that can occur, or a category that takes in the others.",
+    "misspelt": 'Declare case = "fold" and unicode = "NFKC" for the column, or the values as the data has them.',
+    "undated": "Write dates as 2000-01-31, or declare how they are written, such as format = '%d.%m.%Y'.",
+    "grouped": "Write numbers as 1234.5, without separators.",
+    "text": "Correct the file, or declare the column categorical.",
+    "marked": "Leave such cells empty, and declare what a missing value counts as, such as missing = {value = …}.",
+    "missing": "Declare what a missing value counts as, such as missing = {value = …}, or leave these rows out at "
+    "every party.",
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +65,6 @@ class Problems:
         return Problems(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def times(self, count: int) -> Problems:
-        """The same problems, found `count` times as often."""
         return Problems(*(getattr(self, f.name) * count for f in fields(self)))
 
     def __bool__(self) -> bool:
@@ -45,58 +73,19 @@ class Problems:
     @property
     def sentence(self) -> str:
         """What was found, as counts only."""
-        said = (
-            (self.missing, "missing (empty, NULL or NaN)"),
-            (self.infinite, "infinite"),
-            (self.marked, "written as a mark for what is missing, such as NA"),
-            (self.text, "text where a number is declared"),
-            (self.grouped, "written with thousands separators or a decimal comma"),
-            (self.undated, "not dates as declared"),
-            (self.fractional, "not whole where a count is declared"),
-            (self.undeclared, "not among the declared ones"),
-            (
-                self.misspelt,
-                "among the declared ones but for spelling (capitals, blanks, forms of letters, zeros)",
-            ),
-            (self.truth, "true or false, which are not declared"),
-            (self.binary, "binary"),
-            (self.nested, "in lists or records, and a column here has one value for each person"),
-            (self.unread, "of a type that is not read"),
-        )
+        counts = {what: getattr(self, problem) for problem, what in _SAID.items()}
         return ", ".join(
             f"{count} value is {what}" if count == 1 else f"{count} values are {what}"
-            for count, what in said
+            for what, count in counts.items()
             if count
         )
 
     @property
     def advice(self) -> str:
-        if self.nested:
-            return "Unfold it into columns of their own first."
-        if self.binary or self.unread:
-            return "Leave the column out, or turn it into numbers, dates or text."
-        if self.truth:
-            return "Declare true and false, without quotation marks, or turn them into the declared values."
-        if self.undeclared:
-            return "Declare every value that can occur, or a category that takes in the others."
-        if self.misspelt:
-            return 'Declare case = "fold" and unicode = "NFKC" for the column, or the values as the data has them.'
-        if self.undated:
-            return "Write dates as 2000-01-31, or declare how they are written, such as format = '%d.%m.%Y'."
-        if self.grouped:
-            return "Write numbers as 1234.5, without separators."
-        if self.text:
-            return "Correct the file, or declare the column categorical."
-        if self.marked:
-            return "Leave such cells empty, and declare what a missing value counts as, such as missing = {value = …}."
-        if self.missing:
-            return (
-                "Declare what a missing value counts as, such as missing = {value = …}, or leave these rows out at "
-                "every party."
-            )
-        return "Correct them, or leave these rows out at every party."
+        """What to do about the first problem that has an advice of its own."""
+        usual = "Correct them, or leave these rows out at every party."
+        return next((advice for problem, advice in _ADVICE.items() if getattr(self, problem)), usual)
 
     def refuse(self, *, party: str, source: str, column: str) -> None:
-        """Raise a `DataError` if there is any problem."""
         if self:
             raise BadValues(f"party {party!r}, {source}, column {column!r}: {self.sentence}. {self.advice}")

@@ -38,9 +38,7 @@ class SqlText:
     """
 
     def __init__(self, tree: Tree, definitions: Definitions, also_main: str = "") -> None:
-        self.tree = tree
-        self._definitions = definitions
-        self._also_main = also_main
+        self.tree, self._definitions, self._also_main = tree, definitions, also_main
         self._ctes: dict[str, list[Tree]] = {}
         for node in nodes(tree):
             for one in (node.get("cte_map") or {}).get("map", ()):
@@ -53,14 +51,15 @@ class SqlText:
         Where a name may mean the same table as a longer one (`people`, `core.people`), it counts as that.
         """
         paths = self.paths(part)
-        return Counter(
-            {
-                ".".join(path): min(
-                    2, sum(times for other, times in paths.items() if _may_be_one(path, other))
-                )
-                for path in paths
-            }
-        )
+
+        def may_be_one(path: _Path, other: _Path) -> bool:
+            shorter = min(len(path), len(other))
+            return path[-shorter:] == other[-shorter:]
+
+        def times(path: _Path) -> int:
+            return min(2, sum(count for other, count in paths.items() if may_be_one(path, other)))
+
+        return Counter({".".join(path): times(path) for path in paths})
 
     def untied(self) -> Iterator[str]:
         """Subqueries, and macros with a subquery, that read a table and not by a column of the row they stand in."""
@@ -126,11 +125,6 @@ def _most(alternatives: Iterable[Counter[_Path]]) -> Counter[_Path]:
     for one in alternatives:
         most |= one
     return most
-
-
-def _may_be_one(path: _Path, other: _Path) -> bool:
-    shorter = min(len(path), len(other))
-    return path[-shorter:] == other[-shorter:]
 
 
 def _tables_of(select: Tree) -> frozenset[str]:
@@ -246,17 +240,15 @@ def statement(sql: str) -> Tree:
             raise NotParsed(first_line(wrong)) from None
         except RecursionError:
             raise NotParsed("it is nested too deeply") from None
-    if parsed["error"] or any(kind not in _SELECTS for kind in _kinds_of_nodes(parsed)):
+    kinds = {str(node.get("type")) for node in nodes(parsed)}
+    if parsed["error"] or {kind for kind in kinds if kind.endswith("_NODE")} - set(_SELECTS):
         raise QueryRefused("the query is not a SELECT. A source is read and never written: write one SELECT.")
     tree: Tree = parsed["statements"][0]
     return tree
 
 
 def parsed(source: Query, *, party: str, own_grammar: bool = False) -> Tree | None:
-    """The tree of a source's query; None where the text may be one that only its own database knows.
-
-    With `own_grammar` the database is DuckDB, and there is no such text.
-    """
+    """The tree of a query; None for a text that only its database may know, which is not DuckDB (`own_grammar`)."""
     if not own_grammar and _NESTED_COMMENT.search(source.sql):
         return None
     try:
@@ -271,10 +263,7 @@ def parsed(source: Query, *, party: str, own_grammar: bool = False) -> Tree | No
 
 
 def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, party: str) -> None:
-    """Refuse a query that takes rows together in a way that its party has not acknowledged.
-
-    `tree` is None where the query could not be parsed.
-    """
+    """Refuse a query that combines rows and does not acknowledge it; `tree` is None where it cannot be parsed."""
     combined = grouped(tree, catalogue)
     missing = [kind for kind in KINDS if kind in combined and kind not in source.combines_rows]
     if not missing:
@@ -290,10 +279,9 @@ def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, 
 
 def grouped(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
     """By kind, the first thing in a query, or in what it names, that takes rows together."""
-    combined: dict[str, str] = {}
     if tree is None:
-        combined["unparsed"] = "a text that cannot be parsed here"
-        return combined
+        return {"unparsed": "a text that cannot be parsed here"}
+    combined: dict[str, str] = {}
 
     @cache
     def definitions(name: str) -> list[SqlText | None]:
@@ -315,13 +303,11 @@ def grouped(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
                 if name not in catalogue.texts or name in seen:
                     continue
                 seen.add(name)
-                for inside in definitions(name):
-                    if inside is None:
-                        combined.setdefault(
-                            "unparsed", f"the definition of {name!r}, which cannot be parsed here"
-                        )
-                    else:
-                        waiting.append((f" in {name!r}", inside))
+                inside = definitions(name)
+                waiting += [(f" in {name!r}", text) for text in inside if text is not None]
+                if None in inside:
+                    what = f"the definition of {name!r}, which cannot be parsed here"
+                    combined.setdefault("unparsed", what)
     return combined
 
 
@@ -383,10 +369,3 @@ def _definition(text: str) -> Tree | None:
         except (NotParsed, QueryRefused):
             continue
     return None
-
-
-def _kinds_of_nodes(part: Any) -> Iterator[str]:
-    for node in nodes(part):
-        kind = node.get("type")
-        if isinstance(kind, str) and kind.endswith("_NODE"):
-            yield kind

@@ -1,43 +1,9 @@
-"""A party's declaration of its columns, from a TOML file or from plain data.
+"""A party's declaration of its columns, from a TOML file or from plain data (docs/schema.md).
 
-::
-
-    id = "customer"
-
-    [columns.age]
-    kind = "numeric"
-    low = 17
-    high = 90
-
-    [columns.capital_gain]
-    kind = "numeric"
-    low = 0
-    high = 99999
-    transform = "log1p"
-
-    [columns.sex]
-    kind = "binary"
-    values = ["F", "M"]
-
-    [columns.job]
-    kind = "categorical"
-    categories = ["clerk", "farmer", "none of these"]
-    other = "none of these"
-
-    [label]
-    column = "income"
-    kind = "classes"
-    classes = ["<=50K", ">50K"]
-
-A party with several labels declares each under the name of its column, `[labels.income]` and so on, in place of
-`[label]`; the first is the one that is learnt where none is named.
-
-Also: `kind = "date"` with dates as bounds; `kind = "bins"` with `edges`, or a number of `bins` between `low` and `high`
-or by `quantiles` of a public file, and `ordered = true`; `missing = {value = …}` or "category", and for text `trim`,
-`case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). Where no column says by
-itself who a row is, several say it together: `id = ["name", "birth"]`. A name with a range in it, such as
-`"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map
-(docs/feature-maps.md).
+`EXAMPLE` is one. A party with several labels declares each under the name of its column, `[labels.income]` and so on,
+in place of `[label]`; the first is the one that is learnt where none is named. Where no column says by itself who a
+row is, several say it together: `id = ["name", "birth"]`. A name with a range in it, such as `"pixel{0..195}"`,
+declares that many columns alike. `[map]` sends columns through a public map (docs/feature-maps.md).
 
 The order of the columns is the order of declaration. A party without the label must declare at least one
 column; a party with the label may declare none.
@@ -75,12 +41,13 @@ _BATCH = 1 << 16
 def _by_column(value: object) -> object:
     if not isinstance(value, Mapping):
         return value
+    named = dict(value)
     for name, form in value.items():
-        if isinstance(form, Mapping) and "column" in form:
-            raise ValueError(f"[labels.{name}] is named after its column already: leave out column")
-    return {
-        name: {**form, "column": name} if isinstance(form, Mapping) else form for name, form in value.items()
-    }
+        if isinstance(form, Mapping):
+            if "column" in form:
+                raise ValueError(f"[labels.{name}] is named after its column already: leave out column")
+            named[name] = {**form, "column": name}
+    return named
 
 
 class _Declared(Form):
@@ -91,19 +58,18 @@ class _Declared(Form):
     labels: Annotated[dict[str, LabelForm], BeforeValidator(_by_column)] = Field(default_factory=dict)
     map: MapForm | None = None
 
-    def values(self) -> tuple[tuple[Column, ...], tuple[Label, ...], FeatureMap | None]:
-        """The declared columns, labels and map; contradictions in them are `Misdeclared`."""
+    def values(self) -> tuple[tuple[Column, ...], Label | None, FeatureMap | None, tuple[Label, ...]]:
+        """The declared columns, first label, map and further labels; contradictions in them are `Misdeclared`."""
         columns = tuple(column for name, form in self.columns.items() for column in columns_of(name, form))
         if self.label is not None and self.labels:
             raise Misdeclared(
                 ("labels",),
                 "[label] declares one label and [labels.…] several. Keep one of them: each label in [labels.COLUMN].",
             )
-        if self.label is not None:
-            labels: tuple[Label, ...] = (self.label.label(),)
-        else:
-            labels = tuple(_label(name, form) for name, form in self.labels.items())
-        return columns, labels, None if self.map is None else self.map.feature_map()
+        labels = [_label(name, form) for name, form in self.labels.items()]
+        labels = labels if self.label is None else [self.label.label()]
+        mapped = None if self.map is None else self.map.feature_map()
+        return columns, labels[0] if labels else None, mapped, tuple(labels[1:])
 
 
 def _label(name: str, form: LabelForm) -> Label:
@@ -116,10 +82,6 @@ def _label(name: str, form: LabelForm) -> Label:
 
 class _Id(SpeltForm):
     column: str | list[str]
-
-    def columns(self) -> str | tuple[str, ...]:
-        """The column that says who a row is, or the columns that say it together."""
-        return self.column if isinstance(self.column, str) else tuple(self.column)
 
 
 def _named(value: object) -> object:
@@ -145,8 +107,54 @@ def _listed(data: Mapping[str, Any]) -> dict[str, Any]:
     return described | labels
 
 
+class _Declarations:
+    """What a schema and its public part have in common."""
+
+    columns: tuple[Column, ...]
+    label: Label | None
+    map: FeatureMap | None
+    more_labels: tuple[Label, ...]
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All declared labels in order."""
+        return (*(() if self.label is None else (self.label,)), *self.more_labels)
+
+    def encoder(self, mode: Mode) -> Encoder:
+        return Encoder(self.columns, mode, self.map)
+
+    def _check(self) -> None:
+        names = [column.name for column in self.columns]
+        if not names and not self.labels:
+            raise Misdeclared(
+                (),
+                "no columns are declared. A party without the label needs at least one column to take part.",
+            )
+        for name, times in Counter(names).items():
+            if not name.strip():
+                raise Misdeclared(("columns", name), "a column has no name.")
+            if times > 1:
+                raise Misdeclared(("columns", name), f"column {name!r} is declared twice.")
+        for place, label in enumerate(self.labels):
+            if not label.column:
+                raise Misdeclared(("label", "column"), "the label column has no name.")
+            if label.column in names:
+                where = ("columns", label.column)
+                raise Misdeclared(where, f"{label.column!r} is the label and a feature. Declare it once.")
+            if label.column in [other.column for other in self.labels[:place]]:
+                raise Misdeclared(("labels", label.column), f"label {label.column!r} is declared twice.")
+
+    def _described(self) -> dict[str, object]:
+        described: dict[str, object] = {"columns": [column.to_data() for column in self.columns]}
+        if len(self.labels) == 1:
+            described["label"] = self.labels[0].to_data()
+        elif self.labels:
+            described["labels"] = [label.to_data() for label in self.labels]
+        return described if self.map is None else {**described, "map": self.map.to_data()}
+
+
 @dataclass(frozen=True)
-class PublicSchema:
+class PublicSchema(_Declarations):
     """What peers may see of a party's schema: everything but the name of its id column."""
 
     party: str
@@ -157,17 +165,9 @@ class PublicSchema:
     more_labels: tuple[Label, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_names(self.columns, self.labels)
+        self._check()
         if self.map is not None:
             self.map.check(self.columns)
-
-    @property
-    def labels(self) -> tuple[Label, ...]:
-        """All declared labels in order."""
-        return _all_labels(self.label, self.more_labels)
-
-    def encoder(self, mode: Mode) -> Encoder:
-        return Encoder(self.columns, mode, self.map)
 
     def with_ids(self) -> Schema:
         """A schema with these declarations, and an id column of no meaning."""
@@ -181,7 +181,7 @@ class PublicSchema:
         """Plain values for a plan or a message; columns are a list, so their order survives sorted keys."""
         rule = self.id_spelling.to_data()
         ids = {"ids": rule} if rule else {}
-        return {"party": self.party, **ids, **_to_data(self.columns, self.labels, self.map)}
+        return {"party": self.party, **ids, **self._described()}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> PublicSchema:
@@ -191,13 +191,12 @@ class PublicSchema:
             raise SchemaError("a schema description names no party.")
         rest = {key: value for key, value in data.items() if key != "party"}
         form = check(PublicForm, _listed(rest), name=f"schema of party {party!r}")
-        columns, labels, mapped = form.values()
-        first = labels[0] if labels else None
-        return cls(party, columns, first, form.ids.spelling(), mapped, labels[1:])
+        columns, label, mapped, more = form.values()
+        return cls(party, columns, label, form.ids.spelling(), mapped, more)
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(_Declarations):
     """What one party declares: its id column, its columns in order, and the label if it holds it, or several.
 
     `label` is the first one, and `more_labels` are those after it.
@@ -220,7 +219,7 @@ class Schema:
         _check_objects(self)
         if not self.id_columns or not all(self.id_columns):
             raise Misdeclared(("id",), "the id column has no name.")
-        _check_names(self.columns, self.labels)
+        self._check()
         names = {column.name for column in self.columns}
         for key, times in Counter(self.id_columns).items():
             if times > 1:
@@ -236,13 +235,7 @@ class Schema:
         if self.map is not None:
             self.map.check(self.columns)
 
-    @property
-    def labels(self) -> tuple[Label, ...]:
-        """All declared labels in order."""
-        return _all_labels(self.label, self.more_labels)
-
     def for_label(self, label: str) -> Schema:
-        """The schema with one of its labels only."""
         if [one.column for one in self.labels] == [label]:
             return self
         return replace(self, label=label_named(label, self.labels), more_labels=())
@@ -286,16 +279,15 @@ class Schema:
 
     @classmethod
     def _made(cls, form: SchemaForm) -> Schema:
-        columns, labels, mapped = form.values()
-        first = labels[0] if labels else None
-        return cls(form.id.columns(), columns, first, form.id.spelling(), mapped, labels[1:])
+        columns, label, mapped, more = form.values()
+        named = form.id.column if isinstance(form.id.column, str) else tuple(form.id.column)
+        return cls(named, columns, label, form.id.spelling(), mapped, more)
 
     def to_data(self) -> dict[str, object]:
         """Plain values from which `from_data` makes an equal schema."""
         rule = self.id_spelling.to_data()
-        described = _to_data(self.columns, self.labels, self.map)
         named = self.id if isinstance(self.id, str) else list(self.id)
-        return {"id": {"column": named, **rule} if rule else named, **described}
+        return {"id": {"column": named, **rule} if rule else named, **self._described()}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Schema:
@@ -309,9 +301,6 @@ class Schema:
 
     def public(self, party: str) -> PublicSchema:
         return PublicSchema(party, self.columns, self.label, self.id_spelling, self.map, self.more_labels)
-
-    def encoder(self, mode: Mode) -> Encoder:
-        return Encoder(self.columns, mode, self.map)
 
 
 def _check_objects(schema: Schema) -> None:
@@ -358,50 +347,11 @@ def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def blank_advice(key: str) -> str:
-    """What to write where a draft left a blank."""
     if key in ("id", "column"):
         return "Name the column that says who a row is." if key == "id" else "Name the column."
-    what = {"low": "the least value", "high": "the greatest value", "edges": "the edges"}.get(
-        key, f"the {key}"
-    )
+    words = {"low": "the least value", "high": "the greatest value"}
+    what = words.get(key, f"the {key}")
     return f"Write {what} that the column can have, from what you know of it: read from the rows it would be a leak."
-
-
-def _all_labels(label: Label | None, more: tuple[Label, ...]) -> tuple[Label, ...]:
-    return (*(() if label is None else (label,)), *more)
-
-
-def _check_names(columns: tuple[Column, ...], labels: tuple[Label, ...]) -> None:
-    names = [column.name for column in columns]
-    if not names and not labels:
-        raise Misdeclared(
-            (), "no columns are declared. A party without the label needs at least one column to take part."
-        )
-    for name, times in Counter(names).items():
-        if not name.strip():
-            raise Misdeclared(("columns", name), "a column has no name.")
-        if times > 1:
-            raise Misdeclared(("columns", name), f"column {name!r} is declared twice.")
-    for place, label in enumerate(labels):
-        if not label.column:
-            raise Misdeclared(("label", "column"), "the label column has no name.")
-        if label.column in names:
-            raise Misdeclared(
-                ("columns", label.column), f"{label.column!r} is the label and a feature. Declare it once."
-            )
-        if label.column in [other.column for other in labels[:place]]:
-            raise Misdeclared(("labels", label.column), f"label {label.column!r} is declared twice.")
-
-
-def _to_data(
-    columns: tuple[Column, ...], labels: tuple[Label, ...], feature_map: FeatureMap | None
-) -> dict[str, object]:
-    described: dict[str, object] = {"columns": [column.to_data() for column in columns]}
-    if len(labels) == 1:
-        described["label"] = labels[0].to_data()
-    elif labels:
-        described["labels"] = [label.to_data() for label in labels]
-    return described if feature_map is None else {**described, "map": feature_map.to_data()}
 
 
 def _located(make: Callable[[], _T], document: Document) -> _T:
@@ -430,11 +380,8 @@ def _resolved(name: str, column: Any, folder: Path) -> Any:
     where, what = ("columns", name), f"column {name!r}"
     requested = column["quantiles"]
     named = {"file": requested} if isinstance(requested, str) else requested
-    if (
-        not isinstance(named, Mapping)
-        or not {"file"} <= set(named) <= {"file", "column"}
-        or not all(isinstance(value, str) for value in named.values())
-    ):
+    keys = set(named) if isinstance(named, Mapping) else set()
+    if not {"file"} <= keys <= {"file", "column"} or not all(isinstance(named[key], str) for key in keys):
         raise Misdeclared(
             (*where, "quantiles"),
             f'{what}: quantiles names a public file, such as "census.csv" or {{file = "census.csv", column = "AGE"}}.',
@@ -450,19 +397,16 @@ def _public_values(name: str, named: Mapping[str, str], folder: Path) -> NDArray
     source, where = named.get("column", name), ("columns", name, "quantiles")
     rows = open_file(folder / named["file"], party="public set")
     if source not in rows.fields:
-        raise Misdeclared(
-            where,
-            f"column {name!r}: the public set {named['file']} has no column {source!r}."
-            + nearest_name(source, rows.fields),
+        wrong = f"the public set {named['file']} has no column {source!r}." + nearest_name(
+            source, rows.fields
         )
+        raise Misdeclared(where, f"column {name!r}: {wrong}")
     read = []
     for batch in rows.batches((source,), size=_BATCH, floats={source}):
         coded = code(batch.columns[0], _ANY_NUMBER)
         if coded.problems or coded.raw is None:
-            raise Misdeclared(
-                where,
-                f"column {name!r}: in the public set {named['file']}, column {source!r}, {coded.problems.sentence}.",
-            )
+            wrong = f"in the public set {named['file']}, column {source!r}, {coded.problems.sentence}."
+            raise Misdeclared(where, f"column {name!r}: {wrong}")
         read.append(coded.raw)
     return np.concatenate(read) if read else np.empty(0)
 

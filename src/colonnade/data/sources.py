@@ -1,16 +1,7 @@
 """Where a party's rows come from, as its own file says it.
 
-::
-
-    data = "bank.csv"
-    data = {sql = "select * from customers", database = "bank.duckdb"}
-    data = {sql = "select * from customers", database = "sqlite:bank.db"}
-
-    [data]
-    sql = "select * from customers"
-    database = "postgresql://reader@db.bank/core"
-    password_env = "BANK_DB_PASSWORD"
-    combines_rows = ["aggregate"]
+`data = "bank.csv"`, or a table with `sql` and a `database`, which is a DuckDB or SQLite file or the address of a
+PostgreSQL server; then `password_env` names the variable that has the password.
 
 `combines_rows` acknowledges what in a query takes several rows together (`colonnade.data.queries`): whoever writes it
 has made sure that each row still depends on one person alone.
@@ -26,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from colonnade.data.declaring import nearest_name
@@ -58,41 +49,34 @@ class FileSource:
 
 
 @dataclass(frozen=True)
-class DuckDBSource:
+class _DatabaseFile:
+    """A query on a database file."""
+
+    sql: str
+    path: Path
+    combines_rows: tuple[str, ...] = ()
+    is_query: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return f"query on {self.path}"
+
+
+class DuckDBSource(_DatabaseFile):
     """A query on a DuckDB file."""
 
-    sql: str
-    path: Path
-    combines_rows: tuple[str, ...] = ()
-    is_query: ClassVar[bool] = True
-
-    def __str__(self) -> str:
-        return f"query on {self.path}"
-
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
-        """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
         from colonnade.data.sql import DuckDBRelation
 
-        return DuckDBRelation(self, party=party, keys=keys)
+        return DuckDBRelation(self, self.path, party=party, keys=keys)
 
 
-@dataclass(frozen=True)
-class SQLiteSource:
+class SQLiteSource(_DatabaseFile):
     """A query on a SQLite file."""
 
-    sql: str
-    path: Path
-    combines_rows: tuple[str, ...] = ()
-    is_query: ClassVar[bool] = True
-
-    def __str__(self) -> str:
-        return f"query on {self.path}"
-
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
-        """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
         from colonnade.data.sql import SQLiteRelation
 
-        return SQLiteRelation(self, party=party, keys=keys)
+        return SQLiteRelation(self, self.path, party=party, keys=keys)
 
 
 @dataclass(frozen=True)
@@ -124,19 +108,15 @@ class PostgreSQLSource:
         return f"query on postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def open(self, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()) -> Relation:
-        """Its rows, none of them read yet; `keys` are the id columns that order a query's rows."""
         from colonnade.data.sql import PostgreSQLRelation
 
-        return PostgreSQLRelation(self, party=party, keys=keys)
+        return PostgreSQLRelation(self, self.address, self.password, party=party, keys=keys)
 
     def password(self) -> str | None:
-        if self.password_env is None:
-            return None
-        if self.password_env not in os.environ:
-            raise JobError(
-                f"password_env: the environment variable {self.password_env!r} is not set. Set it."
-            )
-        return os.environ[self.password_env]
+        variable = self.password_env
+        if variable is not None and variable not in os.environ:
+            raise JobError(f"password_env: the environment variable {variable!r} is not set. Set it.")
+        return None if variable is None else os.environ[variable]
 
 
 Source = FileSource | DuckDBSource | SQLiteSource | PostgreSQLSource
@@ -157,51 +137,39 @@ def source_from_data(
     document: Document | None = None,
     error: type[InputError] = JobError,
 ) -> Source:
-    """The source that a party file's `data` names; paths are relative to `folder`, `where` begins messages.
-
-    `document` is the file in which it stands, if it stands in one.
-    """
+    """The source that `data` of a party's file names; paths are relative to `folder`, `where` begins messages."""
     # An address or a connection string instead of a path would be quoted as the name of a missing
     # file, its password with it.
-    if isinstance(value, str) and value and not _is_address(value):
+    is_address = isinstance(value, str) and ("://" in value or _SECRET.search(value) is not None)
+    if isinstance(value, str) and value and not is_address:
         return FileSource(folder / value)
     if not isinstance(value, Mapping):
         raise WrongType(
             f'{where}: found {shown(value)}; name a file, or write {{sql = "select …", database = "bank.duckdb"}}.'
         )
     form = check(_SqlForm, dict(value), name=where, document=document, prefix=("data",))
+
+    def place(field: str) -> str:
+        return f"{where}, {field}" if document is None else document.where(("data", field))
+
     sql = form.sql.strip().rstrip(";").strip()
     if not sql:
-        raise error(f"{_place('sql', where, document)}: the query is empty.")
-    if form.combines_rows:
-        _check_kinds(form.combines_rows, where, document)
+        raise error(f"{place('sql')}: the query is empty.")
+    for number, kind in enumerate(form.combines_rows or (), start=1):
+        from colonnade.data.queries import KINDS
+
+        if kind not in KINDS:
+            raise UnknownChoice(
+                f"{place('combines_rows')}: number {number} is {shown(kind)}, not one of {', '.join(KINDS)}."
+                + nearest_name(kind, KINDS)
+            )
     try:
         return _database(sql, form, folder)
     except JobError as wrong:
-        raise error(f"{_place('database', where, document)}: {wrong}") from None
+        raise error(f"{place('database')}: {wrong}") from None
 
 
-def _is_address(value: str) -> bool:
-    return "://" in value or _SECRET.search(value) is not None
-
-
-def _check_kinds(kinds: list[str], where: str, document: Document | None) -> None:
-    from colonnade.data.queries import KINDS
-
-    for number, kind in enumerate(kinds):
-        if kind not in KINDS:
-            place = _place("combines_rows", where, document)
-            raise UnknownChoice(
-                f"{place}: number {number + 1} is {shown(kind)}, not one of {', '.join(KINDS)}."
-                + nearest_name(kind, KINDS)
-            )
-
-
-def _place(field: str, where: str, document: Document | None) -> str:
-    return f"{where}, {field}" if document is None else document.where(("data", field))
-
-
-def _database(sql: str, form: Any, folder: Path) -> Source:
+def _database(sql: str, form: _SqlForm, folder: Path) -> Source:
     if "://" not in form.database and _SECRET.search(form.database):
         raise JobError(
             "a connection string of keys and values is not read. Write postgresql://user@host:port/database, put the "

@@ -15,25 +15,15 @@ import weakref
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
 import pyarrow as pa
 
-from colonnade.data.arrays import (
-    READ_FAILED,
-    Engine,
-    SourceColumn,
-    first_line,
-    identifier,
-    of_texts,
-    refusal,
-    selected,
-    streamed,
-)
+from colonnade.data.arrays import Engine, SourceColumn, first_line, identifier, of_texts, refusal
 from colonnade.data.declaring import nearest_name, plain_text
 from colonnade.data.documents import nearest_file
-from colonnade.data.files import File, described_fields
+from colonnade.data.files import File, FileRelation, described_fields, text_fields
 from colonnade.data.queries import Catalogue, Query, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.errors import BadIds, ColumnMissing, DataError, DataMissing, DataUnreadable
 
@@ -61,22 +51,6 @@ _TYPES: Mapping[str, tuple[str, str, _Held]] = {
 _ANY: tuple[str, str, _Held] = ("VARCHAR", "{}::text", "text")
 
 
-class QueryOnFile(Query, Protocol):
-    """A query on a database file."""
-
-    @property
-    def path(self) -> Path: ...
-
-
-class QueryOnServer(Query, Protocol):
-    """A query on a server."""
-
-    @property
-    def address(self) -> str: ...
-
-    def password(self) -> str | None: ...
-
-
 class _Requested:
     """A party's query: what it is called, and what has to hold of it before its rows are read."""
 
@@ -92,10 +66,7 @@ class _Requested:
         catalogue: Callable[[], Catalogue],
         text: str,
     ) -> str:
-        """The words that put rows into the order of their ids, each id as `text` writes it; none without ids.
-
-        A query without an id column, and one that takes rows together, is refused.
-        """
+        """The words that order rows by their ids, each as `text` writes it; a query that combines rows is refused."""
         if not keys:
             return ""
         for key in keys:
@@ -111,50 +82,23 @@ class _Requested:
         return refusal(self._party, self.name, message, kind=kind)
 
 
-class DuckDBRelation:
+class DuckDBRelation(FileRelation):
     """A query on a DuckDB file, opened for reading only; `keys` are the id columns that order its rows."""
 
-    typed = True
-
-    def __init__(self, source: QueryOnFile, *, party: str, keys: tuple[str, ...]) -> None:
-        self._file = _database_file(source, party)
-        self._engine = Engine(source.path)
-        self._query = _Requested(source, party, own_grammar=True)
-        self.name = self._query.name
+    def __init__(self, source: Query, path: Path, *, party: str, keys: tuple[str, ...]) -> None:
+        file, query = _database_file(source, path, party), _Requested(source, party, own_grammar=True)
+        super().__init__(file, query.sql, {}, typed=True)
+        self._engine = Engine(path)
         self.fields = self._described()
-        self._order = self._query.order(keys, self.fields, self._catalogue, "CAST({} AS VARCHAR)")
+        self._order = query.order(keys, self.fields, self._catalogue, "CAST({} AS VARCHAR)")
 
-    def batches(
-        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows in order."""
-        columns = selected(self.fields, names, floats)
-        return self._read(f"SELECT {columns} FROM {self._query.sql}{self._order}", size)
-
-    def count(self) -> int:
-        (batch,) = self._read(f"SELECT count(*) FROM {self._query.sql}", 1)
-        return cast(int, batch.column(0)[0].as_py())
-
-    def _read(self, query: str, size: int) -> Iterator[pa.RecordBatch]:
-        wrong = None
-        with self._engine.session() as session:
-            try:
-                yield from streamed(session, query, size)
-            except READ_FAILED:
-                wrong = self._query.wrong(QUERY_FAILED)
-        # Raised outside, so that DuckDB's message, which may quote a row, does not hang on it.
-        if wrong:
-            raise wrong
-        self.check_unchanged()
-
-    def check_unchanged(self) -> None:
-        self._file.check_unchanged()
+    def _explained(self, text: str) -> DataError:
+        return self._file.wrong(QUERY_FAILED)
 
     def _described(self) -> Mapping[str, SourceColumn]:
         try:
             with self._engine.session() as session:
-                described = session.execute(f"DESCRIBE SELECT * FROM {self._query.sql}").fetchall()
-                return described_fields(described)
+                return described_fields(session.execute(f"DESCRIBE SELECT * FROM {self._reader}").fetchall())
         except duckdb.IOException as found:
             wrong = (
                 "another process holds the database for writing. Close it there, or query a copy."
@@ -169,7 +113,7 @@ class DuckDBRelation:
         except duckdb.Error as found:
             # Planning a query reads no rows, so what it says is about the query.
             wrong = f"the query cannot be run: {first_line(found)}."
-        raise self._query.wrong(wrong)
+        raise self._file.wrong(wrong)
 
     def _catalogue(self) -> Catalogue:
         with self._engine.session() as session:
@@ -195,15 +139,11 @@ class SQLiteRelation:
 
     typed = False
 
-    def __init__(self, source: QueryOnFile, *, party: str, keys: tuple[str, ...]) -> None:
-        _database_file(source, party)
+    def __init__(self, source: Query, path: Path, *, party: str, keys: tuple[str, ...]) -> None:
+        _database_file(source, path, party)
         # Rows may be read from another thread than this, but never from two at once.
-        self._database = sqlite3.connect(
-            f"{source.path.resolve().as_uri()}?mode=ro",
-            uri=True,
-            check_same_thread=False,
-            isolation_level=None,
-        )
+        address = f"{path.resolve().as_uri()}?mode=ro"
+        self._database = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
         weakref.finalize(self, self._database.close)
         self._query = _Requested(source, party)
         self.name = self._query.name
@@ -221,7 +161,6 @@ class SQLiteRelation:
     def batches(
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows in order, as text."""
         query = f"SELECT {', '.join(map(identifier, names))} FROM {self._query.sql}{self._order}"
         wrong = None
         try:
@@ -257,12 +196,9 @@ class SQLiteRelation:
                 return _fields([str(column[0]) for column in cursor.description])
         except sqlite3.DatabaseError as found:
             # Nothing was read, so what it says is about the query or the file.
-            damaged = "not a database" in str(found) or "malformed" in str(found)
-            wrong = (
-                "it is not a SQLite database, or it is damaged."
-                if damaged
-                else f"the query cannot be run: {first_line(found)}."
-            )
+            wrong = f"the query cannot be run: {first_line(found)}."
+            if "not a database" in str(found) or "malformed" in str(found):
+                wrong = "it is not a SQLite database, or it is damaged."
         except DataError as found:
             wrong = str(found)
         raise self._query.wrong(wrong)
@@ -297,11 +233,19 @@ class PostgreSQLRelation:
 
     typed = True
 
-    def __init__(self, source: QueryOnServer, *, party: str, keys: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        source: Query,
+        address: str,
+        password: Callable[[], str | None],
+        *,
+        party: str,
+        keys: tuple[str, ...],
+    ) -> None:
         self._query = _Requested(source, party)
         self.name = self._query.name
         self._from = f"{self._query.sql} AS source"
-        self._connection = self._connect(source)
+        self._connection = self._connect(address, password)
         # The server keeps the transaction open until somebody ends it.
         weakref.finalize(self, self._connection.close)
         self._types: dict[str, tuple[str, str, _Held]] = {}
@@ -318,7 +262,6 @@ class PostgreSQLRelation:
     def batches(
         self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """These columns of all rows in order, by a cursor on the server."""
         import psycopg
 
         columns = ", ".join(self._types[name][1].format(identifier(name)) for name in names)
@@ -349,7 +292,9 @@ class PostgreSQLRelation:
     def check_unchanged(self) -> None:
         """Its one transaction sees one state of the database."""
 
-    def _connect(self, source: QueryOnServer) -> psycopg.Connection[tuple[Any, ...]]:
+    def _connect(
+        self, address: str, password: Callable[[], str | None]
+    ) -> psycopg.Connection[tuple[Any, ...]]:
         try:
             import psycopg
             from psycopg.conninfo import conninfo_to_dict
@@ -358,15 +303,15 @@ class PostgreSQLRelation:
                 "PostgreSQL is read through psycopg, which is not installed. Install colonnade[postgres]."
             ) from None
         options: dict[str, Any] = {"autocommit": False}
-        if (password := source.password()) is not None:
-            options["password"] = password
-        if "connect_timeout" not in source.address:
+        if (secret := password()) is not None:
+            options["password"] = secret
+        if "connect_timeout" not in address:
             options["connect_timeout"] = _SECONDS_TO_CONNECT
         try:
             # Beside the options that the address or the environment has, those of a session that can only read.
-            given = conninfo_to_dict(source.address).get("options") or os.environ.get("PGOPTIONS", "")
+            given = conninfo_to_dict(address).get("options") or os.environ.get("PGOPTIONS", "")
             options["options"] = f"{given} -c default_transaction_read_only=on".strip()
-            connection = psycopg.connect(source.address, **options)
+            connection = psycopg.connect(address, **options)
             connection.read_only = True
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.execute("SET LOCAL datestyle TO ISO")
@@ -391,12 +336,11 @@ class PostgreSQLRelation:
 
         try:
             cursor = self._one(f"SELECT * FROM {self._from} LIMIT 0")
-            described = [
-                (column.name, psycopg.adapters.types.get(column.type_code))
-                for column in cursor.description or ()
-            ]
-            fields = _fields([name for name, _ in described])
-            self._types = {name: _TYPES.get(type.name, _ANY) if type else _ANY for name, type in described}
+            described = cursor.description or ()
+            fields = _fields([column.name for column in described])
+            for column in described:
+                known = psycopg.adapters.types.get(column.type_code)
+                self._types[column.name] = _TYPES.get(known.name, _ANY) if known else _ANY
             return {
                 name: SourceColumn(field.identifier, self._types[name][0]) for name, field in fields.items()
             }
@@ -436,19 +380,18 @@ class PostgreSQLRelation:
 def _fields(names: Sequence[str]) -> dict[str, SourceColumn]:
     for name in names:
         if names.count(name) > 1:
-            raise DataUnreadable(
-                f"the query gives two columns the name {name!r}. Rename one of them with AS."
-            )
-    return {name: SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+            wrong = f"the query gives two columns the name {name!r}. Rename one of them with AS."
+            raise DataUnreadable(wrong)
+    return text_fields(names)
 
 
-def _database_file(source: QueryOnFile, party: str) -> File:
-    path, name = source.path, str(source)
+def _database_file(source: Query, path: Path, party: str) -> File:
     if path.is_dir():
-        raise refusal(party, name, "it is a directory; a database file was expected.")
+        raise refusal(party, str(source), "it is a directory; a database file was expected.")
     if not path.exists():
-        raise refusal(party, name, "the file does not exist." + nearest_file(path), kind=DataMissing)
-    return File(path, party, name=name)
+        missing = "the file does not exist." + nearest_file(path)
+        raise refusal(party, str(source), missing, kind=DataMissing)
+    return File(path, party, name=str(source))
 
 
 def _texts(values: Sequence[object]) -> pa.Array:

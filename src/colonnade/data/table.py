@@ -11,7 +11,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -21,11 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.arrays import columns_by_name, of_texts, refusal, text_bytes, texts
 from colonnade.data.block import Block, ClippingLog, KeptRows, SpilledRows, Spreads, refuse_shape
-from colonnade.data.coding import Coded, code
+from colonnade.data.coding import Coded, Declared, code
 from colonnade.data.declaring import nearest_name
 from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
-from colonnade.data.kinds import Column
-from colonnade.data.labels import Label
 from colonnade.data.problems import Problems
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
@@ -44,38 +43,32 @@ class SourceRows:
     """
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
-        self._party, self._schema, self.source = party, schema, source
+        self._party, self._schema, self.source, self.is_query = party, schema, source, source.is_query
         self._ids_are_good = False
         self._kept: KeptRows | None = None
-        self.is_query = source.is_query
         self._readings: dict[str, bytes] = {}
-        self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
+        self._declared: dict[str, Declared] = {column.name: column for column in schema.columns}
         self._declared |= {label.column: label for label in schema.labels}
         self._numbers = {name for name, declared in self._declared.items() if declared.reads == "numbers"}
         names = (*schema.id_columns, *self._declared)
         self._rows = source.open(party=party, keys=schema.id_columns, wanted=names)
         self.name = self._rows.name
-        what = "query" if self.is_query else "file"
+        fields, what = self._rows.fields, "query" if self.is_query else "file"
         for name in names:
-            if name not in self._rows.fields:
-                raise self._wrong(
-                    f"column {name!r} is declared but not in the {what}."
-                    + nearest_name(name, self._rows.fields),
-                    ColumnMissing,
-                )
+            if name not in fields:
+                wrong = f"column {name!r} is declared but not in the {what}." + nearest_name(name, fields)
+                raise self._wrong(wrong, ColumnMissing)
         for name, declared in self._declared.items():
             self._check_type(name, declared)
 
     @cached_property
     def count(self) -> int:
-        """The number of rows; a source without any is refused."""
         rows = self._rows.count()
         if not rows:
             raise self._wrong("there are no rows.")
         return rows
 
     def ids(self) -> Iterator[pa.Array]:
-        """The ids in order, some at a time."""
         if self._kept is not None:
             return self._unchanged(self._kept.ids())
         if not self._ids_are_good:
@@ -84,35 +77,30 @@ class SourceRows:
         return self._spelt_ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        """The rows in order, `size` at a time."""
         if self._kept is not None:
             return self._unchanged(self._kept.blocks(size))
         return (block for _, block in self._coded((), size, log))
 
     def keep(self, log: ClippingLog, tell: Callable[[int], None]) -> None:
-        """Read a file once, ids beside values, and keep its rows as declared; `tell` is told how many were read.
-
-        What is wrong with ids is told before what is wrong with values.
-        """
-        if self._kept is None:
-            kept, wrong = KeptRows(self.name, self._party), None
-            try:
-                for ids, block in self._coded(self._schema.id_columns, _IDS, log):
-                    kept.add(self._spelt(ids), block)
-                    tell(kept.count)
-            except DataError as found:
-                wrong = found
-            self._check_ids(kept.ids() if wrong is None else self._spelt_ids())
-            if wrong is not None:
-                raise wrong
-            self._kept = kept
-        else:
+        """Read a file once and keep its rows as declared; what is wrong with ids is told before other mistakes."""
+        if self._kept is not None:
             for _ in self.ids():
                 pass
             tell(self._kept.count)
+            return
+        kept, wrong = KeptRows(self.name, self._party), None
+        try:
+            for ids, block in self._coded(self._schema.id_columns, _IDS, log):
+                kept.add(self._spelt(ids), block)
+                tell(kept.count)
+        except DataError as found:
+            wrong = found
+        self._check_ids(kept.ids() if wrong is None else self._spelt_ids())
+        if wrong is not None:
+            raise wrong
+        self._kept = kept
 
     def _unchanged(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """What was kept of a file, as long as the file is as it was."""
         yield from pieces
         self._rows.check_unchanged()
 
@@ -122,7 +110,7 @@ class SourceRows:
         """The rows in order, `size` at a time, with the columns `keys` as they are."""
         counts = dict.fromkeys(self._declared, 0)
         seen = 0
-        digest, spreads = _Digest(), _spreads(self._declared)
+        digest, spreads = _Digest(), Spreads(self._declared)
         for batch in self._batches([*keys, *self._declared], size):
             arrays: dict[str, NDArray[Any]] = {}
             for name, values in zip(self._declared, batch.columns[len(keys) :], strict=True):
@@ -161,46 +149,34 @@ class SourceRows:
         coded = code(values, self._declared[name])
         if coded.problems:
             # All rows are counted, so that their owner has to correct them once.
-            problems = self._problems(name) or coded.problems
+            batches = self._batches([name], _IDS)
+            all_rows = (code(batch.columns[0], self._declared[name]).problems for batch in batches)
+            problems = sum(all_rows, Problems()) or coded.problems
             problems.refuse(party=self._party, source=self.name, column=name)
         return coded
 
-    def _problems(self, name: str) -> Problems:
-        total = Problems()
-        for batch in self._batches([name], _IDS):
-            total += code(batch.columns[0], self._declared[name]).problems
-        return total
-
-    def _check_type(self, name: str, declared: Column | Label) -> None:
+    def _check_type(self, name: str, declared: Declared) -> None:
         field = self._rows.fields[name]
-        if field.is_nested:
+        if field.holds == "nested":
             raise self._wrong(
                 f"column {name!r} holds lists or records, and a column here has one value for each person. Unfold it "
                 "into columns of their own first, or read it by a query that does.",
                 BadValues,
             )
-        if field.kind == "BLOB":
-            raise self._wrong(
-                f"column {name!r} holds binary values. Leave it out, or turn it into text.", BadValues
-            )
-        if field.is_empty:
+        if field.holds == "binary":
+            wrong = f"column {name!r} holds binary values. Leave it out, or turn it into text."
+            raise self._wrong(wrong, BadValues)
+        if declared.reads == "levels" or field.holds in ("nothing", "text", declared.reads.removesuffix("s")):
             return
-        if declared.reads == "numbers" and not (field.is_text or field.is_number):
-            raise self._wrong(
-                f"column {name!r} is declared as numbers but holds {field.kind} values. "
-                + (
-                    "Declare it as dates."
-                    if field.is_date
-                    else "Declare it binary or categorical, or turn it into numbers."
-                ),
-                BadValues,
-            )
-        if declared.reads == "dates" and not (field.is_text or field.is_date):
-            raise self._wrong(
-                f"column {name!r} is declared as dates but holds {field.kind} values. Declare it as what it holds, or "
-                "turn it into dates.",
-                BadValues,
-            )
+        advice = "Declare it binary or categorical, or turn it into numbers."
+        if declared.reads == "dates":
+            advice = "Declare it as what it holds, or turn it into dates."
+        elif field.holds == "date":
+            advice = "Declare it as dates."
+        raise self._wrong(
+            f"column {name!r} is declared as {declared.reads} but holds {field.kind} values. {advice}",
+            BadValues,
+        )
 
     def _spelt_ids(self) -> Iterator[pa.Array]:
         digest = _Digest()
@@ -312,20 +288,16 @@ class Table:
     def __init__(self, party: str, source: str | Path | Source, schema: Schema) -> None:
         check_declared(party, schema)
         where = FileSource(Path(source)) if isinstance(source, str | Path) else source
-        self._set(party, schema, SourceRows(party, where, schema), ClippingLog())
-
-    def _set(self, party: str, schema: Schema, rows: Rows, clipping: ClippingLog) -> Table:
-        self.party = party
-        self.schema = schema
-        self.clipping = clipping
-        self._rows = rows
-        return self
+        self.party, self.schema, self.clipping = party, schema, ClippingLog()
+        self._rows: Rows = SourceRows(party, where, schema)
 
     @classmethod
     def of_rows(cls, party: str, rows: Rows, schema: Schema, clipping: ClippingLog | None = None) -> Table:
         """A table over rows that are already as declared, wherever they come from."""
         self = cls.__new__(cls)
-        return self._set(party, schema, rows, clipping or ClippingLog())
+        self.party, self.schema, self._rows = party, schema, rows
+        self.clipping = clipping or ClippingLog()
+        return self
 
     @classmethod
     def of(
@@ -352,22 +324,10 @@ class Table:
         rows, clipping = _array_rows(party, arrays, schema, ids, name)
         return cls.of_rows(party, rows, schema, clipping)
 
-    @classmethod
-    def from_arrays(
-        cls,
-        party: str,
-        arrays: Any,
-        schema: Schema,
-        *,
-        ids: ArrayLike | None = None,
-        name: str = "arrays",
-    ) -> Table:
-        """The same as `of`, under its earlier name."""
-        return cls.of(party, arrays, schema, ids=ids, name=name)
+    from_arrays = of
 
     @property
     def name(self) -> str:
-        """How messages call where the rows come from."""
         return self._rows.name
 
     def _repr_html_(self) -> str:
@@ -386,7 +346,6 @@ class Table:
             yield from map(str, texts(batch))
 
     def id_batches(self) -> Iterator[pa.Array]:
-        """The ids in order, some at a time, packed."""
         return self._rows.ids()
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
@@ -439,11 +398,15 @@ class Table:
             raise ValueError("a row cannot be taken twice")
         values = len(self.schema.columns) + len(self.schema.labels)
         large = len(wanted) * 8 * (values + 2) > HELD_BYTES
-        rows: Rows = SpilledRows(self, wanted) if large else _gather(self, wanted)
+        rows: Rows
+        if large:
+            blocks, ids = self.blocks(), self.id_batches()
+            rows = SpilledRows(self.name, self.party, wanted, rows=self.rows, blocks=blocks, ids=ids)
+        else:
+            rows = _gather(self, wanted)
         return Table.of_rows(self.party, rows, self.schema, self.clipping)
 
     def for_label(self, label: str) -> Table:
-        """The same rows with one of the declared labels only, as methods need them that take one."""
         schema = self.schema.for_label(label)
         if schema is self.schema:
             return self
@@ -474,7 +437,7 @@ class ArrayRows:
         """Slices, without copying; they cannot be written to."""
         for start in range(0, self.count, size):
             part = slice(start, min(start + size, self.count))
-            yield self._block.each(partial(_sliced, part=part), part.stop - start)
+            yield self._block.each(itemgetter(part), part.stop - start)
 
 
 class OneLabel:
@@ -488,7 +451,6 @@ class OneLabel:
         return self._rows.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
-        """The rows in order, `size` at a time."""
         return (block.with_label(self._place) for block in self._rows.blocks(size, log))
 
 
@@ -496,57 +458,55 @@ def _array_rows(
     party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
 ) -> tuple[ArrayRows, ClippingLog]:
     check_declared(party, schema)
+    where = f"party {party!r}, {name}"
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
-    declared = {column.name: column for column in schema.columns}
-    wanted: dict[str, Column | Label] = {**declared, **{label.column: label for label in schema.labels}}
-    spreads = _spreads(wanted)
-    for column, declaration in wanted.items():
+    declared: dict[str, Declared] = {column.name: column for column in schema.columns}
+    declared |= {label.column: label for label in schema.labels}
+    spreads = Spreads(declared)
+    for column, declaration in declared.items():
         if column not in arrays:
-            raise ColumnMissing(
-                f"party {party!r}, {name}: column {column!r} is declared but missing."
-                + nearest_name(column, map(str, arrays.keys()))
-            )
-        refuse_shape(arrays[column], f"party {party!r}, {name}, column {column!r}")
+            close = nearest_name(column, map(str, arrays.keys()))
+            raise ColumnMissing(f"{where}: column {column!r} is declared but missing.{close}")
+        refuse_shape(arrays[column], f"{where}, column {column!r}")
         result = code(arrays[column], declaration)
         result.problems.refuse(party=party, source=name, column=column)
         coded[column], counts[column] = _frozen(result.values), result.clipped
         spreads.add(column, result.raw)
     lengths = {len(values) for values in coded.values()}
     if len(lengths) > 1:
-        raise DataError(f"party {party!r}, {name}: the columns have different lengths.")
+        raise DataError(f"{where}: the columns have different lengths.")
     rows = lengths.pop()
     if not rows:
-        raise DataUnreadable(f"party {party!r}, {name}: there are no rows.")
-    columns = schema.id_columns
-    given = [ids] if ids is not None else [arrays[key] for key in columns if key in arrays]
-    if not given:
-        spelt = of_texts([str(number) for number in range(rows)])
-    elif ids is None and len(given) < len(columns):
-        absent = next(key for key in columns if key not in arrays)
-        raise ColumnMissing(
-            f"party {party!r}, {name}: id column {absent!r} is declared but missing."
-            + nearest_name(absent, arrays)
-        )
-    else:
-        for key, values in zip(columns if ids is None else (schema.id_name,), given, strict=True):
-            refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
-        # Ids that are given by themselves are one column, whatever the schema makes them of.
-        named = columns if ids is None else (schema.id_name,)
-        spelt = spell_ids(given, party=party, source=name, columns=named, spelling=schema.id_spelling)
+        raise DataUnreadable(f"{where}: there are no rows.")
+    spelt = _array_ids(party, arrays, schema, ids, name)
+    spelt = of_texts([str(number) for number in range(rows)]) if spelt is None else spelt
     if len(spelt) != rows:
-        raise DataError(f"party {party!r}, {name}: {len(spelt)} ids for {rows} rows.")
+        raise DataError(f"{where}: {len(spelt)} ids for {rows} rows.")
     repeated = rows - len(set(texts(spelt)))
-    refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=columns)
+    refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=schema.id_columns)
     log = ClippingLog()
     log.finish(counts, rows=rows, standardised=spreads.standardised())
-    labels = [coded[label.column] for label in schema.labels]
-    return ArrayRows(name, Block.of({name: coded[name] for name in declared}, labels, rows), spelt), log
+    labels = [coded.pop(label.column) for label in schema.labels]
+    return ArrayRows(name, Block.of(coded, labels, rows), spelt), log
 
 
-def _spreads(declared: Mapping[str, Column | Label]) -> Spreads:
-    """Where to gather the numbers of those columns that could have been standardised."""
-    return Spreads({name: one.bounds for name, one in declared.items() if one.centred and one.bounds})
+def _array_ids(
+    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
+) -> pa.Array | None:
+    """The ids that are given, or those of the schema's id columns; None where none of these is there."""
+    # Ids that are given by themselves are one column, whatever the schema makes them of.
+    columns = schema.id_columns if ids is None else (schema.id_name,)
+    given = [ids] if ids is not None else [arrays[key] for key in columns if key in arrays]
+    if not given:
+        return None
+    if len(given) < len(columns):
+        absent = next(key for key in columns if key not in arrays)
+        close = nearest_name(absent, arrays)
+        raise ColumnMissing(f"party {party!r}, {name}: id column {absent!r} is declared but missing.{close}")
+    for key, values in zip(columns, given, strict=True):
+        refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
+    return spell_ids(given, party=party, source=name, columns=columns, spelling=schema.id_spelling)
 
 
 def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
@@ -568,10 +528,6 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
     return ArrayRows(table.name, used, ids.take(pa.array(positions)))
 
 
-def _sliced(values: NDArray[Any], part: slice) -> NDArray[Any]:
-    return values[part]
-
-
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
     view = values.view()
     view.flags.writeable = False
@@ -579,7 +535,6 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_declared(party: object, schema: object) -> None:
-    """Raise unless a table has the name of a party and a schema."""
     if not isinstance(party, str):
         raise DataError(f"a table belongs to a party; found {party!r}. Give the party's name.")
     if not isinstance(schema, Schema):
@@ -615,5 +570,4 @@ class AlignedTable:
         return self.table.schema
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
-        """The rows in order, at most `size` at a time."""
         return self.table.blocks(size)

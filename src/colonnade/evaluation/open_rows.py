@@ -85,7 +85,7 @@ class HeldOut:
         if isinstance(trained, TrainedModel):
             scores = trained.scores(rows)
         elif self.task == "classification":
-            solved = solve(trained).scores
+            _, solved = solve(trained)
             scores = rows @ solved.coefficients.T + solved.intercepts
         else:
             scores = LinearRegression().fit(trained).predict(rows)

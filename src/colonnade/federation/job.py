@@ -156,7 +156,7 @@ class Job:
         if self.held_out is not None:
             check_evaluated(method, self.task, place=document.where(("held_out",)))
         job = replace(self, method=name, options=options, because=because)
-        check_options(job, document)
+        check_options(job.options, document, task=job.task, held_out=job.held_out)
         return job
 
     @property

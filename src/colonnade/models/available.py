@@ -16,7 +16,7 @@ from scipy.special import gammaincc
 
 from colonnade.errors import ColonnadeError, DataError, InputError
 from colonnade.models.estimator import at_least
-from colonnade.models.inputs import ReleaseUnit, units
+from colonnade.models.inputs import units
 from colonnade.models.linear import LinearRegression
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.moments import Scatter, floor_of
@@ -53,10 +53,7 @@ class Ranking:
     columns: tuple[Ranked, ...]
 
     def best(self, count: int | None = None) -> tuple[str, ...]:
-        """The names of the first so many columns, for `MomentRelease.select`; None: all that stand out.
-
-        Where none stands out, it is the first one.
-        """
+        """The first so many columns, for `MomentRelease.select`; None: all that stand out, or the first one."""
         if count is None:
             count = max(1, sum(1 for ranked in self.columns if ranked.stands_out))
         if not 1 <= count <= len(self.columns):
@@ -66,16 +63,7 @@ class Ranking:
         return tuple(ranked.column for ranked in self.columns[:count])
 
     def to_data(self) -> list[dict[str, object]]:
-        return [
-            {
-                "column": ranked.column,
-                "owner": ranked.owner,
-                "gain": ranked.gain,
-                "chance": ranked.chance,
-                "stands_out": ranked.stands_out,
-            }
-            for ranked in self.columns
-        ]
+        return [{**vars(ranked), "stands_out": ranked.stands_out} for ranked in self.columns]
 
     def __str__(self) -> str:
         name = max(len("column"), *(len(ranked.column) for ranked in self.columns))
@@ -101,10 +89,7 @@ def rank_columns(release: MomentRelease) -> Ranking:
     columns that were to choose from.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.kinds import NumericColumn
-    >>> from colonnade.data.encoder import Encoder
-    >>> from colonnade.data.labels import LabelBlock
-    >>> from colonnade.data.labels import RealLabel
+    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, RealLabel
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> release = MomentRelease(
     ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
@@ -117,7 +102,11 @@ def rank_columns(release: MomentRelease) -> Ranking:
     """
     label = _contrasts(release)
     scatter, blocks = label.scatter, list(units(release.encoders))
-    remaining = _floored(scatter)
+    values, vectors = np.linalg.eigh(scatter.matrix)
+    largest = float(np.abs(values).max(initial=0.0))
+    # Without noise the floor only keeps what is zero up to rounding from being divided by.
+    least = max(floor_of(None, scatter.noise, len(values)), largest * len(values) * 1e-10, 1e-300)
+    remaining = np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
     contrasts = label.contrasts.copy()
     noise = np.column_stack([np.eye(len(remaining)), label.along_mean * scatter.mean])
     ranked: list[Ranked] = []
@@ -129,7 +118,7 @@ def rank_columns(release: MomentRelease) -> Ranking:
         place = max(range(len(blocks)), key=lambda index: offers[index][0])
         unit = blocks.pop(place)
         gain, chance = offers[place]
-        ranked.append(_ranked(unit, gain, min(1.0, chance * (len(blocks) + 1))))
+        ranked.append(Ranked(unit.name, unit.party, gain, min(1.0, chance * (len(blocks) + 1))))
         shared = np.linalg.solve(remaining[unit.span, unit.span], remaining[unit.span]).T
         contrasts -= shared @ contrasts[unit.span]
         noise -= shared @ noise[unit.span]
@@ -174,14 +163,6 @@ def _contrasts(release: MomentRelease) -> _Label:
     return _Label(scatter, contrasts, max(values.value_scatter, 0.0), noise, 1, along_mean)
 
 
-def _floored(scatter: Scatter) -> Array:
-    values, vectors = np.linalg.eigh(scatter.matrix)
-    largest = float(np.abs(values).max(initial=0.0))
-    # Without noise the floor only keeps what is zero up to rounding from being divided by.
-    least = max(floor_of(None, scatter.noise, len(values)), largest * len(values) * 1e-10, 1e-300)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
-
-
 def _gain(block: Array, contrasts: Array, noise: Array, label: _Label) -> tuple[float, float]:
     if not label.total > 0:
         return 0.0, 1.0
@@ -193,10 +174,6 @@ def _gain(block: Array, contrasts: Array, noise: Array, label: _Label) -> tuple[
         return gain, 0.0 if seen > 0 else 1.0
     degrees = label.independent * float(through.sum()) ** 2 / float(np.sum(through**2))
     return gain, float(gammaincc(degrees / 2, degrees * seen / mean / 2))
-
-
-def _ranked(unit: ReleaseUnit, gain: float, chance: float) -> Ranked:
-    return Ranked(unit.name, unit.party, gain, chance)
 
 
 STEPS = 12
@@ -240,10 +217,7 @@ def ridge_path(release: MomentRelease, ridges: Sequence[float] | None = None) ->
     """The model for the label of a release at every ridge, from least to most: post-processing, which spends nothing.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.kinds import NumericColumn
-    >>> from colonnade.data.encoder import Encoder
-    >>> from colonnade.data.labels import LabelBlock
-    >>> from colonnade.data.labels import RealLabel
+    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, RealLabel
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> release = MomentRelease(
     ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
@@ -306,9 +280,7 @@ def available_models(release: MomentRelease) -> Offers:
 
     >>> from fractions import Fraction
     >>> import numpy as np
-    >>> from colonnade.data.kinds import NumericColumn
-    >>> from colonnade.data.encoder import Encoder
-    >>> from colonnade.data.labels import LabelBlock
+    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> release = MomentRelease(
     ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),
@@ -317,38 +289,32 @@ def available_models(release: MomentRelease) -> Offers:
     >>> [offer.ask for offer in available_models(release).offers if offer.available]
     ['PCA().fit(release)', 'release.select(columns=[...])']
     """
+    each = 'multiclass="one-vs-rest"'
     tries: tuple[tuple[str, str, Callable[[MomentRelease], str]], ...] = (
         ("classification", "LogisticRegression().fit(release)", _classes),
-        (
-            "one class against the rest",
-            'LogisticRegression(multiclass="one-vs-rest").fit(release)',
-            _one_vs_rest,
-        ),
+        ("one class against the rest", f"LogisticRegression({each}).fit(release)", _one_vs_rest),
         ("regression", "LinearRegression().fit(release)", _numbers),
         ("ridge path", "ridge_path(release)", _path),
         ("ranking of columns", "rank_columns(release)", _ranking),
         ("principal components", "PCA().fit(release)", _components),
         ("fewer columns", "release.select(columns=[...])", _columns),
     )
-    return Offers(str(release), tuple(_tried(release, *each) for each in tries))
-
-
-def _tried(release: MomentRelease, model: str, ask: str, remark: Callable[[MomentRelease], str]) -> Offer:
+    offers = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            return Offer(model, ask, True, remark(release))
-        except ColonnadeError as error:
-            return Offer(model, ask, False, str(error))
+        for model, ask, remark in tries:
+            try:
+                offers.append(Offer(model, ask, True, remark(release)))
+            except ColonnadeError as error:
+                offers.append(Offer(model, ask, False, str(error)))
+    return Offers(str(release), tuple(offers))
 
 
 def _classes(release: MomentRelease) -> str:
     LogisticRegression().fit(release)
     moments = release.class_moments()
-    counts = ", ".join(
-        f"{name} about {max(count, 0.0):.0f}"
-        for name, count in zip(release.label.classes, moments.counts, strict=True)
-    )
+    pairs = zip(release.label.classes, moments.counts, strict=True)
+    counts = ", ".join(f"{name} about {max(count, 0.0):.0f}" for name, count in pairs)
     return f"{counts} rows, each ± {moments.count_noise:.0f}"
 
 

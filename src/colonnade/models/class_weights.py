@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,36 +25,20 @@ ClassWeight = Literal["balanced"] | Mapping[str, float] | None
 BALANCED = "balanced"
 
 
-class _Asks(Protocol):
-    """What is looked at of a job."""
-
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def held_out(self) -> float | None:
-        """The share of people who are not trained on."""
-        ...
-
-    @property
-    def options(self) -> Form: ...
-
-
-def check_options(job: _Asks, document: Document) -> None:
+def check_options(options: Form, document: Document, *, task: str, held_out: float | None) -> None:
     """Refuse what no classes could have, where a job asks for it, with the line it stands on."""
-    options = job.options
     if not isinstance(options, ClassOptions):
         return
     for name in sorted({"threshold", "class_weight"} & options.model_fields_set):
         place = document.where(("options", name))
-        if job.task != "classification":
-            raise OutOfRange(f"{place}: {name} is for classes, and the task is {job.task!r}. Take it out.")
+        if task != "classification":
+            raise OutOfRange(f"{place}: {name} is for classes, and the task is {task!r}. Take it out.")
         try:
             if name == "class_weight":
                 check_weight(options.class_weight)
             elif isinstance(options.threshold, str):
                 check_rule(options.threshold)
-                if job.held_out is None:
+                if held_out is None:
                     raise InputError(
                         f"threshold = {options.threshold!r} is read from people held out, and none are. Write "
                         "held_out = 0.2 at the top of the job, or a probability here."
@@ -105,10 +89,7 @@ def check_fits(threshold: float | str, requested: object, names: Sequence[str]) 
 
 
 def weights_of(requested: ClassWeight, names: Sequence[str], counts: Array | None) -> dict[str, float]:
-    """The weight of every class; of a class that is not named it is 1, as in scikit-learn.
-
-    `counts` are noisy numbers of people by class, None where training opened none.
-    """
+    """The weight of every class, 1 if it is not named; `counts` are noisy sizes, None where none were opened."""
     if requested is None:
         return dict.fromkeys(names, 1.0)
     if isinstance(requested, Mapping):
@@ -119,9 +100,8 @@ def weights_of(requested: ClassWeight, names: Sequence[str], counts: Array | Non
             "class_weight = 'balanced' needs the sizes of the classes, which this method does not open. Give a weight "
             "for each class, or train by margin or moments."
         )
-    return {
-        name: float(weight) for name, weight in zip(names, counts.sum() / (len(names) * counts), strict=True)
-    }
+    balanced = counts.sum() / (len(names) * counts)
+    return dict(zip(names, balanced.tolist(), strict=True))
 
 
 def weighed(intercepts: Array, weights: Mapping[str, float]) -> Array:

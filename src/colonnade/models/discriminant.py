@@ -96,14 +96,10 @@ def log_odds(share: float, explained: float) -> LogOdds:
 
 
 def least_cross_entropy(share: float, laws: tuple[ScoreLaw, ...]) -> LogOdds:
-    """The straight line whose cross-entropy is least on average over these laws, by Newton's method.
-
-    The objective is convex, and strictly so where the classes' scores overlap.
-    """
+    """The line of the least mean cross-entropy over these laws: Newton's method on a convex objective."""
     scores = np.concatenate([part for law in laws for part in (law.first, law.second)]) - share
-    weights = np.concatenate([chance * law.weights for law in laws for chance in (1.0 - share, share)]) / len(
-        laws
-    )
+    weights = np.concatenate([chance * law.weights for law in laws for chance in (1.0 - share, share)])
+    weights = weights / len(laws)
     is_second = np.tile(np.repeat([0.0, 1.0], len(_PLACES)), len(laws))
     sign = 2.0 * is_second - 1.0
     unit = float(np.sqrt(weights @ scores**2))
@@ -185,7 +181,7 @@ def binary_score(
     """
     for name, count in zip(names, moments.counts, strict=True):
         if not count > 0:
-            raise DrownedByNoise(_no_rows(name, float(count), moments.count_noise))
+            raise _no_rows(name, float(count), moments.count_noise)
     scatter = moments.scatter()
     n, mean = scatter.count, scatter.mean
     share = float(moments.counts[1]) / n
@@ -235,8 +231,7 @@ def binary_rule(
     score = binary_score(moments, floor=floor, ridge=ridge, unbias=unbias, names=names, merged=merged)
     line = log_odds(score.share, score.explained)
     intercept = line.at(np.array([score.offset]))
-    faint = _faint(moments)
-    return Discriminant((line.slope * score.weights)[None, :], intercept, faint)
+    return Discriminant((line.slope * score.weights)[None, :], intercept, faint_classes(moments))
 
 
 def multiclass_rule(
@@ -266,9 +261,8 @@ def multiclass_rule(
         sums[index] = counts[index] * mean
     means = sums / counts[:, None]
     within = moments.gram - sums.T @ means
-    spectrum = decompose(
-        (within + within.T) / 2.0, floor=floor_of(floor, moments.noise, len(mean)), ridge=ridge
-    )
+    floor = floor_of(floor, moments.noise, len(mean))
+    spectrum = decompose((within + within.T) / 2.0, floor=floor, ridge=ridge)
     coefficients = n * spectrum.solve(means.T).T
     lift = np.zeros(len(counts))
     if unbias:
@@ -335,22 +329,22 @@ def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
     return np.asarray(scores[:, 0] > math.log(threshold / (1.0 - threshold)), dtype=np.int64)
 
 
-def _faint(moments: ClassMoments) -> tuple[int, ...]:
+def faint_classes(moments: ClassMoments) -> tuple[int, ...]:
     """The classes whose count does not stand out of its noise."""
     return tuple(np.flatnonzero(~(moments.counts > COUNT_DEVIATIONS * moments.count_noise)).tolist())
 
 
 def _faint_of_many(moments: ClassMoments, names: Sequence[object]) -> tuple[int, ...]:
-    faint = _faint(moments)
+    faint = faint_classes(moments)
     if len(moments.counts) - len(faint) < 2:
         worst = faint[0]
         name = names[worst] if names else worst
-        raise DrownedByNoise(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+        raise _no_rows(name, float(moments.counts[worst]), moments.count_noise)
     return faint
 
 
-def _no_rows(name: object, count: float, deviation: float) -> str:
-    return (
+def _no_rows(name: object, count: float, deviation: float) -> DrownedByNoise:
+    return DrownedByNoise(
         f"class {name!r} has a noisy count of {count:.1f} rows (standard deviation {deviation:.1f}), "
         "which is too few to tell it from the others. Use more rows of that class, merge it with another, "
         "or a release with less noise (a larger ε)."

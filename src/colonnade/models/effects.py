@@ -40,9 +40,8 @@ def learning_facts(
     uncertainty = None if matched else noise_uncertainty(release, watch=watch)
     given = np.array(model_facts["coefficients"], dtype=np.float64)
     if len(given) > 1:
-        given = given - given[
-            [row for row in range(len(given)) if not uncertainty or row not in uncertainty.unknown]
-        ].mean(axis=0)
+        unknown = uncertainty.unknown if uncertainty else ()
+        given = given - np.delete(given, list(unknown), axis=0).mean(axis=0)
     if uncertainty is not None and not np.allclose(uncertainty.coefficients, given, rtol=1e-6, atol=1e-9):
         uncertainty = None
     added: dict[str, Any] = {"by_column": _effects(release, model_facts["rows"], given, uncertainty)}

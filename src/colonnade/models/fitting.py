@@ -106,6 +106,22 @@ def obtain(
     return source.moments(task=task, epsilon=epsilon, delta=delta)
 
 
+def obtain_for(
+    model: Any, source: MomentRelease | TrainedModel | ReleaseSource, task: Task, *, method: str
+) -> MomentRelease | LinearModel:
+    """What `obtain` gives for the parameters of an estimator."""
+    return obtain(
+        source,
+        task=task,
+        epsilon=model.epsilon,
+        delta=model.delta,
+        accepted_delta=model.accepted_delta,
+        method=method,
+        options=model.options,
+        label=getattr(model, "label", None),
+    )
+
+
 def declared_labels(source: object) -> tuple[Label, ...]:
     """The labels that can be learnt from a source, as far as it says."""
     if isinstance(source, MomentRelease):
@@ -199,14 +215,6 @@ class RuleChoice:
     reason: str
 
 
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """Which rule was taken of a release, and the scores that it gives."""
-
-    rule: RuleChoice
-    scores: Discriminant
-
-
 def solve(
     release: MomentRelease,
     requested: str = "auto",
@@ -215,35 +223,28 @@ def solve(
     ridge: float = 0.0,
     unbias: bool = True,
     multiclass: str = "discriminant",
-) -> Solved:
-    """The classifier of a release, and a `NoiseWarning` of classes that noise hides."""
+) -> tuple[RuleChoice, Discriminant]:
+    """Which rule is taken of a release and the scores it gives, with a `NoiseWarning` of classes that noise hides."""
     names = release.label.classes
     rule = choose_rule(release, requested, plain=floor is None and ridge == 0.0 and unbias)
     if rule.name == "matched":
-        return Solved(rule, matched_discriminant(release, ridge=ridge))
+        return rule, matched_discriminant(release, ridge=ridge)
     several = one_vs_rest_rule if multiclass == "one-vs-rest" else multiclass_rule
     scores = (binary_rule if len(names) == 2 else several)(
         release.class_moments(), floor=floor, ridge=ridge, unbias=unbias, names=names
     )
     if scores.faint:
-        warnings.warn(
-            f"too few rows for this much noise to learn class {', '.join(repr(names[i]) for i in scores.faint)}: "
-            + (
-                "it keeps its share of the rows and is hardly ever predicted."
-                if len(names) > 2
-                else "its count does not stand out of the noise, so what is said of it is not to be trusted."
-            ),
-            NoiseWarning,
-            stacklevel=3,
-        )
-    return Solved(rule, scores)
+        faint = ", ".join(repr(names[index]) for index in scores.faint)
+        said = "its count does not stand out of the noise, so what is said of it is not to be trusted."
+        if len(names) > 2:
+            said = "it keeps its share of the rows and is hardly ever predicted."
+        text = f"too few rows for this much noise to learn class {faint}: {said}"
+        warnings.warn(text, NoiseWarning, stacklevel=3)
+    return rule, scores
 
 
 def choose_rule(release: MomentRelease, requested: str = "auto", *, plain: bool = True) -> RuleChoice:
-    """The rule that is asked for, or the one that is expected to be better.
-
-    `plain` says that nothing was asked for that only least squares has, such as a floor.
-    """
+    """The rule asked for, or the one expected to be better; `plain`: nothing is set that only least squares has."""
     obstacle = _obstacle(release)
     if requested == "matched":
         if obstacle:
@@ -252,9 +253,8 @@ def choose_rule(release: MomentRelease, requested: str = "auto", *, plain: bool 
     if requested == "least-squares":
         return RuleChoice("least-squares", "rule = 'least-squares' was asked for.")
     if not plain:
-        return RuleChoice(
-            "least-squares", "Least squares: floor, ridge or unbias was set, which are its own."
-        )
+        own = "floor, ridge or unbias was set, which are its own."
+        return RuleChoice("least-squares", f"Least squares: {own}")
     if obstacle:
         return RuleChoice("least-squares", f"Least squares: {obstacle}")
     try:

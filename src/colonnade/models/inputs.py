@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,23 +72,20 @@ def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = Non
     wanted = iter(column_names(encoders))
     blocks = []
     for _, encoder in encoders:
-        raw = {column.name: _values(table, next(wanted)) for column in encoder.columns}
+        raw = {}
+        for column in encoder.columns:
+            if (name := next(wanted)) not in table:
+                raise ColumnMissing(
+                    f"column {name!r} is missing from the rows.{nearest_name(name, map(str, table))} Give every raw "
+                    "column of the release by name, or an array of encoded features."
+                )
+            raw[column.name] = table[name]
         if encoder.columns:
             blocks.append(encoder.encode(raw))
     lengths = {len(block) for block in blocks}
     if len(lengths) > 1:
         raise DataError("the columns of these rows have different lengths.")
     return np.concatenate(blocks, axis=1) / math.sqrt(attributes)
-
-
-def _values(table: Mapping[str, Any], name: str) -> Any:
-    if name not in table:
-        raise ColumnMissing(
-            f"column {name!r} is missing from the rows."
-            + nearest_name(name, [str(column) for column in table])
-            + " Give every raw column of the release by name, or an array of encoded features."
-        )
-    return table[name]
 
 
 def _encoded(rows: Any, width: int) -> Array:
@@ -110,8 +107,33 @@ def _encoded(rows: Any, width: int) -> Array:
     return array
 
 
+class ReadsPeople:
+    """What reads people by the columns of its encoders."""
+
+    encoders: tuple[tuple[str, Encoder], ...]
+    attributes: int
+
+    @property
+    def columns(self) -> int:
+        """How many features a row has, the label not counted."""
+        return sum(encoder.width for _, encoder in self.encoders)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return feature_names(self.encoders)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The raw columns that `features` reads; one that two parties use is written party.column."""
+        return column_names(self.encoders)
+
+    def features(self, rows: Rows) -> Array:
+        """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
+        return feature_rows(rows, self.encoders, attributes=self.attributes)
+
+
 @dataclass(frozen=True)
-class InputSpec:
+class InputSpec(ReadsPeople):
     """Encoders by party and the label's declaration: public, and enough to encode raw rows anywhere.
 
     `attributes` is m, by whose root features are divided; by default as many as the encoders have.
@@ -140,26 +162,8 @@ class InputSpec:
         return cls(encoders, label, attributes)
 
     @property
-    def columns(self) -> int:
-        """How many features a row has, the label not counted."""
-        return sum(encoder.width for _, encoder in self.encoders)
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return feature_names(self.encoders)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The raw columns that `features` reads; one that two parties use is written party.column."""
-        return column_names(self.encoders)
-
-    @property
     def owners(self) -> tuple[str, ...]:
         return tuple(party for party, encoder in self.encoders for _ in encoder.feature_names)
-
-    def features(self, rows: Rows) -> NDArray[np.float64]:
-        """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
-        return feature_rows(rows, self.encoders, attributes=self.attributes)
 
 
 @dataclass(frozen=True)
@@ -180,10 +184,7 @@ class ReleaseUnit:
 
 
 def units(encoders: Encoders) -> tuple[ReleaseUnit, ...]:
-    """The units of a release, in the order of its features.
-
-    A column is called as in `column_names`; a map is called party.kind, or by its own name.
-    """
+    """The units of a release in the order of its features: columns as in `column_names`, maps as party.kind."""
     units: list[ReleaseUnit] = []
     names = iter(column_names(encoders))
     start = 0
@@ -205,9 +206,14 @@ def selected(
     encoders: Encoders, columns: Iterable[str] | None, parties: Iterable[str] | None
 ) -> tuple[NDArray[np.intp], tuple[tuple[str, Encoder], ...]]:
     """The places of the features of these units, and their encoders; what is not held is a `DataError`."""
-    held = units(encoders)
+    held, known = units(encoders), [party for party, _ in encoders]
     if parties is not None:
-        held = _of_parties(encoders, held, _listed("parties", parties))
+        chosen_parties = _listed("parties", parties)
+        for party in chosen_parties:
+            if party not in known:
+                holds = f"it has those of {', '.join(known)}." + nearest_name(party, known)
+                raise DataError(f"this release holds no columns of party {party!r}; {holds}")
+        held = tuple(unit for unit in held if unit.party in chosen_parties)
     if columns is not None:
         held = _of_columns(held, _listed("columns", columns))
     if not held:
@@ -227,19 +233,6 @@ def _listed(argument: str, names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise DataError(f"{argument} = {names!r} is a text. Give a list of names: {argument}=[{names!r}].")
     return list(names)
-
-
-def _of_parties(
-    encoders: Encoders, held: tuple[ReleaseUnit, ...], parties: list[str]
-) -> tuple[ReleaseUnit, ...]:
-    known = [party for party, _ in encoders]
-    for party in parties:
-        if party not in known:
-            raise DataError(
-                f"this release holds no columns of party {party!r}; it has those of {', '.join(known)}."
-                + nearest_name(party, known)
-            )
-    return tuple(unit for unit in held if unit.party in parties)
 
 
 def _of_columns(held: tuple[ReleaseUnit, ...], columns: list[str]) -> tuple[ReleaseUnit, ...]:

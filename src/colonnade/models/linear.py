@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from colonnade.methods.method import TrainedModel
 from colonnade.models.discriminant import Reading
 from colonnade.models.estimator import Classifier, Estimator, Regressor, at_least, refuse_labels, refuse_rows
 from colonnade.models.files.content import Saved
-from colonnade.models.fitting import ReleaseSource, begin, fitted, linear_of, obtain
+from colonnade.models.fitting import ReleaseSource, begin, fitted, linear_of, obtain_for
 from colonnade.models.inputs import Rows
 from colonnade.models.moments import least_squares
 from colonnade.models.release import MomentRelease
@@ -27,38 +28,18 @@ from colonnade.protocols.plans import TrainingSpec
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegression(Saved, Regressor):
     """Least squares, or with `ridge` ridge regression, for a label that is a number or a count.
 
     `coef_` and `intercept_` are in the label's own units per unit of feature. The intercept is not
     penalised.
 
-    Parameters
-    ----------
-    epsilon, delta
-        The price of a release, for the server and for readers. Used only when fitting from a federation; a
-        release that exists is fitted at no further cost.
-    accepted_delta
-        δ once more, where it is not below one over the number of rows and is meant to be.
-    floor
-        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
-        min(2√d, 12) (`default_floor`).
-    ridge
-        Added to every eigenvalue after that, in units of Σxxᵀ.
-    unbias
-        Whether the shift of the predictions that noise causes on average is taken out.
-    label
-        Which label to learn, of a release or a federation with several; None: the first.
-    method, options
-        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
-        `ridge` and `unbias` are for methods that release moments.
+    Parameters are those of `LogisticRegression` of the same names. `unbias` takes out the shift of the predictions that
+    noise causes on average.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.kinds import NumericColumn
-    >>> from colonnade.data.encoder import Encoder
-    >>> from colonnade.data.labels import LabelBlock
-    >>> from colonnade.data.encoder import Quantizer
-    >>> from colonnade.data.labels import RealLabel
+    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, Quantizer, RealLabel
     >>> encoder = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
     >>> label = LabelBlock(RealLabel("price", low=0, high=1000))
     >>> features = Quantizer(encoder, attributes_total=1, gamma=4096).quantize({"size": [0, 50, 100]})
@@ -73,28 +54,15 @@ class LinearRegression(Saved, Regressor):
 
     reading = Reading("a linear regression", "prediction")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        accepted_delta: float | None = None,
-        floor: float | None = None,
-        ridge: float = 0.0,
-        unbias: bool = True,
-        label: str | None = None,
-        method: str = "moments",
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.accepted_delta = accepted_delta
-        self.floor = floor
-        self.ridge = ridge
-        self.unbias = unbias
-        self.label = label
-        self.method = method
-        self.options = options
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    accepted_delta: float | None = None
+    floor: float | None = None
+    ridge: float = 0.0
+    unbias: bool = True
+    label: str | None = None
+    method: str = "moments"
+    options: Mapping[str, Any] | None = None
 
     def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
@@ -105,28 +73,17 @@ class LinearRegression(Saved, Regressor):
         at_least("ridge", self.ridge, 0.0)
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)
-        result = obtain(
-            source,
-            task="regression",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            accepted_delta=self.accepted_delta,
-            method=self.method,
-            options=self.options,
-            label=self.label,
-        )
+        result = obtain_for(self, source, "regression", method=self.method)
         begin(self, result)
-        if isinstance(result, MomentRelease):
-            self._solve(result.for_label(self.label))
-        else:
+        if not isinstance(result, MomentRelease):
             self.coef_, self.intercept_ = result.coefficients[0], float(result.intercepts[0])
-        return self
-
-    def _solve(self, release: MomentRelease) -> None:
+            return self
+        release = result.for_label(self.label)
         line = least_squares(release.value_moments(), floor=self.floor, ridge=self.ridge, unbias=self.unbias)
         low, high = release.label.from_unit([-1.0, 1.0])
         self.coef_ = line.coefficients * ((high - low) / 2.0)
         self.intercept_ = float(release.label.from_unit(line.intercept))
+        return self
 
     def predict(self, X: Rows) -> Array:
         """The label's expected value for each person, in its own units; it can lie outside the bounds."""
@@ -134,6 +91,7 @@ class LinearRegression(Saved, Regressor):
         return np.asarray(release.features(X) @ self.coef_ + self.intercept_)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _ByMessages(Saved, Estimator):
     """A linear model of one loss, trained by private intermediate results.
 
@@ -143,18 +101,10 @@ class _ByMessages(Saved, Estimator):
 
     loss: ClassVar[str]
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        accepted_delta: float | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.accepted_delta = accepted_delta
-        self.options = options
+    epsilon: float = 1.0
+    delta: float | None = None
+    accepted_delta: float | None = None
+    options: Mapping[str, Any] | None = None
 
     def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
         """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
@@ -283,7 +233,6 @@ class SupportVectorClassifier(_ByMessages, Classifier):
     loss = "svm"
 
     def fit(self, source: Federation | TrainedModel, y: None = None) -> Self:
-        """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
         refuse_labels(y)
         super().fit(source)
         self.classes_ = self.frame_.label.values

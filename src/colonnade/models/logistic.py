@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from colonnade.models.fitting import (
     begin,
     declared_labels,
     fitted,
-    obtain,
+    obtain_for,
     solve,
 )
 from colonnade.models.inputs import Rows
@@ -33,6 +34,7 @@ from colonnade.planning.forecast import default_of
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LogisticRegression(Saved, Classifier):
     """A linear classifier with logistic probabilities, for two classes or more.
 
@@ -76,10 +78,7 @@ class LogisticRegression(Saved, Classifier):
         one of them is given, that is the default.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.kinds import NumericColumn
-    >>> from colonnade.data.encoder import Encoder
-    >>> from colonnade.data.labels import ClassLabel, LabelBlock
-    >>> from colonnade.data.encoder import Quantizer
+    >>> from colonnade.data import ClassLabel, Encoder, LabelBlock, NumericColumn, Quantizer
     >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
     >>> label = LabelBlock(ClassLabel("buys", classes=("no", "yes")))
     >>> ages, buys = [22, 30, 35, 44, 52, 58], [0, 0, 1, 0, 1, 1]
@@ -96,36 +95,19 @@ class LogisticRegression(Saved, Classifier):
 
     reading = Reading("a linear classifier with logistic probabilities", "probabilities")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        accepted_delta: float | None = None,
-        floor: float | None = None,
-        ridge: float = 0.0,
-        threshold: float = 0.5,
-        class_weight: ClassWeight = None,
-        unbias: bool = True,
-        multiclass: str = "discriminant",
-        rule: str = "auto",
-        label: str | None = None,
-        method: str | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.accepted_delta = accepted_delta
-        self.floor = floor
-        self.ridge = ridge
-        self.threshold = threshold
-        self.class_weight = class_weight
-        self.unbias = unbias
-        self.multiclass = multiclass
-        self.rule = rule
-        self.label = label
-        self.method = method
-        self.options = options
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    accepted_delta: float | None = None
+    floor: float | None = None
+    ridge: float = 0.0
+    threshold: float = 0.5
+    class_weight: ClassWeight = None
+    unbias: bool = True
+    multiclass: str = "discriminant"
+    rule: str = "auto"
+    label: str | None = None
+    method: str | None = None
+    options: Mapping[str, Any] | None = None
 
     def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
@@ -136,23 +118,14 @@ class LogisticRegression(Saved, Classifier):
         self._check()
         method, because = self._method(source)
         self._check_classes(source)
-        result = obtain(
-            source,
-            task="classification",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            accepted_delta=self.accepted_delta,
-            method=method,
-            options=self.options,
-            label=self.label,
-        )
+        result = obtain_for(self, source, "classification", method=method)
         begin(self, result)
         self.method_, self.because_ = method, because
         names = self.frame_.label.classes
         check_fits(self.threshold, self.class_weight, names)
         if isinstance(result, MomentRelease):
             result = result.for_label(self.label)
-            solved = solve(
+            self.rule_, scores = solve(
                 result,
                 self.rule,
                 floor=self.floor,
@@ -160,8 +133,7 @@ class LogisticRegression(Saved, Classifier):
                 unbias=self.unbias,
                 multiclass=self.multiclass,
             )
-            self.rule_ = solved.rule
-            self.coef_, self.intercept_ = solved.scores.coefficients, solved.scores.intercepts
+            self.coef_, self.intercept_ = scores.coefficients, scores.intercepts
             counts: Array | None = result.class_moments().clear_counts
         else:
             self.coef_, self.intercept_ = result.coefficients, result.intercepts
@@ -202,7 +174,6 @@ class LogisticRegression(Saved, Classifier):
         return probabilities(self._scores(X))
 
     def predict_log_proba(self, X: Rows) -> Array:
-        """The logarithms of `predict_proba`."""
         return np.asarray(np.log(self.predict_proba(X)))
 
     def _scores(self, rows: Rows) -> Array:
@@ -211,16 +182,10 @@ class LogisticRegression(Saved, Classifier):
 
     def _check(self) -> None:
         at_least("ridge", self.ridge, 0.0)
-        if self.multiclass not in MULTICLASS:
-            raise InputError(
-                f"multiclass = {self.multiclass!r} is not one of {', '.join(MULTICLASS)}."
-                + nearest_name(str(self.multiclass), MULTICLASS)
-            )
-        if self.rule not in RULES:
-            raise InputError(
-                f"rule = {self.rule!r} is not one of {', '.join(RULES)}."
-                + nearest_name(str(self.rule), RULES)
-            )
+        for name, value, known in (("multiclass", self.multiclass, MULTICLASS), ("rule", self.rule, RULES)):
+            if value not in known:
+                close = nearest_name(str(value), known)
+                raise InputError(f"{name} = {value!r} is not one of {', '.join(known)}.{close}")
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)
         at_least("threshold", self.threshold, 0.0, strict=True)

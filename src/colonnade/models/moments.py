@@ -29,16 +29,6 @@ class Scatter:
     border: float
 
 
-def _scatter(gram: Array, total: Array, count: float, *, noise: float, border: float) -> Scatter:
-    if not count > 0:
-        raise DrownedByNoise(
-            f"the noisy number of rows is {count:.1f}, which leaves nothing to learn from. "
-            "Use more rows, or a release with less noise (a larger ε)."
-        )
-    mean = total / count
-    return Scatter(count, mean, gram - count * np.outer(mean, mean), noise, border)
-
-
 @dataclass(frozen=True, eq=False)
 class ConstantMoments:
     """G, n and Σx: a release whose label block is the constant, or any release with its label ignored."""
@@ -50,12 +40,15 @@ class ConstantMoments:
     border: float
     parts: int = 1
 
-    @property
-    def sum_noise(self) -> float:
-        return self.noise / float(np.sqrt(self.parts)) / self.border
-
     def scatter(self) -> Scatter:
-        return _scatter(self.gram, self.total, self.count, noise=self.noise, border=self.border)
+        if not self.count > 0:
+            raise DrownedByNoise(
+                f"the noisy number of rows is {self.count:.1f}, which leaves nothing to learn from. "
+                "Use more rows, or a release with less noise (a larger ε)."
+            )
+        mean = self.total / self.count
+        matrix = self.gram - self.count * np.outer(mean, mean)
+        return Scatter(self.count, mean, matrix, self.noise, self.border)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +79,8 @@ class ClassMoments:
         return np.maximum(self.counts, max(1.0, 2.0 * self.count_noise))
 
     def plain(self) -> ConstantMoments:
-        """The same release with the label ignored."""
-        return ConstantMoments(
-            self.gram,
-            float(self.counts.sum()),
-            self.sums.sum(axis=0),
-            noise=self.noise,
-            border=self.border,
-            parts=self.parts,
-        )
+        count, total = float(self.counts.sum()), self.sums.sum(axis=0)
+        return ConstantMoments(self.gram, count, total, self.noise, self.border, self.parts)
 
     def scatter(self) -> Scatter:
         return self.plain().scatter()
@@ -128,7 +114,6 @@ class ValueMoments:
         return self.value_square - self.value_total**2 / self.count
 
     def plain(self) -> ConstantMoments:
-        """The same release with the label ignored."""
         return ConstantMoments(self.gram, self.count, self.total, noise=self.noise, border=self.border)
 
     def scatter(self) -> Scatter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from colonnade.methods.method import TrainedModel
 from colonnade.models.discriminant import Reading
 from colonnade.models.estimator import Estimator, refuse_labels
 from colonnade.models.files.content import Saved
-from colonnade.models.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
+from colonnade.models.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain_for
 from colonnade.models.inputs import Rows
 from colonnade.models.moments import Scatter, principal_directions
 from colonnade.models.release import MomentRelease
@@ -23,6 +24,7 @@ from colonnade.models.release import MomentRelease
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class PCA(Saved, Estimator):
     """Principal components, and how many of them can be believed.
 
@@ -41,19 +43,11 @@ class PCA(Saved, Estimator):
         Directions around the mean, as in scikit-learn; or, False, around zero, where the mean itself is a
         direction, often the strongest. Its own estimate comes from the border of the release
         (`principal_directions`).
-    epsilon, delta
-        The price of a release, for the server and for readers. Used only when fitting from a federation; a
-        release that exists is fitted at no further cost.
-    accepted_delta
-        δ once more, where it is not below one over the number of rows and is meant to be.
-    method, options
-        How to make the release (`colonnade.methods.table`), and what that method lets one choose.
+    epsilon, delta, accepted_delta, method, options
+        Those of `LogisticRegression`; the method makes a release.
 
     >>> from fractions import Fraction
-    >>> from colonnade.data.kinds import NumericColumn
-    >>> from colonnade.data.encoder import Encoder
-    >>> from colonnade.data.labels import LabelBlock
-    >>> from colonnade.data.encoder import Quantizer
+    >>> from colonnade.data import Encoder, LabelBlock, NumericColumn, Quantizer
     >>> encoder = Encoder(tuple(NumericColumn(name, low=-1, high=1) for name in "ab"), mode="linear")
     >>> features = Quantizer(encoder, attributes_total=2, gamma=4096).quantize({"a": [-1, 0, 1], "b": [-1, 0, 1]})
     >>> rows = np.column_stack([features, LabelBlock(None).quantize(None, 4096, rows=3)])
@@ -68,24 +62,14 @@ class PCA(Saved, Estimator):
 
     reading = Reading("principal components", "components")
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        centre: bool = True,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        accepted_delta: float | None = None,
-        method: str = "moments",
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.centre = centre
-        self.epsilon = epsilon
-        self.delta = delta
-        self.accepted_delta = accepted_delta
-        self.method = method
-        self.options = options
+    n_components: int | None = None
+    _: KW_ONLY
+    centre: bool = True
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    accepted_delta: float | None = None
+    method: str = "moments"
+    options: Mapping[str, Any] | None = None
 
     def fit(self, source: MomentRelease | TrainedModel | ReleaseSource, y: None = None) -> Self:
         """Learn from a release with any label or none, or from a federation that makes one."""
@@ -100,31 +84,25 @@ class PCA(Saved, Estimator):
             self._check_width(source.columns)
         elif isinstance(source, CountsFeatures):
             self._check_width(source.features("pca"))
-        release = obtain(
-            source,
-            task="pca",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            accepted_delta=self.accepted_delta,
-            method=self.method,
-            options=self.options,
-        )
+        release = obtain_for(self, source, "pca", method=self.method)
         if not isinstance(release, MomentRelease):
             raise InputError(f"method = {self.method!r} releases no moments to take directions from.")
         begin(self, release)
         self._check_width(release.columns)
         scatter = _scatter(release)
-        principal = principal_directions(scatter, centre=self.centre, lift=_lift(release))
+        coarse = release.gamma < LEAST_GAMMA_NEAREST
+        lift = release.rows / (4.0 * release.gamma**2) if coarse else 0.0
+        principal = principal_directions(scatter, centre=self.centre, lift=lift)
         kept = principal.learnable if wanted is None else int(wanted)
         if kept > principal.learnable or not kept:
+            rest = (
+                f"the other {kept - principal.learnable} asked for are noise"
+                if kept
+                else "no component is kept"
+            )
             warnings.warn(
-                f"{principal.learnable} of {release.columns} directions stand out of the noise; "
-                + (
-                    f"the other {kept - principal.learnable} asked for are noise."
-                    if kept
-                    else "no component is kept."
-                )
-                + " More rows or a larger ε would show more.",
+                f"{principal.learnable} of {release.columns} directions stand out of the noise; {rest}. More rows or a "
+                "larger ε would show more.",
                 NoiseWarning,
                 stacklevel=2,
             )
@@ -159,7 +137,6 @@ class PCA(Saved, Estimator):
         return float(np.einsum("ij,ij->", along, along)) / whole if whole > 0 else 0.0
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names for the columns that `transform` returns."""
         fitted(self, "components_")
         return np.array([f"pca{index}" for index in range(self.n_components_)], dtype=object)
 
@@ -178,10 +155,6 @@ def _scatter(release: MomentRelease) -> Scatter:
     return Scatter(
         float(release.rows), np.zeros(release.columns), moments.gram, moments.noise, moments.border
     )
-
-
-def _lift(release: MomentRelease) -> float:
-    return release.rows / (4.0 * release.gamma**2) if release.gamma < LEAST_GAMMA_NEAREST else 0.0
 
 
 def _signs(directions: Array) -> Array:

@@ -22,7 +22,7 @@ from colonnade.markup import html_table
 from colonnade.models.estimator import NoRows
 from colonnade.models.files.document import IMPOSSIBLE, Privacy, guarantees_to_data
 from colonnade.models.files.release_file import read_release, release_fields, write_release
-from colonnade.models.inputs import Rows, column_names, feature_names, feature_rows, selected
+from colonnade.models.inputs import ReadsPeople, selected
 from colonnade.models.moments import ClassMoments, ConstantMoments, ValueMoments
 from colonnade.models.tables.margins import Margins, level_columns
 from colonnade.models.tables.mixture import Progress
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class MomentRelease(NoRows):
+class MomentRelease(ReadsPeople, NoRows):
     """Σ z̃z̃ᵀ plus noise over the aligned rows, on the integer grid, with all that is needed to read it.
 
     A row is z̃ = (features, label block): the encoded columns of the parties in the order of `encoders`,
@@ -99,9 +99,8 @@ class MomentRelease(NoRows):
         if np.any(matrix[~self.opened]):
             raise ValueError("products of two classes are not released and must be 0")
         if self.gamma < 2 or self.rows < 1 or self.mu < 0:
-            raise ValueError(
-                f"gamma ≥ 2, rows ≥ 1 and mu ≥ 0 are needed, not {self.gamma}, {self.rows}, {self.mu}"
-            )
+            given = f"{self.gamma}, {self.rows}, {self.mu}"
+            raise ValueError(f"gamma ≥ 2, rows ≥ 1 and mu ≥ 0 are needed, not {given}")
         matrix.flags.writeable = False
         object.__setattr__(self, "matrix", matrix)
 
@@ -137,11 +136,6 @@ class MomentRelease(NoRows):
         span = self.labels.spans[place]
         kept = np.r_[0 : self.columns, self.columns + span.start : self.columns + span.stop]
         return replace(self, matrix=self.matrix[np.ix_(kept, kept)], label=blocks[place], more_labels=())
-
-    @property
-    def columns(self) -> int:
-        """How many features a row has, the label not counted."""
-        return sum(encoder.width for _, encoder in self.encoders)
 
     @property
     def opened(self) -> NDArray[np.bool_]:
@@ -185,19 +179,6 @@ class MomentRelease(NoRows):
     def privacy(self) -> Privacy:
         return Privacy(self.guarantees, reproducible=self.reproducible)
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return feature_names(self.encoders)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The raw columns that `features` reads; one that two parties use is written party.column."""
-        return column_names(self.encoders)
-
-    def features(self, rows: Rows) -> Array:
-        """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
-        return feature_rows(rows, self.encoders, attributes=self.attributes)
-
     def select(
         self, columns: Iterable[str] | None = None, *, parties: Iterable[str] | None = None
     ) -> MomentRelease:
@@ -228,14 +209,8 @@ class MomentRelease(NoRows):
             edges = [start + self.columns for start in self.starts]
             sums = np.array([self._block(slice(e, e + 1), slice(e - self.columns, e))[0] for e in edges])
             counts = np.diag(self.matrix)[edges].astype(np.float64)
-        return ClassMoments(
-            self.gram,
-            sums / float(self.gamma * one),
-            counts / float(one**2),
-            noise=self.noise,
-            border=self.border,
-            parts=self.parts,
-        )
+        sums, counts = sums / float(self.gamma * one), counts / float(one**2)
+        return ClassMoments(self.gram, sums, counts, self.noise, self.border, self.parts)
 
     def value_moments(self) -> ValueMoments:
         """G, n, Σx, Σxv, Σv and Σv² for the label v scaled to [−1, 1]."""
@@ -266,13 +241,8 @@ class MomentRelease(NoRows):
         if self.label.numeric:
             return self.value_moments().plain()
         one = self.label.constant(self.gamma)
-        return ConstantMoments(
-            self.gram,
-            float(self.matrix[-1, -1]) / one**2,
-            self._block(slice(-1, None), slice(0, self.columns))[0] / float(self.gamma * one),
-            noise=self.noise,
-            border=self.border,
-        )
+        total = self._block(slice(-1, None), slice(0, self.columns))[0] / float(self.gamma * one)
+        return ConstantMoments(self.gram, float(self.matrix[-1, -1]) / one**2, total, self.noise, self.border)
 
     def margins(self) -> Margins:
         """Counts and moments of columns one and two at a time, where the coding tells their levels apart."""

@@ -7,6 +7,7 @@ leaf: more would learn what the fit made up. LightGBM is the extra `trees`: pip 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ RARE = 0.1
 AS_GOOD = 0.002
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class GradientBoostedTrees(Classifier):
     """Boosted trees of two questions each, for two classes, from a class-conditional release.
 
@@ -55,20 +57,11 @@ class GradientBoostedTrees(Classifier):
     100
     """
 
-    def __init__(
-        self,
-        *,
-        rows: int = 50_000,
-        rounds: int = 400,
-        rate: float = 0.05,
-        threshold: float = 0.5,
-        seed: int = 0,
-    ) -> None:
-        self.rows = rows
-        self.rounds = rounds
-        self.rate = rate
-        self.threshold = threshold
-        self.seed = seed
+    rows: int = 50_000
+    rounds: int = 400
+    rate: float = 0.05
+    threshold: float = 0.5
+    seed: int = 0
 
     def fit(self, release: MomentRelease, y: None = None) -> Self:
         """Draw a table from a class-conditional release, and train on it."""
@@ -113,7 +106,13 @@ class GradientBoostedTrees(Classifier):
             "linear_auc": _auc(straight, classes[held]),
         }
         self.advice_ = self._advice(release)
-        self.importance_ = self._importance()
+        gains = self.booster_.feature_importance("gain").astype(np.float64)
+        widths = [1 if _is_ordered(column) else len(column.levels) for column in self.columns_]
+        owners = np.repeat(np.arange(len(self.columns_)), widths)
+        by_column = np.bincount(owners, weights=gains, minlength=len(self.columns_))
+        shares = by_column / (float(by_column.sum()) or 1.0)
+        order = np.argsort(-shares, kind="stable")
+        self.importance_ = {self.columns_[place].name: float(shares[place]) for place in order}
         return self
 
     def predict_proba(self, X: Rows) -> Array:
@@ -163,16 +162,6 @@ class GradientBoostedTrees(Classifier):
             return ""
         return f"The linear rule is expected to be as good: {'; '.join(reasons)}. Use LogisticRegression."
 
-    def _importance(self) -> dict[str, float]:
-        """The share of what the trees gained by asking about each column, the largest first."""
-        gains = self.booster_.feature_importance("gain").astype(np.float64)
-        widths = [1 if _is_ordered(column) else len(column.levels) for column in self.columns_]
-        owners = np.repeat(np.arange(len(self.columns_)), widths)
-        by_column = np.bincount(owners, weights=gains, minlength=len(self.columns_))
-        shares = by_column / (float(by_column.sum()) or 1.0)
-        order = np.argsort(-shares, kind="stable")
-        return {self.columns_[place].name: float(shares[place]) for place in order}
-
 
 def _lightgbm() -> Any:
     try:
@@ -201,9 +190,8 @@ def _features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]
     parts = []
     for column, codes in zip(columns, levels, strict=True):
         numbers = codes.astype(np.float64)[:, None]
-        parts.append(
-            numbers if _is_ordered(column) else (numbers == np.arange(len(column.levels))).astype(float)
-        )
+        indicators = (numbers == np.arange(len(column.levels))).astype(float)
+        parts.append(numbers if _is_ordered(column) else indicators)
     return np.concatenate(parts, axis=1)
 
 

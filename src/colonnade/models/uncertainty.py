@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from colonnade.errors import DataError
-from colonnade.models.discriminant import COUNT_DEVIATIONS, binary_rule, multiclass_rule
+from colonnade.models.discriminant import COUNT_DEVIATIONS, binary_rule, faint_classes, multiclass_rule
 from colonnade.models.moments import default_floor, least_squares, noise_edge
 from colonnade.models.release import MomentRelease
 from colonnade.numbers.threads import few_threads
@@ -56,29 +56,19 @@ class Rule:
     unbias: bool = True
 
     def coefficients(self, release: MomentRelease, *, noiseless: bool = False) -> Array:
-        """One row of coefficients for each score, in the label's own units where it has any.
-
-        `noiseless` says that these moments carry no noise: the floor stays, what corrects for noise goes.
-        """
+        """One row for each score, in the label's own units; `noiseless` leaves out what corrects for noise."""
         floor = default_floor(release.columns) if self.floor is None else self.floor
         scale = _NOISELESS if noiseless else 1.0
         if release.label.one_hot:
             classes = release.class_moments()
-            two = len(release.label.classes) == 2
-            return (binary_rule if two else multiclass_rule)(
-                replace(classes, noise=classes.noise * scale),
-                floor=floor / scale,
-                ridge=self.ridge,
-                unbias=self.unbias,
-                names=release.label.classes,
-            ).coefficients
+            names = release.label.classes
+            rule = binary_rule if len(names) == 2 else multiclass_rule
+            quiet = replace(classes, noise=classes.noise * scale)
+            made = rule(quiet, floor=floor / scale, ridge=self.ridge, unbias=self.unbias, names=names)
+            return made.coefficients
         values = release.value_moments()
-        line = least_squares(
-            replace(values, noise=values.noise * scale),
-            floor=floor / scale,
-            ridge=self.ridge,
-            unbias=self.unbias,
-        )
+        values = replace(values, noise=values.noise * scale)
+        line = least_squares(values, floor=floor / scale, ridge=self.ridge, unbias=self.unbias)
         low, high = release.label.from_unit([-1.0, 1.0])
         return np.asarray(line.coefficients * ((high - low) / 2.0))[None, :]
 
@@ -271,11 +261,8 @@ def _shrunk(release: MomentRelease) -> MomentRelease:
     edge = noise_edge(release.noise, len(values))
     inside = values <= edge
     seen = np.maximum(values, edge)
-    quiet = np.where(
-        inside,
-        max(float(values[inside].mean()), 0.0) if inside.any() else 0.0,
-        (seen + np.sqrt(seen**2 - edge**2)) / 2.0,
-    )
+    mean = max(float(values[inside].mean()), 0.0) if inside.any() else 0.0
+    quiet = np.where(inside, mean, (seen + np.sqrt(seen**2 - edge**2)) / 2.0)
     change = (vectors * (quiet - values)) @ vectors.T
     matrix = release.matrix.copy()
     # Of matrices by class only the sum is used, so each takes its part.
@@ -311,10 +298,7 @@ def _scatter(release: MomentRelease) -> Array:
 def _faint(release: MomentRelease) -> tuple[int, ...]:
     if not release.label.one_hot or len(release.label.classes) == 2:
         return ()
-    moments = release.class_moments()
-    return tuple(
-        int(index) for index in np.flatnonzero(~(moments.counts > COUNT_DEVIATIONS * moments.count_noise))
-    )
+    return faint_classes(release.class_moments())
 
 
 def _key(release: MomentRelease) -> bytes:

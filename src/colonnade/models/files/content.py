@@ -28,12 +28,8 @@ from colonnade.models.files.document import (
 from colonnade.models.inputs import InputSpec
 
 NAMES = (
-    "LogisticRegression",
-    "LinearRegression",
-    "PCA",
-    "SupportVectorClassifier",
-    "PoissonRegression",
-    "GammaRegression",
+    *("LogisticRegression", "LinearRegression", "PCA"),
+    *("SupportVectorClassifier", "PoissonRegression", "GammaRegression"),
 )
 
 
@@ -53,7 +49,17 @@ class ModelContent:
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
-        write_document(path, self._data(), own=self.party is not None)
+        data = described(
+            self.frame,
+            self.privacy,
+            kind=self.kind,
+            method=self.method,
+            run=self.run,
+            party=self.party,
+            statement=str(self.privacy) if self.party is None else f"{UNCOVERED}\n{self.privacy}",
+        )
+        learnt = {"weights": self.weights.tolist(), "offsets": self.offsets.tolist()}
+        write_document(path, {**data, **learnt, "threshold": self.threshold}, own=self.party is not None)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -84,22 +90,6 @@ class ModelContent:
             model.n_components_ = len(self.weights)
         else:
             model.coef_, model.intercept_ = self.weights[0], float(self.offsets[0])
-
-    def _data(self) -> dict[str, Any]:
-        data = described(
-            self.frame,
-            self.privacy,
-            kind=self.kind,
-            method=self.method,
-            run=self.run,
-            party=self.party,
-            statement=str(self.privacy) if self.party is None else f"{UNCOVERED}\n{self.privacy}",
-        )
-        return data | {
-            "weights": self.weights.tolist(),
-            "offsets": self.offsets.tolist(),
-            "threshold": self.threshold,
-        }
 
     @classmethod
     def _of(cls, data: Mapping[str, Any]) -> Self:
@@ -158,9 +148,8 @@ class Saved:
                 "the weights of this model stay with their parties, and no guarantee covers showing them together. "
                 "`colonnade train` writes each party's own file."
             )
-        run = (
-            model.run_.name if model.run_ is not None else "".join(release.run for release in model.releases_)
-        )
+        run = "".join(release.run for release in model.releases_)
+        run = model.run_.name if model.run_ is not None else run
         method = getattr(model, "method_", None) or ("moments" if model.releases_ else "")
         ModelContent(**content_of(model, method=method, run=run)).save(path_of(path))
 

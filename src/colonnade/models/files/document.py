@@ -32,18 +32,8 @@ from colonnade.privacy.observers import observer_text, parse_observer, parse_uni
 # A flipped bit can claim a password (RuntimeError), another compression or another format of the directory
 # (NotImplementedError), or an array as large as one likes (MemoryError).
 DAMAGE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    TypeError,
-    MemoryError,
-    RuntimeError,
-    SyntaxError,
-    OverflowError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, RuntimeError, SyntaxError),
+    *(OverflowError, struct.error, zipfile.BadZipFile, zlib.error),
 )
 
 
@@ -199,7 +189,13 @@ def read_document(path: Path) -> dict[str, Any]:
         raise ModelDamaged(
             f"{path} says that it is written in version {version!r} of the format, which never was."
         )
-    if data.pop("digest", None) != _digest_of_any(data):
+    given = data.pop("digest", None)
+    try:
+        same = given == _digest(data)
+    except ValueError:
+        # Numbers that overflow, which no model holds.
+        same = False
+    if not same:
         raise ModelDamaged(
             f"{path} was altered after it was saved: its digest does not match its contents. Copy it again from "
             "where it was saved."
@@ -209,14 +205,6 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
-
-
-def _digest_of_any(data: Mapping[str, Any]) -> str | None:
-    """The digest of what was read; None for numbers that overflow, which no model holds."""
-    try:
-        return _digest(data)
-    except ValueError:
-        return None
 
 
 def _digest(data: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,25 +21,17 @@ from colonnade.models.linear import (
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.pca import PCA
 
-Model = (
-    LogisticRegression
-    | LinearRegression
-    | PCA
-    | SupportVectorClassifier
-    | PoissonRegression
-    | GammaRegression
+_Regression = LinearRegression | PoissonRegression | GammaRegression
+Model = LogisticRegression | SupportVectorClassifier | PCA | _Regression
+_KINDS = (
+    LogisticRegression,
+    LinearRegression,
+    PCA,
+    SupportVectorClassifier,
+    PoissonRegression,
+    GammaRegression,
 )
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        LogisticRegression,
-        LinearRegression,
-        PCA,
-        SupportVectorClassifier,
-        PoissonRegression,
-        GammaRegression,
-    )
-}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,26 +58,19 @@ def model_file(model: Model, *, method: str, run: str) -> ModelFile:
 
 
 def parts_of(whole: ModelFile, *, active: str | None) -> dict[str, ModelFile]:
-    """One file for each party with its own weights alone; the offsets are the active party's.
-
-    Only whoever simulates all parties has the whole to take apart.
-    """
-    parts, start = {}, 0
+    """One file for each party with its own weights alone; the offsets are the active party's."""
+    parts: dict[str, ModelFile] = {}
+    start = 0
     label = whole.frame.label
     for party, encoder in whole.frame.encoders:
-        mine = whole.weights[:, start : start + encoder.width]
-        start += encoder.width
-        parts[party] = ModelFile(
-            kind=whole.kind,
+        parts[party] = replace(
+            whole,
             frame=InputSpec(((party, encoder),), label, whole.frame.attributes),
-            weights=mine,
+            weights=whole.weights[:, start : start + encoder.width],
             offsets=whole.offsets if party == active else np.zeros_like(whole.offsets),
-            privacy=whole.privacy,
-            method=whole.method,
-            run=whole.run,
-            threshold=whole.threshold,
             party=party,
         )
+        start += encoder.width
     return parts
 
 

@@ -50,8 +50,7 @@ class IdRules:
         return cls(schema.id_name, schema.id_spelling)
 
     def __str__(self) -> str:
-        rules = self.spelling
-        trim = "true" if rules.trim else "false"
+        rules, trim = self.spelling, str(self.spelling.trim).lower()
         return (
             f'column {self.column!r} with trim = {trim}, case = "{rules.case}", unicode = "{rules.unicode}"'
         )
@@ -105,9 +104,8 @@ class TrainingMembership:
             )
         if self.rules != requested:
             raise TrainedOn(
-                f"{party}: people were trained on under ids of {self.rules}; those to score are named by "
-                f"{requested}, so "
-                "nobody can tell who of them was trained on, and exact scores would show more of those than was "
+                f"{party}: people were trained on under ids of {self.rules}; those to score are named by {requested}, "
+                "so nobody can tell who of them was trained on, and exact scores would show more of those than was "
                 f"promised. Name them as in training, or {NOISY}."
             )
 

@@ -46,10 +46,9 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
     features, multiple = feature_inputs(graph, whole.frame, encoded=encoded)
     scores = _scores(graph, whole, features, multiple)
     outputs = _answers(graph, whole, scores)
+    name = f"colonnade {whole.kind}"
     made = helper.make_model(
-        helper.make_graph(
-            graph.nodes, f"colonnade {whole.kind}", graph.inputs, outputs, initializer=graph.constants
-        ),
+        helper.make_graph(graph.nodes, name, graph.inputs, outputs, initializer=graph.constants),
         producer_name="colonnade",
         producer_version=__version__,
         ir_version=IR_VERSION,
@@ -72,13 +71,11 @@ def save_onnx(model: Any, path: Path, *, encoded: bool = False) -> None:
 
 def metadata(model: ModelFile) -> dict[str, str]:
     """What travels with the graph: the privacy statement, and how every input is declared."""
+    names = iter(model.frame.column_names)
     declared = [
-        {"party": party, **column.to_data(), "name": name}
-        for (party, column), name in zip(
-            ((party, column) for party, encoder in model.frame.encoders for column in encoder.columns),
-            model.frame.column_names,
-            strict=True,
-        )
+        {"party": party, **column.to_data(), "name": next(names)}
+        for party, encoder in model.frame.encoders
+        for column in encoder.columns
     ]
     return {
         "colonnade.version": __version__,
@@ -94,9 +91,8 @@ def metadata(model: ModelFile) -> dict[str, str]:
 
 def _scores(graph: Graph, model: ModelFile, features: str, multiple: float) -> str:
     offsets = model.reading.offsets(model.weights, model.offsets)
-    product = graph.add(
-        "MatMul", [features, graph.constant(np.ascontiguousarray(model.weights.T) / multiple)]
-    )
+    weights = graph.constant(np.ascontiguousarray(model.weights.T) / multiple)
+    product = graph.add("MatMul", [features, weights])
     return graph.add("Add", [product, graph.constant(offsets[None, :])])
 
 
@@ -127,16 +123,12 @@ def _answers(graph: Graph, model: ModelFile, scores: str) -> list[Any]:
 
 
 def _classes(graph: Graph, model: ModelFile, scores: str) -> None:
-    from onnx import TensorProto
-
     if len(model.weights) > 1:
         code = graph.add("ArgMax", [scores], attributes={"axis": 1, "keepdims": 0})
     else:
         least = math.log(model.threshold / (1.0 - model.threshold))
         above = graph.add("Greater", [scores, graph.constant(least)])
-        code = graph.add(
-            "Squeeze", [graph.add("Cast", [above], attributes={"to": TensorProto.INT64}), graph.constant([1])]
-        )
+        code = graph.add("Squeeze", [graph.whole(above), graph.constant([1])])
     named = graph.add("Gather", [graph.constant(np.array(model.frame.label.classes, dtype=object)), code])
     total = graph.add("ReduceSum", [scores, graph.constant([1])], attributes={"keepdims": 0})
     empty = graph.constant(np.array("", dtype=object))

@@ -19,13 +19,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.encoder import Encoder
 from colonnade.data.labels import LabelBlock
-from colonnade.errors import (
-    CannotWrite,
-    DataMissing,
-    ModelDamaged,
-    ModelError,
-    ModelNewer,
-)
+from colonnade.errors import CannotWrite, DataMissing, ModelDamaged, ModelError, ModelNewer
 from colonnade.federation.files import whole_file
 from colonnade.models.files.document import DAMAGE, guarantees_from_data
 
@@ -67,7 +61,12 @@ def read_release(source: Path) -> tuple[dict[str, Any], NDArray[np.int64]]:
         raise ModelDamaged(
             f"{source} is not a moment release, or it is damaged or cut off. Copy it again from where it was saved."
         ) from None
-    described = _parsed(source, header)
+    try:
+        described = json.loads(header)
+    except ValueError:
+        described = None
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise ModelError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
     version = described.get("version")
     if not isinstance(version, int) or version < 1:
         raise ModelDamaged(f"{source} does not say in which version of the format it is written.")
@@ -130,13 +129,3 @@ def _digest(header: bytes, matrix: NDArray[np.int64]) -> bytes:
     state = hashlib.sha256(len(header).to_bytes(8, "little") + header)
     state.update(np.ascontiguousarray(matrix, dtype="<i8").tobytes())
     return state.digest()
-
-
-def _parsed(source: Path, header: bytes) -> dict[str, Any]:
-    try:
-        described = json.loads(header)
-    except ValueError:
-        described = None
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise ModelError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
-    return described

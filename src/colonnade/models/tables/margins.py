@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +133,11 @@ def level_columns(encoders: Encoders) -> tuple[LevelColumn, ...]:
             "numbers, of which a release knows two averages and not how many people are where. Declare "
             f'kind = "bins" with ordered = true for the next release{aside}.'
         )
-    return tuple(LevelColumn(unit.name, unit.party, _level(unit), unit.span) for unit in all_units)
+    kinds = [cast(LevelKind, unit.columns[0]) for unit in all_units]
+    return tuple(
+        LevelColumn(unit.name, unit.party, kind, unit.span)
+        for unit, kind in zip(all_units, kinds, strict=True)
+    )
 
 
 def is_levelled(unit: ReleaseUnit) -> bool:
@@ -141,24 +145,20 @@ def is_levelled(unit: ReleaseUnit) -> bool:
     return not unit.mapped and bool(unit.columns[0].levels)
 
 
-def _level(unit: ReleaseUnit) -> LevelKind:
-    column = unit.columns[0]
-    if not isinstance(column, LevelKind):
-        raise TypeError(f"{unit.name} has no levels")
-    return column
-
-
 def description(margins: Margins) -> dict[str, Any]:
     """Every figure, as plain values."""
-    columns = [_column(margins, place) for place in range(len(margins.columns))]
+    columns = [
+        {**_column(margins, place), "variance_inflation": factor}
+        for place, factor in enumerate(variance_inflation(margins))
+    ]
     pairs = [_pair(margins, *pair) for pair in combinations(range(len(margins.columns)), 2)]
-    inflation = variance_inflation(margins)
-    for facts, factor in zip(columns, inflation, strict=True):
-        facts["variance_inflation"] = factor
     return {
         "people": margins.people,
         "people_noise": margins.count_noise * math.sqrt(len(margins.counts)),
-        "label": _classes(margins),
+        "label": [
+            {"level": name, "count": float(count), "noise": margins.count_noise}
+            for name, count in zip(margins.label.classes, margins.counts, strict=False)
+        ],
         "columns": columns,
         "pairs": sorted(pairs, key=lambda pair: -pair["association"]),
     }
@@ -300,13 +300,6 @@ def variance_inflation(margins: Margins) -> list[float]:
         width = column.span.stop - column.span.start
         inflation.append(float(math.exp((own + other) / width)))
     return inflation
-
-
-def _classes(margins: Margins) -> list[dict[str, Any]]:
-    return [
-        {"level": name, "count": float(count), "noise": margins.count_noise}
-        for name, count in zip(margins.label.classes, margins.counts, strict=False)
-    ]
 
 
 def _or_none(value: float) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from colonnade.data.levels import LevelKind
 from colonnade.errors import NotConverged
@@ -100,7 +101,7 @@ class _State:
         self._starts = np.concatenate([[0], np.cumsum([*widths])]).astype(np.intp)
         self._levels = int(sum(widths))
         self._size = components
-        self._codes = _block_diagonal([column.codes for column in margins.columns])
+        self._codes: Floats = block_diag(*(column.codes for column in margins.columns)).astype(np.float32)
         self._targets = (margins.grams / people).astype(np.float32)
         self._sums = (margins.sums / people).astype(np.float32)
         shares = np.clip(margins.counts / people, 1e-3, None)
@@ -195,16 +196,6 @@ class _State:
         return self._levels + len(self._shares)
 
 
-def _block_diagonal(blocks: list[Array]) -> Floats:
-    rows, columns = (sum(block.shape[axis] for block in blocks) for axis in (0, 1))
-    whole = np.zeros((rows, columns), dtype=np.float32)
-    row = column = 0
-    for block in blocks:
-        whole[row : row + block.shape[0], column : column + block.shape[1]] = block
-        row, column = row + block.shape[0], column + block.shape[1]
-    return whole
-
-
 def _between(widths: list[int]) -> Floats:
     """1 between two columns, 0 within one: what a column is with itself, its own shares say."""
     owner = np.repeat(np.arange(len(widths)), widths)
@@ -218,10 +209,7 @@ _PIECE = 1 << 16
 def draw_levels(
     fit: Fit, rows: int, randomness: Randomness, progress: Progress | None = None
 ) -> tuple[list[Codes], Codes]:
-    """The levels of so many people, column by column, and their classes.
-
-    Components are taken in turn, as often each as can be, and shuffled by the draw of what follows from them alone.
-    """
+    """Levels of so many people by column, and their classes; components are taken in turn, as often each as can be."""
     components = len(fit.classes)
     order = np.argsort(_uniform(randomness, rows), kind="stable")
     chosen = (order % components).astype(np.int32)

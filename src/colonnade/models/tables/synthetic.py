@@ -7,7 +7,6 @@ class-conditional release each pair by class. What three columns do together is 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +72,11 @@ class SyntheticTable:
         target = checked_target(Path(path))
         try:
             if target.suffix == ".csv":
-                write_whole(target, _csv(self))
+                columns = (
+                    ["" if value is None or value != value else value for value in values.tolist()]
+                    for values in self.columns.values()
+                )
+                write_whole(target, csv_text([self.column_names, *zip(*columns, strict=True)]))
             else:
                 _write_parquet(self, target)
             companion = manifest_of(target)
@@ -124,7 +127,10 @@ class TableModel:
         }
         label = self.margins.label
         if label.classes:
-            columns[_label_name(str(label.label and label.label.column), columns)] = label.names(classes)
+            name = str(label.label and label.label.column)
+            if name in columns:
+                raise DataError(f"the label and a column of another party are both called {name!r}.")
+            columns[name] = label.names(classes)
         return SyntheticTable(MappingProxyType(columns), self._manifest(rows, seed))
 
     def _manifest(self, rows: int, seed: int) -> dict[str, Any]:
@@ -189,63 +195,15 @@ def manifest_of(path: Path) -> Path:
     return path.with_name(f"{path.stem}.manifest.json")
 
 
-def _label_name(name: str, columns: Mapping[str, Any]) -> str:
-    if name in columns:
-        raise DataError(f"the label and a column of another party are both called {name!r}.")
-    return name
-
-
-def _csv(table: SyntheticTable) -> str:
-    columns = [_written(values) for values in table.columns.values()]
-    return csv_text([table.column_names, *zip(*columns, strict=True)])
-
-
-def _written(values: NDArray[Any]) -> list[Any]:
-    if values.dtype.kind == "f":
-        return ["" if value != value else value for value in values.tolist()]
-    return ["" if value is None else value for value in values.tolist()]
-
-
 def _write_parquet(table: SyntheticTable, target: Path) -> None:
-    import duckdb
+    from pyarrow import array, parquet, string
+    from pyarrow import table as arrow_table
 
-    draft = target.with_name(f".{target.name}.{os.getpid()}.columns")
-    session = duckdb.connect(":memory:", config={"python_enable_replacements": False})
-    try:
-        names = [f"c{number}" for number in range(len(table.columns))]
-        session.register("people", {n: _plain(v) for n, v in zip(names, table.columns.values(), strict=True)})
-        requested = ", ".join(
-            f"{_column(name, values)} AS {_quoted(shown)}"
-            for name, (shown, values) in zip(names, table.columns.items(), strict=True)
-        )
-        # Names are quoted, and nothing else in it comes from outside.
-        query = f"COPY (SELECT {requested} FROM people) TO {_literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
-        session.execute(query)
-        with whole_file(target) as file:
-            file.write(draft.read_bytes())
-    except duckdb.Error as error:
-        raise OSError(None, str(error).splitlines()[0], str(target)) from None
-    finally:
-        session.close()
-        draft.unlink(missing_ok=True)
+    def held(values: NDArray[Any]) -> Any:
+        if values.dtype.kind == "O":
+            return array([None if value is None else str(value) for value in values], string())
+        return array(values, mask=np.isnan(values)) if values.dtype.kind == "f" else array(values)
 
-
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype.kind != "O":
-        return values
-    return np.array(["" if value is None else str(value) for value in values], dtype=object)
-
-
-def _column(name: str, values: NDArray[Any]) -> str:
-    if values.dtype.kind == "f":
-        return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
-    # A declared level is never an empty text, so that one stands for what is missing.
-    return f"nullif({name}, '')" if values.dtype.kind == "O" else name
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    columns = {name: held(values) for name, values in table.columns.items()}
+    with whole_file(target) as file:
+        parquet.write_table(arrow_table(columns), file, compression="zstd")
