@@ -6,17 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import (
-    AS_JSON,
-    PARTY_FILES,
-    Answer,
-    answering,
-    complete_methods,
-    note,
-    progress,
-)
+from colonnade.cli.screen import PARTY_FILES, Answer, argument, complete_methods, flag, note, option, progress
 from colonnade.errors import InputError, PrivacyError
 from colonnade.federation.files import json_text
 from colonnade.report.plain import now
@@ -31,36 +21,21 @@ if TYPE_CHECKING:
     from colonnade.models.release import MomentRelease
 
 
-@answering
 def compare(
-    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties, task, delta."),
-    epsilons: str = typer.Option(
-        "0.1,1,10", "--epsilons", "-e", metavar="LIST", help="The ε to compare at, rising, with commas."
-    ),
-    seeds: int = typer.Option(5, "--seeds", "-s", metavar="N", help="How many splits, and draws of noise."),
-    methods: str | None = typer.Option(
-        None,
-        "--methods",
-        "-m",
-        metavar="LIST",
-        help="Only these methods, with commas; all if left out.",
+    job: Path = argument("JOB", "The job file (TOML): parties, task, delta."),
+    epsilons: str = option("--epsilons -e LIST", "The ε to compare at, rising, with commas.", "0.1,1,10"),
+    seeds: int = option("--seeds -s N", "How many splits, and draws of noise.", 5),
+    methods: str | None = option(
+        "--methods -m LIST",
+        "Only these methods, with commas; all if left out.",
         autocompletion=complete_methods,
     ),
-    paper: bool = typer.Option(
-        False, "--paper", help="Add papers' own calibrations: paper formula, not a guarantee."
-    ),
-    charge: bool = typer.Option(
-        False, "--charge", help="On private data: charge the ledgers for everything that is run."
-    ),
+    paper: bool = flag("--paper", "Add papers' own calibrations: paper formula, not a guarantee."),
+    charge: bool = flag("--charge", "On private data: charge the ledgers for everything that is run."),
     party: list[Path] = PARTY_FILES,
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out.",
+    output: Path | None = option(
+        "--output -o FOLDER", "A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out."
     ),
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Compare every method that can do a job's task: score against ε, what each promises, and what it costs.
 
@@ -97,7 +72,7 @@ def compare(
     with new_folder(name, numbered=output is None) as folder:
         folder.reserve(1 << 21)
         try:
-            with progress(not as_json) as advance, prefix_job_errors(agreed):
+            with progress() as advance, prefix_job_errors(agreed):
                 shared: dict[str, Any] = {"task": agreed.task, "field": field, "epsilons": wanted}
                 shared |= {"delta": agreed.delta, "accepted_delta": agreed.accepted_delta}
                 shared |= {"gamma": agreed.gamma, "progress": advance}

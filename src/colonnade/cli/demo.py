@@ -8,9 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import AS_JSON, VERBOSE, Answer, answering
+from colonnade.cli.screen import VERBOSE, Answer, option
 from colonnade.errors import InputError
 from colonnade.runs.folders import new_folder
 
@@ -26,23 +24,15 @@ class DemoSize(StrEnum):
     both = "both"
 
 
-@answering
 def demo(
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for the demonstration's files; demo-run if left out.",
+    output: Path | None = option(
+        "--output -o FOLDER", "A new folder for the demonstration's files; demo-run if left out."
     ),
-    epsilon: float = typer.Option(1.0, "--epsilon", metavar="ε", help="The ε of the release."),
-    people: DemoSize = typer.Option(
-        DemoSize.both,
-        "--people",
-        help="Train on the many, on the few patients alone, or on one after the other.",
+    epsilon: float = option("--epsilon ε", "The ε of the release.", 1.0),
+    people: DemoSize = option(
+        "--people", "Train on the many, on the few patients alone, or on one after the other.", DemoSize.both
     ),
     verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Train on 26,049 invented people of a bank and a registry, then on 455 patients, and show what each cost.
 
@@ -68,9 +58,9 @@ def demo(
     few: dict[str, Any] = {}
     with new_folder(output or FOLDER, numbered=output is None) as folder:
         if people is not DemoSize.few:
-            many = _trained(write_census(folder.draft / CENSUS, epsilon=epsilon), quiet=as_json)
+            many = _trained(write_census(folder.draft / CENSUS, epsilon=epsilon))
         if people is not DemoSize.many:
-            few = _trained(write_patients(folder.draft, epsilon=epsilon), quiet=as_json)
+            few = _trained(write_patients(folder.draft, epsilon=epsilon))
         finished = folder.finish()
     runs = {"many": finished / CENSUS / "run", "few": finished / "run"}
     for facts, run in ((many, runs["many"]), (few, runs["few"])):
@@ -101,7 +91,7 @@ def demo(
     return Answer({**few, **({CENSUS: many} if many else {})}, text)
 
 
-def _trained(files: Demo, *, quiet: bool) -> dict[str, Any]:
+def _trained(files: Demo) -> dict[str, Any]:
     """Train as `colonnade train` would, and measure on the people held out, beside a model of the pooled rows."""
     from sklearn.linear_model import LogisticRegression as Central
 
@@ -116,7 +106,7 @@ def _trained(files: Demo, *, quiet: bool) -> dict[str, Any]:
     from colonnade.report.text import COMMONEST, NON_PRIVATE
 
     run = files.job.parent / "run"
-    facts = train_job(files.job, [], run, quiet=quiet)
+    facts = train_job(files.job, [], run)
     release = MomentRelease.load(run / "release.npz")
     model = LogisticRegression().fit(release)
     job = Job.load(files.job)

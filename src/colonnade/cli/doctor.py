@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, say, say_json
+from colonnade.cli.screen import Answer, argument, as_json, say
 from colonnade.errors import ColonnadeError, InputError, KitError, PartyMismatch
 
 if TYPE_CHECKING:
@@ -68,13 +68,12 @@ class Check:
 
 
 def doctor(
-    target: Path | None = typer.Argument(
+    target: Path | None = argument(
+        "[KIT|JOB]",
+        "A party's, the server's or an administrator's kit; or a job (TOML). Without it, this installation.",
         None,
-        metavar="[KIT|JOB]",
-        help="A party's, the server's or an administrator's kit; or a job (TOML). Without it, this installation.",
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Say what is wrong with this installation, with a job's files or with a kit, and what to do about it.
 
     Nothing is run, released or charged. Rows are checked against their schema as a job would; a ledger's chain of
@@ -99,17 +98,15 @@ def doctor(
     findings = []
     for finding in looked_at:
         findings.append(finding)
-        if not as_json:
+        if not as_json():
             mark = "PROBLEM" if not finding.fine else "LOOK" if finding.doubtful else "ok"
             say(f"{mark:<7}  {finding.what:<{WIDTH}} {finding.found}")
             if finding.remedy and not finding.fine:
                 say(f"{'':{WIDTH + 10}}{finding.remedy}")
     fine = all(finding.fine for finding in findings)
-    if as_json:
-        named = None if target is None else str(target)
-        say_json({"target": named, "fine": fine, "findings": [asdict(finding) for finding in findings]})
-    if not fine:
-        raise typer.Exit(InputError.exit_code)
+    data: dict[str, Any] = {"target": None if target is None else str(target), "fine": fine}
+    data["findings"] = [asdict(finding) for finding in findings]
+    return Answer(data, None, None if fine else typer.Exit(InputError.exit_code))
 
 
 def examine_installation() -> Iterator[Check]:

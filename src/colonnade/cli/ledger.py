@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import Answer, answering
+from colonnade.cli.screen import Answer, argument, flag, option
 from colonnade.errors import InputError, NameInUse
 from colonnade.runs.folders import free_name, write_named
 
@@ -87,50 +87,28 @@ def begin_anew(given: Path, reason: str) -> None:
 ON_PURPOSE = "on purpose"
 
 
-@answering
 def ledger(
-    party: Path = typer.Argument(
-        ..., metavar="PARTY", help="A party's own file (TOML), its ledger, or an export of it (JSON)."
-    ),
-    witness: list[Path] = typer.Option(
+    party: Path = argument("PARTY", "A party's own file (TOML), its ledger, or an export of it (JSON)."),
+    witness: list[Path] = option(
+        "--witness -w PEER",
+        "A peer's own file, ledger or export, whose receipts show if entries are missing here; repeat.",
         [],
-        "--witness",
-        "-w",
-        metavar="PEER",
-        help="A peer's own file, ledger or export, whose receipts show if entries are missing here; repeat.",
     ),
-    table: Path | None = typer.Option(
-        None,
-        "--csv",
-        metavar="FILE",
-        help="Write the history as a table: one line for each account and entry.",
+    table: Path | None = option(
+        "--csv FILE", "Write the history as a table: one line for each account and entry."
     ),
-    picture: Path | None = typer.Option(
-        None, "--picture", metavar="FILE", help="Draw how much of each budget was spent when (.svg)."
+    picture: Path | None = option("--picture FILE", "Draw how much of each budget was spent when (.svg)."),
+    export: Path | None = option(
+        "--export FILE", "Write every entry as JSON that can be checked without the ledger."
     ),
-    export: Path | None = typer.Option(
-        None,
-        "--export",
-        metavar="FILE",
-        help="Write every entry as JSON that can be checked without the ledger.",
+    key: Path | None = option(
+        "--key FILE", "Sign the export with the key in this file; made if it is not there."
     ),
-    key: Path | None = typer.Option(
-        None,
-        "--key",
-        metavar="FILE",
-        help="Sign the export with the key in this file; made if it is not there.",
+    signer: str | None = option("--signer KEY", "Accept an export only if this public key signed it."),
+    new: bool = flag(
+        "--new", "Begin a ledger again on purpose, for the party's own file; its first entry says so."
     ),
-    signer: str | None = typer.Option(
-        None, "--signer", metavar="KEY", help="Accept an export only if this public key signed it."
-    ),
-    new: bool = typer.Option(
-        False,
-        "--new",
-        help="Begin a ledger again on purpose, for the party's own file; its first entry says so.",
-    ),
-    reason: str = typer.Option(
-        ON_PURPOSE, "--reason", metavar="TEXT", help="Why, for the first entry of a --new ledger."
-    ),
+    reason: str = option("--reason TEXT", "Why, for the first entry of a --new ledger.", ON_PURPOSE),
 ) -> Answer:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget.
 

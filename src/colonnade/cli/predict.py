@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, LABEL, PARTY_FILES, VERBOSE, Answer, answering, progress
+from colonnade.cli.screen import LABEL, PARTY_FILES, VERBOSE, Answer, argument, flag, option, progress
 from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError, NameInUse
 from colonnade.runs.folders import write_named
 
@@ -20,38 +20,21 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-@answering
 def predict(
-    model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
-    job: Path | None = typer.Argument(
-        None, metavar="JOB", help="A job (TOML) whose parties hold the people to score."
-    ),
-    rows: Path | None = typer.Option(
-        None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
-    ),
-    id_columns: list[str] = typer.Option(
-        ["id"],
-        "--id",
-        metavar="COLUMN",
-        help="The column of --rows that names people; repeat where several do together.",
+    model: Path = argument("MODEL", "The folder of a run, or its model.json."),
+    job: Path | None = argument("JOB", "A job (TOML) whose parties hold the people to score.", None),
+    rows: Path | None = option("--rows -r FILE", "A CSV or Parquet file with every column of the model."),
+    id_columns: list[str] = option(
+        "--id COLUMN", "The column of --rows that names people; repeat where several do together.", ["id"]
     ),
     label: str | None = LABEL,
     party: list[Path] = PARTY_FILES,
-    epsilon: float | None = typer.Option(
-        None, "--epsilon", "-e", metavar="ε", help="Noisy scores at this ε for each person, charged."
+    epsilon: float | None = option("--epsilon -e ε", "Noisy scores at this ε for each person, charged."),
+    output: Path | None = option(
+        "--output -o FILE", "A new CSV file for all scores; some are shown without it."
     ),
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="A new CSV file for all scores; some are shown without it.",
-    ),
-    strict: bool = typer.Option(
-        False, "--strict", help="Refuse --rows with a value that is not as declared, and score nobody."
-    ),
+    strict: bool = flag("--strict", "Refuse --rows with a value that is not as declared, and score nobody."),
     verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job.
 
@@ -95,7 +78,7 @@ def predict(
     else:
         agreed = Job.load(job or Path())
         federation = federation_of(agreed, party_files(agreed, party))
-        with progress(not as_json) as advance:
+        with progress() as advance:
             federation.progress = advance
             scores = score_job(
                 stored, federation, epsilon=epsilon, delta=agreed.delta, accepted_delta=agreed.accepted_delta
@@ -168,60 +151,45 @@ def _text(scores: Scores, output: Path | None, wide: int | None, *, training: bo
 
 EVALUATION = "evaluation-{number}.json"
 NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
-EXAMPLE = """
-With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is charged.
-
-With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise for
-the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
-A network is judged by scores with noise, and the figures are its label holder's own.
-
---threshold says above which probability the second class is predicted: a number, or a rule that is read from what was
-opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
-
-Examples (`colonnade demo` writes such files):
-
-  colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
-
-  colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
-"""
 
 
-@answering
 def evaluate(
-    model: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its model.json."),
-    job: Path | None = typer.Argument(
-        None, metavar="JOB", help="A job (TOML) whose parties hold people with labels."
+    model: Path = argument("RUN", "The folder of a run, or its model.json."),
+    job: Path | None = argument("JOB", "A job (TOML) whose parties hold people with labels.", None),
+    rows: Path | None = option("--rows -r FILE", "A CSV or Parquet file with every column of the model."),
+    label: str | None = option(
+        "--label -l COLUMN",
+        "The column of --rows with what is to be predicted; of a run with several labels, the one that is meant.",
     ),
-    rows: Path | None = typer.Option(
-        None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
-    ),
-    label: str | None = typer.Option(
-        None,
-        "--label",
-        "-l",
-        metavar="COLUMN",
-        help="The column of --rows with what is to be predicted; of a run with several labels, the one that is meant.",
-    ),
-    id_columns: list[str] = typer.Option(
-        ["id"],
-        "--id",
-        metavar="COLUMN",
-        help="The column of --rows that names people; repeat where several do together.",
+    id_columns: list[str] = option(
+        "--id COLUMN", "The column of --rows that names people; repeat where several do together.", ["id"]
     ),
     party: list[Path] = PARTY_FILES,
-    epsilon: float | None = typer.Option(
-        None,
-        "--epsilon",
-        "-e",
-        metavar="ε",
-        help="What a judgement on private people may cost; the job's if left out.",
+    epsilon: float | None = option(
+        "--epsilon -e ε", "What a judgement on private people may cost; the job's if left out."
     ),
-    threshold: str | None = typer.Option(
-        None, "--threshold", "-t", metavar="RULE", help="A probability, or a rule such as f1 or recall=0.8."
+    threshold: str | None = option(
+        "--threshold -t RULE", "A probability, or a rule such as f1 or recall=0.8."
     ),
-    as_json: bool = AS_JSON,
 ) -> Answer:
-    """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
+    """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors.
+
+    With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is
+    charged.
+
+    With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise
+    for the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
+    A network is judged by scores with noise, and the figures are its label holder's own.
+
+    --threshold says above which probability the second class is predicted: a number, or a rule that is read from what
+    was opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
+
+    Examples (`colonnade demo` writes such files):
+
+      colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
+
+      colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
+    """
     from colonnade.evaluation.predict import Stored, models_by_label
     from colonnade.report.evaluation import evaluation_note
     from colonnade.report.plain import wrapped
@@ -241,15 +209,12 @@ def evaluate(
     if rows is not None:
         facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
     else:
-        facts = _of_job(stored, model, job or Path(), party, epsilon, threshold, quiet=as_json)
+        facts = _of_job(stored, model, job or Path(), party, epsilon, threshold)
     kept = f"\n\nKept: {facts['kept']}" if "kept" in facts else ""
     said = ["", evaluation_note(facts), *facts.get("guarantees", [])]
     return Answer(
         facts, lambda wide: "\n".join([*evaluation_lines(facts, wide), *wrapped(said, wide)]) + kept
     )
-
-
-evaluate.__doc__ = f"{evaluate.__doc__}\n{EXAMPLE}"
 
 
 def _of_rows(
@@ -289,8 +254,6 @@ def _of_job(
     given: list[Path],
     epsilon: float | None,
     threshold: str | None,
-    *,
-    quiet: bool,
 ) -> dict[str, Any]:
     from dataclasses import replace
 
@@ -305,7 +268,7 @@ def _of_job(
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, given))
     price = Price(agreed.epsilon if epsilon is None else epsilon, agreed.delta, agreed.accepted_delta)
-    with progress(not quiet) as advance:
+    with progress() as advance:
         federation.progress = advance
         evaluation = evaluate_jointly(federation, stored, price)
     if evaluation.estimate is None:

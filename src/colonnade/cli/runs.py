@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import LABEL, VERBOSE, Answer, answering, note
+from colonnade.cli.screen import LABEL, VERBOSE, Answer, argument, note, option
 from colonnade.errors import InputError, NameInUse
 from colonnade.runs.folders import MODELS, write_named
 from colonnade.runs.recovery import (
@@ -35,11 +35,8 @@ from colonnade.runs.run_folders import (
 )
 
 
-@answering
 def recover(
-    run: Path = typer.Argument(
-        ..., metavar="RUN", help="The folder that the run was to write, or its name in runs."
-    ),
+    run: Path = argument("RUN", "The folder that the run was to write, or its name in runs."),
     verbose: bool = VERBOSE,
 ) -> Answer:
     """Finish a run that was stopped after its release was paid for.
@@ -60,25 +57,22 @@ def recover(
         nothing = f"Nothing was kept that could be recovered. The record is in {where}."
         if not record["charged"]:
             early = f"The run that was to be {where} was killed before any ledger was charged."
-            return Answer(record, lambda _: f"{early} Nothing is left of it.")
+            return Answer(record, f"{early} Nothing is left of it.")
         return Answer(record, lambda wide: f"{failure_text(record, width=wide)}\n\n{nothing}")
     place, facts = recovered(run)
     if facts is None:
         kept = sorted(str(path) for path in (place / MODELS).iterdir())
         stopped = "A comparison was stopped. What it was charged for by then:"
-        return Answer({"models": kept}, lambda _: f"{stopped} {', '.join(kept)}.")
+        return Answer({"models": kept}, f"{stopped} {', '.join(kept)}.")
     facts["report"] = str(place / REPORT)
     return Answer(
         facts, lambda wide: f"{run_text(facts, width=wide, verbose=verbose)}\n\nReport: {facts['report']}"
     )
 
 
-@answering
 def runs(
-    folder: Path = typer.Argument(RUNS, metavar="[FOLDER]", help="The folder that runs were written into."),
-    kit: Path | None = typer.Option(
-        None, "--kit", "-k", metavar="KIT", help="A party's or the server's kit, whose runs to list."
-    ),
+    folder: Path = argument("[FOLDER]", "The folder that runs were written into.", RUNS),
+    kit: Path | None = option("--kit -k KIT", "A party's or the server's kit, whose runs to list."),
 ) -> Answer:
     """List the runs in a folder or of a kit: name, task, ε, rows, score, date and how they ended.
 
@@ -114,16 +108,15 @@ def runs(
     data = {"folder": str(folder), "runs": listed}
     if not listed:
         made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
-        return Answer(data, lambda _: f"There are no runs in {folder}; {made}.")
+        return Answer(data, f"There are no runs in {folder}; {made}.")
     from colonnade.report.plain import table_lines
 
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in listed]
     return Answer(data, lambda wide: "\n".join(table_lines([tuple(listed[0]), *rows], wide)))
 
 
-@answering
 def show(
-    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    run: Path = argument("RUN", "The folder of a run, or its name within runs."),
     label: str | None = LABEL,
     verbose: bool = VERBOSE,
 ) -> Answer:
@@ -168,17 +161,13 @@ def _of_label(run: RunFolder, label: str | None) -> RunFolder:
     return replace(run, facts=facts_of_label(run.facts, label))
 
 
-@answering
 def report(
-    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="A new file for the page; RUN/report.html if left out."
-    ),
-    alongside: list[Path] = typer.Option(
+    run: Path = argument("RUN", "The folder of a run, or its name within runs."),
+    output: Path | None = option("--output -o FILE", "A new file for the page; RUN/report.html if left out."),
+    alongside: list[Path] = option(
+        "--with FOLDER",
+        "A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
         [],
-        "--with",
-        metavar="FOLDER",
-        help="A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
     ),
     label: str | None = LABEL,
 ) -> Answer:
@@ -206,4 +195,4 @@ def report(
         page = page_of(folder, alongside)
     target = output or folder.path / "report.html"
     write_named(target, page, option="" if output is None else "--output")
-    return Answer({"run": str(folder.path), "report": str(target)}, lambda _: f"Report: {target}")
+    return Answer({"run": str(folder.path), "report": str(target)}, f"Report: {target}")

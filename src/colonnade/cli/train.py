@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import AS_JSON, PARTY_FILES, VERBOSE, Answer, answering, progress
+from colonnade.cli.screen import PARTY_FILES, VERBOSE, Answer, argument, option, progress
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
 from colonnade.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.runs.recovery import charged_text, failure_facts, finish_run, keep_failure, note_begun
@@ -20,21 +18,13 @@ if TYPE_CHECKING:
     from colonnade.federation.job import Job
 
 
-@answering
 def train(
-    job: Path = typer.Argument(
-        ..., metavar="JOB", help="The job file (TOML): parties, task, method, epsilon, delta."
-    ),
+    job: Path = argument("JOB", "The job file (TOML): parties, task, method, epsilon, delta."),
     party: list[Path] = PARTY_FILES,
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for release, report and facts; runs/NAME-OF-JOB if left out.",
+    output: Path | None = option(
+        "--output -o FOLDER", "A new folder for release, report and facts; runs/NAME-OF-JOB if left out."
     ),
     verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Train one private model on the columns of all parties of a job.
 
@@ -48,7 +38,7 @@ def train(
     from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text
 
-    facts = train_job(job, party, output, quiet=as_json)
+    facts = train_job(job, party, output)
     # What the run brought comes first.
     further = []
     if facts["taken"]["because"]:
@@ -67,7 +57,7 @@ def train(
     return Answer(facts, text)
 
 
-def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
+def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
     from colonnade.federation.job import Job
@@ -84,7 +74,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         new = [file for file in files.values() if not file.ledger.exists()]
         federation = federation_of(job, files)
         chosen, public = left_open(job), federation.public
-        with progress(not quiet and (chosen or public)) as advance:
+        with progress(chosen or public) as advance:
             work = Work(advance, chosen + public)
             schemas, people = schemas_of(federation), people_of(federation)
             job = settle(job, federation.group, schemas, rows=people, remaining=work.remaining)
@@ -94,7 +84,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             made = forecast_before_run(job, federation, work.remaining)
             work.end()
         try:
-            with progress(not quiet) as advance, Clock() as clock:
+            with progress() as advance, Clock() as clock:
                 federation.progress, federation.logged = advance, True
                 if not federation.public:
                     federation.asks = refuse_before_training(job)
@@ -102,7 +92,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                 federation.begins = partial(note_begun, folder, job, federation)
                 result = result_for(job, federation)
             run = federation.runs[-1]
-            with progress(not quiet) as advance:
+            with progress() as advance:
                 federation.progress = advance
                 evaluation = evaluate_trained(job, federation, result, run)
         except BaseException as error:
@@ -110,7 +100,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             begun = "" if stopped is None else stopped.run
             _fail(folder, job, federation, error, run=federation.runs[-1].name if federation.runs else begun)
             raise
-        with uninterrupted() as interrupted, progress(not quiet) as advance:
+        with uninterrupted() as interrupted, progress() as advance:
             try:
                 folder.free_reserve()
                 facts, failure = finish_run(
