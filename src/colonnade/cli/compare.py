@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.screen import PARTY_FILES, Answer, argument, complete_methods, flag, note, option, progress
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, argument, check_least, complete_methods, flag, note, option, progress
 from colonnade.errors import InputError, PrivacyError
 from colonnade.federation.files import json_text
 from colonnade.report.plain import now
@@ -32,7 +33,7 @@ def compare(
     ),
     paper: bool = flag("--paper", "Add papers' own calibrations: paper formula, not a guarantee."),
     charge: bool = flag("--charge", "On private data: charge the ledgers for everything that is run."),
-    party: list[Path] = PARTY_FILES,
+    party: list[Path] = screen.PARTY_FILES,
     output: Path | None = option(
         "--output -o FOLDER", "A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out."
     ),
@@ -58,8 +59,7 @@ def compare(
     from colonnade.report.comparison import comparison_page, comparison_picture, comparison_text
 
     wanted = checked_epsilons(_numbers(epsilons))
-    if seeds < 1:
-        raise InputError(f"--seeds: found {seeds}; it must be at least 1.")
+    check_least("--seeds", seeds, 1)
     agreed = Job.load(job)
     files = party_files(agreed, party)
     public = all(file.public for file in files.values())

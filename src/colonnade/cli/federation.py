@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from colonnade.cli.federation_demo import demo
-from colonnade.cli.screen import Answer, argument, flag, group, option
-from colonnade.errors import InputError, KitError, NameInUse
+from colonnade.cli.screen import Answer, argument, check_free, flag, group, option
+from colonnade.errors import InputError, KitError
 
 if TYPE_CHECKING:
     from colonnade.sites.provision import Invitation
@@ -74,8 +74,7 @@ def new(
     """
     from colonnade.sites.provision import INVITATION, all_kits, found_federation
 
-    if folder.exists():
-        raise NameInUse(f"{folder} exists already. Name a new folder.")
+    check_free(folder, "", "Name a new folder.")
     if party and four_eyes:
         raise InputError(
             '--four-eyes: with --party nobody joins, and no policies are drafted. Write submission = "two" into them.'
@@ -174,8 +173,7 @@ def approve(
 
     signed = request.with_name(request.name.replace(".request", ".signed"))
     # The answer to an earlier request is what a renewal replaces, once it has been issued.
-    if signed.exists() and not renewal:
-        raise NameInUse(f"{signed} exists already. Remove it to approve again.")
+    check_free(None if renewal else signed, "", "Remove it to approve again.")
     expected = plain_fingerprint(fingerprint) if fingerprint else ""
     with tempfile.TemporaryDirectory(dir=signed.parent) as drafts:
         issued = approve_party(folder, request, Path(drafts) / signed.name, key=expected, renews=renewal)
@@ -274,8 +272,7 @@ def administrator(
             f"{name!r} is no name for an administrator: use letters, digits and _, a letter first, and not 'admin', "
             "which is the first one."
         )
-    if (folder / ADMINISTRATORS / name).exists():
-        raise NameInUse(f"{folder / ADMINISTRATORS / name} exists already. Name another administrator.")
+    check_free(folder / ADMINISTRATORS / name, "", "Name another administrator.")
     kit = add_administrator(folder, name, role=MAY[may])
     return Answer(
         {"kit": str(kit.path), "name": kit.identity().name, "may": may},
@@ -349,8 +346,7 @@ def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]
     invitation = Invitation.load(file)
     if fingerprint:
         _check_announced(fingerprint, invitation)
-    if (home / "request").exists():
-        raise NameInUse(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
+    check_free(home / "request", "", "Remove it to ask again with a new key.")
     home.mkdir(parents=True, exist_ok=True)
     request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
     invitation.save(home / INVITATION)
@@ -365,8 +361,7 @@ def _receive(file: Path, party: str, home: Path, expected: str) -> dict[str, str
     if not file.exists():
         raise KitError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
     kit, policy = home / "kit", home / f"{party}.policy.toml"
-    if kit.exists():
-        raise NameInUse(f"{kit} exists already. Remove it, or name another --folder.")
+    check_free(kit, "", "Remove it, or name another --folder.")
     invitation = Invitation.load(home / INVITATION)
     _check_announced(expected, invitation)
     made = make_kit(file, home / "request" / party, kit, root=invitation.root)

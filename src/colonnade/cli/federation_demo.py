@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.screen import Answer, as_json, option, say
-from colonnade.errors import NameInUse, PeerTimeout, ProtocolError
+from colonnade.cli.screen import Answer, as_json, check_free, option, say
+from colonnade.errors import PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
     from colonnade.federation.job import Job
@@ -42,8 +42,7 @@ def demo(
     """
     from colonnade.report.text import budget_lines
 
-    if output.exists():
-        raise NameInUse(f"--output: {output} exists already. Name a new folder.")
+    check_free(output, "--output", "Name a new folder.")
     quiet, began = as_json(), time.monotonic()
 
     def tell(text: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.screen import JOB, Answer, argument, as_json, flag, group, option, say
-from colonnade.errors import ColonnadeError, InputError, NameInUse, RemoteProtocolError
+from colonnade.cli.screen import JOB, Answer, argument, as_json, check_free, flag, group, option, say
+from colonnade.errors import ColonnadeError, InputError, RemoteProtocolError
 
 SUBMITTED = "submitted"
 MOST_SILENCES = 5
@@ -51,8 +51,7 @@ def propose(
     from colonnade.sites.kit import Kit
 
     path = output or job.with_suffix(".proposal.json")
-    if path.exists():
-        raise NameInUse(f"{path} exists already. Name another file with --output.")
+    check_free(path, "", "Name another file with --output.")
     made = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
     write_whole(path, made.text)
     return Answer(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.screen import PARTY_FILES, Answer, argument, flag, option, progress
+from colonnade.cli.screen import PARTY_FILES, Answer, argument, check_least, flag, option, progress
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
 from colonnade.federation.files import json_text
@@ -16,9 +15,6 @@ from colonnade.runs.folders import new_folder, uninterrupted, write_named
 from colonnade.runs.run_folders import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
 
 if TYPE_CHECKING:
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import PartyFile
-    from colonnade.lab.people import People
     from colonnade.lab.targets import AuditTarget
 
 
@@ -67,10 +63,8 @@ def attack(
     from colonnade.protocols.plans import TrainingSpec, default_delta
     from colonnade.report.lab import attack_text, draw_attacks
 
-    if people < 2:
-        raise InputError(f"--people: found {people}; it must be at least 2.")
-    if batch is not None and batch < 1:
-        raise InputError(f"--batch: found {batch}; it must be at least 1.")
+    check_least("--people", people, 2)
+    check_least("--batch", batch, 1)
     agreed = Job.load(job)
     files = party_files(agreed, party)
     check_public(
@@ -174,16 +168,16 @@ def audit(
         )
     if draws < 0:
         raise InputError(f"--draws: found {draws}; it must not be negative.")
-    if str(what) == PAPERS:
-        if output is not None or public or party:
-            raise InputError("--output, --public and --party are for a job; papers have none of their own.")
+    papers = str(what) == PAPERS
+    run = None if papers else _run(what)
+    if (papers or run is not None) and (output is not None or public or party):
+        instead = (
+            "papers have none of their own" if papers else "the audit of a run is kept in its own folder"
+        )
+        raise InputError(f"--output, --public and --party are for a job; {instead}.")
+    if papers:
         return _audit_papers()
-    run = _run(what)
     if run is not None:
-        if output is not None or public or party:
-            raise InputError(
-                "--output, --public and --party are for a job; the audit of a run is kept in its own folder."
-            )
         name = str(run.facts.get("name", run.path.name))
         facts = _facts(_wanted_of_run(run), name, runs, draws, "people made up")
         with uninterrupted():
@@ -192,7 +186,7 @@ def audit(
             write_named(run.path / "report.html", page_of(run))
         facts["picture"] = str(run.path / "audit.svg")
     else:
-        facts = _audit_job(what, party, output, runs=runs, draws=draws, public=public)
+        facts = _audit_job(what, party, output, runs, draws, public=public)
     return Answer(
         facts,
         lambda wide: f"{audit_text(facts, width=wide)}\n\nPicture: {facts['picture']}",
@@ -209,20 +203,18 @@ def _audit_papers() -> Answer:
     with progress() as advance:
         for number, variant in enumerate(tried):
             drawn = variant.drawn
-            shown = None if drawn is None else drawn.bound(variant.draws, SystemRandomness())
-            formulas.append(
-                {
-                    "paper": variant.paper,
-                    "claim": variant.claim,
-                    "why": variant.why,
-                    "epsilon": None if drawn is None else drawn.claim.epsilon,
-                    "delta": None if drawn is None else drawn.claim.delta,
-                    "statistic": None if drawn is None else drawn.what,
-                    "draws": variant.draws,
-                    "lower": None if shown is None else shown.epsilon,
-                    "caught": drawn is not None and shown is not None and shown.epsilon > drawn.claim.epsilon,
+            formula: dict[str, Any] = {"paper": variant.paper, "claim": variant.claim, "why": variant.why}
+            formula |= {"epsilon": None, "delta": None, "statistic": None}
+            formula |= {"draws": variant.draws, "lower": None, "caught": False}
+            if drawn is not None:
+                lower = drawn.bound(variant.draws, SystemRandomness()).epsilon
+                formula |= {
+                    "epsilon": drawn.claim.epsilon,
+                    "delta": drawn.claim.delta,
+                    "statistic": drawn.what,
                 }
-            )
+                formula |= {"lower": lower, "caught": lower > drawn.claim.epsilon}
+            formulas.append(formula)
             advance("formulas", number + 1, len(tried))
     return Answer({"formulas": formulas}, lambda wide: papers_text(formulas, width=wide))
 
@@ -239,17 +231,13 @@ def _run(what: Path) -> RunFolder | None:
 
 
 def _audit_job(
-    path: Path,
-    given: list[Path],
-    output: Path | None,
-    *,
-    runs: int | None,
-    draws: int,
-    public: bool,
+    path: Path, given: list[Path], output: Path | None, runs: int | None, draws: int, *, public: bool
 ) -> dict[str, Any]:
+    from colonnade.data.schema import Schema
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
     from colonnade.lab.people import check_public, public_tables
+    from colonnade.lab.targets import AuditTarget
     from colonnade.report.lab import audit_drawing, audit_text
 
     job = Job.load(path)
@@ -261,7 +249,11 @@ def _audit_job(
         tables = public_tables(job, files) if public else {}
         rest = {owner: next(table.blocks(MOST_PEOPLE)) for owner, table in tables.items()} or None
         who = "people declared public" if public else "people made up"
-        facts = _facts(_wanted_of_job(job, files, rest), job.name, runs, draws, who)
+        schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
+        holders = [schema.party for schema in schemas if schema.label is not None]
+        group = replace(job, active=holders[0] if holders else None).group()
+        target = AuditTarget(job.method, job.spec, group, schemas, rest)
+        facts = _facts(target, job.name, runs, draws, who)
         with uninterrupted():
             (folder.draft / "facts.json").write_text(json_text(facts), encoding="utf-8")
             (folder.draft / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
@@ -269,16 +261,6 @@ def _audit_job(
             finished = folder.finish()
     facts["picture"] = str(finished / "audit.svg")
     return facts
-
-
-def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> AuditTarget:
-    from colonnade.data.schema import Schema
-    from colonnade.lab.targets import AuditTarget
-
-    schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
-    holders = [schema.party for schema in schemas if schema.label is not None]
-    group = replace(job, active=holders[0] if holders else None).group()
-    return AuditTarget(job.method, job.spec, group, schemas, rest)
 
 
 def _wanted_of_run(run: RunFolder) -> AuditTarget:
@@ -308,14 +290,8 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
         options = checked_options(method, requested["options"])
-        request = TrainingSpec(
-            requested["task"],
-            requested["epsilon"],
-            delta=delta,
-            accepted_delta=delta,
-            gamma=requested["gamma"],
-            options=options,
-        )
+        spec = {"task": requested["task"], "epsilon": requested["epsilon"], "gamma": requested["gamma"]}
+        request = TrainingSpec(**spec, delta=delta, accepted_delta=delta, options=options)
     return AuditTarget(method.name, request, group, schemas)
 
 

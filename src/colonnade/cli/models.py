@@ -6,14 +6,13 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import LABEL, Answer, argument, flag, option, progress
-from colonnade.errors import NameInUse
+from colonnade.cli.screen import COLUMNS, FREE, LABEL, MODEL, RUN, Answer, check_free, flag, option, progress
 from colonnade.runs.folders import write_named
 from colonnade.runs.run_folders import release_of, released
 
 
 def export(
-    model: Path = argument("MODEL", "The folder of a run, or its model.json."),
+    model: Path = MODEL,
     onnx: Path | None = option("--onnx FILE", "A new file for the ONNX graph."),
     card: Path | None = option("--card FILE", "A new file for the model card."),
     license: str = option("--license ID", "The license that you publish the model under.", "unknown"),
@@ -40,9 +39,8 @@ def export(
         raise typer.BadParameter("say what to write: --onnx FILE, --card FILE, or both.")
     if onnx is not None and onnx == card:
         raise typer.BadParameter(f"--onnx and --card are both {card}. Name a file for each.")
-    for named, path in (("--onnx", onnx), ("--card", card)):
-        if path is not None and (path.exists() or path.is_symlink()):
-            raise NameInUse(f"{named}: {path} exists already. Name another file, or remove it first.")
+    check_free(onnx, "--onnx", FREE)
+    check_free(card, "--card", FREE)
     whole, facts = released(model, label)
     if onnx is not None:
         from colonnade.models.files.onnx import save_onnx
@@ -54,19 +52,17 @@ def export(
         text = model_card(whole, name=name, license=license, facts=facts, onnx=onnx is not None)
         write_named(card, text, option="--card")
     written = {"onnx": None if onnx is None else str(onnx), "card": None if card is None else str(card)}
-    lines = [
-        *([f"ONNX graph: {onnx}"] if onnx is not None else []),
-        *([f"Model card: {card}"] if card is not None else []),
-        *str(whole.privacy).splitlines(),
-    ]
+    lines = [f"ONNX graph: {onnx}"] if onnx is not None else []
+    lines += [f"Model card: {card}"] if card is not None else []
+    lines += str(whole.privacy).splitlines()
     data = {"model": str(model), "kind": whole.kind, **written, "privacy": str(whole.privacy)}
     return Answer(data, "\n".join(lines))
 
 
 def describe(
-    run: Path = argument("RUN", "The folder of a run, or its name within runs."),
+    run: Path = RUN,
     output: Path | None = option("--output -o FILE", "A new file for a page with pictures."),
-    columns: list[str] = option("--columns -c NAME", "Only this column and others so named; repeat.", []),
+    columns: list[str] = COLUMNS,
     label: str | None = LABEL,
 ) -> Answer:
     """Say what a run's release says of its columns, one and two at a time, at no cost.
@@ -81,8 +77,7 @@ def describe(
 
       colonnade describe runs/first --output columns.html
     """
-    if output is not None and (output.exists() or output.is_symlink()):
-        raise NameInUse(f"--output: {output} exists already. Name another file.")
+    check_free(output)
     release = release_of(run).for_label(label)
     if columns:
         release = release.select(columns)
@@ -97,10 +92,10 @@ def describe(
 
 
 def synthesize(
-    run: Path = argument("RUN", "The folder of a run, or its name within runs."),
+    run: Path = RUN,
     output: Path = option("--output -o FILE", "A new .parquet or .csv file.", ...),
     rows: int = option("--rows -n N", "How many invented people.", ...),
-    columns: list[str] = option("--columns -c NAME", "Only this column and others so named; repeat.", []),
+    columns: list[str] = COLUMNS,
     seed: int | None = option("--seed N", "Draw the same people again."),
     label: str | None = LABEL,
 ) -> Answer:

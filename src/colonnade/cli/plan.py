@@ -7,28 +7,19 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import (
-    JOB,
-    PARTY_FILES,
-    VERBOSE,
-    Answer,
-    as_json,
-    complete_methods,
-    flag,
-    option,
-    progress,
-)
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, as_json, check_least, complete_methods, flag, option, progress
 from colonnade.errors import InputError
 
 
 def plan(
-    job: Path = JOB,
+    job: Path = screen.JOB,
     rows: int | None = option("--rows -n N", "How many people the parties will have in common."),
     count: bool = flag("--count", "Read the numbers of rows from the data instead."),
     held: list[str] = option(
         "--held PARTY=N", "How many people a party holds, if more than those in common; repeat.", []
     ),
-    party: list[Path] = PARTY_FILES,
+    party: list[Path] = screen.PARTY_FILES,
     methods: str | None = option(
         "--methods LIST",
         "Only these methods beside the job's own, such as slr,local; or none, or all.",
@@ -47,7 +38,7 @@ def plan(
     machine: Path | None = option(
         "--machine FILE", "Another machine: what --json printed there. Else this one."
     ),
-    verbose: bool = VERBOSE,
+    verbose: bool = screen.VERBOSE,
 ) -> Answer:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take.
 
@@ -79,8 +70,7 @@ def plan(
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
-    if rows is not None and rows < 1:
-        raise InputError(f"--rows: found {rows}; it must be at least 1.")
+    check_least("--rows", rows, 1)
     line = network_line(bandwidth, latency)
     if not (math.isfinite(effort) and effort >= 0):
         raise InputError(f"--effort: found {effort:g}; it must be a number of seconds from 0.")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import LABEL, PARTY_FILES, VERBOSE, Answer, argument, flag, option, progress
-from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError, NameInUse
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, argument, check_free, flag, option, progress
+from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
 from colonnade.runs.folders import write_named
 
 if TYPE_CHECKING:
@@ -21,20 +22,18 @@ SHOWN = 10
 
 
 def predict(
-    model: Path = argument("MODEL", "The folder of a run, or its model.json."),
+    model: Path = screen.MODEL,
     job: Path | None = argument("JOB", "A job (TOML) whose parties hold the people to score.", None),
-    rows: Path | None = option("--rows -r FILE", "A CSV or Parquet file with every column of the model."),
-    id_columns: list[str] = option(
-        "--id COLUMN", "The column of --rows that names people; repeat where several do together.", ["id"]
-    ),
-    label: str | None = LABEL,
-    party: list[Path] = PARTY_FILES,
+    rows: Path | None = screen.ROWS,
+    id_columns: list[str] = screen.ID_COLUMNS,
+    label: str | None = screen.LABEL,
+    party: list[Path] = screen.PARTY_FILES,
     epsilon: float | None = option("--epsilon -e ε", "Noisy scores at this ε for each person, charged."),
     output: Path | None = option(
         "--output -o FILE", "A new CSV file for all scores; some are shown without it."
     ),
     strict: bool = flag("--strict", "Refuse --rows with a value that is not as declared, and score nobody."),
-    verbose: bool = VERBOSE,
+    verbose: bool = screen.VERBOSE,
 ) -> Answer:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job.
 
@@ -64,8 +63,7 @@ def predict(
         raise typer.BadParameter(
             "--epsilon and --party are for a JOB: scores by --rows are disclosed to nobody, and carry no noise."
         )
-    if output is not None and output.exists():
-        raise NameInUse(f"--output: {output} exists already. Name another file, or remove it first.")
+    check_free(output, "--output", screen.FREE)
     stored = Stored.load(model, label)
     if rows is not None:
         if stored.whole is None:
@@ -156,15 +154,13 @@ NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave
 def evaluate(
     model: Path = argument("RUN", "The folder of a run, or its model.json."),
     job: Path | None = argument("JOB", "A job (TOML) whose parties hold people with labels.", None),
-    rows: Path | None = option("--rows -r FILE", "A CSV or Parquet file with every column of the model."),
+    rows: Path | None = screen.ROWS,
     label: str | None = option(
         "--label -l COLUMN",
         "The column of --rows with what is to be predicted; of a run with several labels, the one that is meant.",
     ),
-    id_columns: list[str] = option(
-        "--id COLUMN", "The column of --rows that names people; repeat where several do together.", ["id"]
-    ),
-    party: list[Path] = PARTY_FILES,
+    id_columns: list[str] = screen.ID_COLUMNS,
+    party: list[Path] = screen.PARTY_FILES,
     epsilon: float | None = option(
         "--epsilon -e ε", "What a judgement on private people may cost; the job's if left out."
     ),

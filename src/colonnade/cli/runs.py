@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import LABEL, VERBOSE, Answer, argument, note, option
-from colonnade.errors import InputError, NameInUse
+from colonnade.cli.screen import LABEL, RUN, VERBOSE, Answer, argument, check_free, note, option
+from colonnade.errors import InputError
 from colonnade.runs.folders import MODELS, write_named
 from colonnade.runs.recovery import (
     charged_text,
@@ -116,7 +116,7 @@ def runs(
 
 
 def show(
-    run: Path = argument("RUN", "The folder of a run, or its name within runs."),
+    run: Path = RUN,
     label: str | None = LABEL,
     verbose: bool = VERBOSE,
 ) -> Answer:
@@ -162,7 +162,7 @@ def _of_label(run: RunFolder, label: str | None) -> RunFolder:
 
 
 def report(
-    run: Path = argument("RUN", "The folder of a run, or its name within runs."),
+    run: Path = RUN,
     output: Path | None = option("--output -o FILE", "A new file for the page; RUN/report.html if left out."),
     alongside: list[Path] = option(
         "--with FOLDER",
@@ -188,8 +188,7 @@ def report(
             f"{folder.path} has no report, because the run failed half way. {failed} `colonnade show {folder.path}` "
             "has the rest."
         )
-    if output is not None and (output.exists() or output.is_symlink()):
-        raise NameInUse(f"--output: {output} exists already. Name another file.")
+    check_free(output)
     folder = _of_label(folder, label)
     with readable(folder):
         page = page_of(folder, alongside)

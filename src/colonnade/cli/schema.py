@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from colonnade.cli.screen import (
-    JOB,
-    PARTY_FILES,
-    TASKS,
-    Answer,
-    argument,
-    complete_tasks,
-    flag,
-    option,
-    progress,
-)
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, argument, check_free, complete_tasks, flag, option, progress
 from colonnade.data.declaring import nearest_name
-from colonnade.errors import ColumnMissing, InputError, NameInUse
+from colonnade.errors import ColumnMissing, InputError
 from colonnade.federation.files import write_whole
 from colonnade.runs.folders import new_folder, write_named
 
@@ -86,8 +77,7 @@ def _draft(source: Source, output: Path | None, *, public: bool) -> Answer:
     text = drafted.text.rstrip()
     if output is not None:
         # Never over something: a person may have corrected it already.
-        if output.exists() or output.is_symlink():
-            raise NameInUse(f"{output} exists already. Name another file, or move it away.")
+        check_free(output, "", "Name another file, or move it away.")
         write_named(output, drafted.text)
         columns = "1 column" if len(drafted.kinds) == 1 else f"{len(drafted.kinds)} columns"
         text = f"Wrote {output}: {columns}, with blanks for you to fill in.\nThen: colonnade schema --check {output}"
@@ -140,7 +130,7 @@ def new(
         "--id [PARTY:]COLUMN", "The column that says who a row is, of one party or of all; repeat.", []
     ),
     task: str = option(
-        "--task -t", f"One of {', '.join(TASKS)}.", "classification", autocompletion=complete_tasks
+        "--task -t", f"One of {', '.join(screen.TASKS)}.", "classification", autocompletion=complete_tasks
     ),
     epsilon: float = option("--epsilon -e", "What the server and readers may learn.", 1.0),
 ) -> Answer:
@@ -155,8 +145,10 @@ def new(
 
       colonnade new survey --party north=north.csv --party south=south.csv --task pca
     """
-    if task not in TASKS:
-        raise InputError(f"--task: {task!r} is not one of {', '.join(TASKS)}.{nearest_name(task, TASKS)}")
+    if task not in screen.TASKS:
+        raise InputError(
+            f"--task: {task!r} is not one of {', '.join(screen.TASKS)}.{nearest_name(task, screen.TASKS)}"
+        )
     if not epsilon > 0:
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
     data = _parties(party)
@@ -254,9 +246,9 @@ def _schema(source: Path, *, identity: str | None, label: str | None, task: str)
     ).text
 
 
-def _check_column(option: str, name: str, known: Mapping[str, str], source: Path) -> None:
+def _check_column(named: str, name: str, known: Mapping[str, str], source: Path) -> None:
     if name not in known:
-        raise ColumnMissing(f"{option}: {source} has no column {name!r}.{nearest_name(name, known)}")
+        raise ColumnMissing(f"{named}: {source} has no column {name!r}.{nearest_name(name, known)}")
 
 
 def _quoted(text: str) -> str:
@@ -295,7 +287,7 @@ delta = 1e-6              # well below one over the number of people
 """
 
 
-def align(job: Path = JOB, party: list[Path] = PARTY_FILES) -> Answer:
+def align(job: Path = screen.JOB, party: list[Path] = screen.PARTY_FILES) -> Answer:
     """Find the people that all parties of a job have in common, by private set intersection.
 
     Example (`colonnade demo` writes such files):

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 import typer
 
 import colonnade
-from colonnade.errors import CannotWrite
+from colonnade.errors import CannotWrite, InputError, NameInUse
 from colonnade.federation.files import plain
 from colonnade.report.plain import STEPS, one_line
 
@@ -225,6 +225,20 @@ def option(names: str, help: str, default: Any = None, **more: Any) -> Any:
 
 def flag(names: str, help: str) -> Any:
     return typer.Option(False, *names.split(), help=help)
+
+
+FREE = "Name another file, or remove it first."
+
+
+def check_least(named: str, found: int | None, least: int) -> None:
+    if found is not None and found < least:
+        raise InputError(f"{named}: found {found}; it must be at least {least}.")
+
+
+def check_free(path: Path | None, named: str = "--output", advice: str = "Name another file.") -> None:
+    """Refuse a file that is there: what a verb writes never goes over another."""
+    if path is not None and (path.exists() or path.is_symlink()):
+        raise NameInUse(f"{named}{': ' if named else ''}{path} exists already. {advice}")
 
 
 # Options and arguments of several verbs.

@@ -40,11 +40,8 @@ def train(
 
     facts = train_job(job, party, output)
     # What the run brought comes first.
-    further = []
-    if facts["taken"]["because"]:
-        further.append(
-            f"The job names no method, so it took {facts['taken']['method']}: {facts['taken']['because']}."
-        )
+    method, because = facts["taken"]["method"], facts["taken"]["because"]
+    further = [f"The job names no method, so it took {method}: {because}."] if because else []
     further += [
         f"{ledger} is new: what {name} spends is counted from this run on."
         for name, ledger in facts["new_ledgers"].items()
@@ -78,7 +75,9 @@ def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[st
             work = Work(advance, chosen + public)
             schemas, people = schemas_of(federation), people_of(federation)
             job = settle(job, federation.group, schemas, rows=people, remaining=work.remaining)
-            folder.reserve(_room(federation.features(job.task)))
+            features = federation.features(job.task)
+            # Generously what its files may need: the matrix, and a page and facts that name every column.
+            folder.reserve((1 << 20) + 4096 * features + 16 * features * features)
             if chosen:
                 work.done()
             made = forecast_before_run(job, federation, work.remaining)
@@ -167,18 +166,11 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
         name = Path(error.filename or folder.name).name
         left, remedy = "and nothing half-written was left", "name a folder on another disk, and run again"
         if paid:
-            left, remedy = (
-                "so the run's folder is not whole",
-                "move what is kept to another disk, and recover it",
-            )
+            left = "so the run's folder is not whole"
+            remedy = "move what is kept to another disk, and recover it"
         raise CannotWrite(
             f"{folder.name / name} cannot be written ({error.strerror or error}), {left}. {notify} Make room, or "
             f"{remedy}."
         ) from None
     if isinstance(error, ColonnadeError):
         raise type(error)(f"{error} {notify}") from None
-
-
-def _room(features: int) -> int:
-    """Bytes that a run's files may need, generously: the matrix, and a page and facts that name every column."""
-    return (1 << 20) + 4096 * features + 16 * features * features

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from typing import get_args
 
 from markupsafe import Markup
 
@@ -36,10 +37,8 @@ def recommendation(facts: Facts) -> str:
     takers = [
         row
         for row in facts["rows"]
-        if row["epsilon"] == epsilon
-        and row["mean"] is not None
-        and row["guarantees"]
-        and not (row["paper"] or row["trusted"] or row["failures"])
+        if row["epsilon"] == epsilon and row["mean"] is not None and row["guarantees"]
+        if not (row["paper"] or row["trusted"] or row["failures"])
     ]
     if not takers:
         return ""
@@ -83,18 +82,7 @@ def shown_epsilon(facts: Facts) -> float:
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
-_MARKS: tuple[Mark, ...] = (
-    "circle",
-    "square",
-    "up",
-    "diamond",
-    "down",
-    "plus",
-    "cross",
-    "star",
-    "left",
-    "right",
-)
+_MARKS: tuple[Mark, ...] = get_args(Mark)
 # Without ε there is no line to follow but a level.
 _LEVELS: tuple[tuple[float, ...], ...] = ((), (7, 2), (7, 2, 1, 2))
 _HAIR, _APART = 0.025, 9
@@ -125,14 +113,8 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
         cells = [_cell(rows.get(epsilon, rows.get(None)), facts) for epsilon in facts["epsilons"]]
         seconds = [row["seconds"] for row in rows.values() if row["seconds"] is not None]
         sent = [row["bytes"] for row in rows.values() if row["bytes"] is not None]
-        lines.append(
-            (
-                method,
-                *cells,
-                f"{sum(seconds) / len(seconds):.2f}" if seconds else "not shown",
-                size_text(round(sum(sent) / len(sent))) if sent else "-",
-            )
-        )
+        took = f"{statistics.fmean(seconds):.2f}" if seconds else "not shown"
+        lines.append((method, *cells, took, size_text(round(sum(sent) / len(sent))) if sent else "-"))
     return lines
 
 
@@ -144,19 +126,11 @@ def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
         lines = [("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]))]
         for method, rows in _by_method(facts).items():
             at = [rows.get(epsilon, rows.get(None)) for epsilon in facts["epsilons"]]
-            lines.append(
-                (
-                    method,
-                    *(
-                        _shown(row["further"].get(name, []), facts, name) if row is not None else "-"
-                        for row in at
-                    ),
-                )
-            )
+            figures = [[] if row is None else row["further"].get(name, []) for row in at]
+            lines.append((method, *(_shown(values, facts, name) for values in figures)))
         constant = facts.get("constants", {}).get(name)
-        alongside = (
-            "" if constant is None else f"; always the same answer has {compared_text(constant, facts, name)}"
-        )
+        alongside = "" if constant is None else "; always the same answer has "
+        alongside += "" if constant is None else compared_text(constant, facts, name)
         tables[f"{FURTHER.get(name, name)}{alongside}"] = lines
     return tables
 
@@ -174,11 +148,11 @@ def ties_in(facts: Facts) -> list[str]:
             if row["epsilon"] == epsilon and len(row["scores"]) == facts["seeds"] and not row["paper"]
         ]
         rows.sort(key=lambda row: -sign * row["mean"])
-        tied = [
-            row["method"]
-            for row in rows[1:]
-            if not _differ([one - two for one, two in zip(rows[0]["scores"], row["scores"], strict=True)])
-        ]
+        tied = []
+        for row in rows[1:]:
+            differences = [one - two for one, two in zip(rows[0]["scores"], row["scores"], strict=True)]
+            error = statistics.stdev(differences) / math.sqrt(len(differences))
+            tied += [row["method"]] if abs(statistics.fmean(differences)) <= 2.0 * error else []
         if tied:
             said.append(
                 f"At ε = {epsilon:g} {rows[0]['method']} and {', '.join(tied)} are tied: they differ by less than "
@@ -187,19 +161,11 @@ def ties_in(facts: Facts) -> list[str]:
     return said
 
 
-def _differ(differences: list[float]) -> bool:
-    error = statistics.stdev(differences) / math.sqrt(len(differences))
-    return abs(statistics.fmean(differences)) > 2.0 * error
-
-
 def promise_table(facts: Facts) -> list[tuple[str, str]]:
     """Who learns how much from each method, at one ε of the list."""
-    lines = []
-    for method, rows in _by_method(facts).items():
-        row = rows.get(shown_epsilon(facts), rows.get(None))
-        if row is not None:
-            lines.append((method, _promise(row)))
-    return lines
+    shown = shown_epsilon(facts)
+    at = {method: rows.get(shown, rows.get(None)) for method, rows in _by_method(facts).items()}
+    return [(method, _promise(row)) for method, row in at.items() if row is not None]
 
 
 def _promise(row: Facts) -> str:
@@ -272,14 +238,8 @@ def comparison_chart(facts: Facts) -> Chart:
             lines.append(_line(place, method, rows))
     if facts["constant"] is not None:
         levels.append(Level(facts["constant"], Style("#999999", (1, 2)), note="always the same answer"))
-    axes = Axes(
-        "ε",
-        facts["metric"],
-        log_x=True,
-        log_y=bool(wide),
-        ticks=tuple(facts["epsilons"]),
-        from_zero=False,
-    )
+    ticks = tuple(facts["epsilons"])
+    axes = Axes("ε", facts["metric"], log_x=True, log_y=bool(wide), ticks=ticks, from_zero=False)
     return Chart(facts["name"], axes, tuple(lines), tuple(levels))
 
 
@@ -287,18 +247,11 @@ def _line(place: int, method: str, rows: list[Facts]) -> Series:
     # Bars that would lie on each other stay apart by a hair.
     shift = math.exp(_HAIR * (place % _APART - _APART // 2))
     paper, trusted = rows[0]["paper"], rows[0]["trusted"]
-    return Series(
-        method,
-        tuple(row["epsilon"] * shift for row in rows),
-        tuple(row["mean"] for row in rows),
-        tuple(row["spread"] or 0.0 for row in rows),
-        Style(
-            _COLOURS[place % len(_COLOURS)],
-            (5, 2) if paper else (1.5, 2) if trusted else (),
-            _MARKS[place % len(_MARKS)],
-            hollow=paper,
-        ),
-    )
+    dashes = (5, 2) if paper else (1.5, 2) if trusted else ()
+    style = Style(_COLOURS[place % len(_COLOURS)], dashes, _MARKS[place % len(_MARKS)], hollow=paper)
+    xs = tuple(row["epsilon"] * shift for row in rows)
+    ys, spreads = tuple(row["mean"] for row in rows), tuple(row["spread"] or 0.0 for row in rows)
+    return Series(method, xs, ys, spreads, style)
 
 
 def comparison_picture(facts: Facts) -> str:
