@@ -66,11 +66,7 @@ def run_facts(
     record: RunRecord = {
         "name": name,
         "version": __version__,
-        "versions": {
-            "colonnade": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+        "versions": {"colonnade": __version__, "python": platform.python_version(), "numpy": np.__version__},
         "task": described["spec"]["task"],
         "method": described["protocol"],
         "run": run.name,
@@ -153,15 +149,12 @@ def collusion_text(group: Group, *, checked: bool) -> str:
     """What the sharing itself assumes, and what would be lost without it; `checked` if a member may deviate."""
     computing_parties, t = ", ".join(group.computing_parties), group.threshold
     alone = "no computing party alone learns" if t == 1 else f"no {t} computing parties together learn"
-    deviating = (
-        "Every statement says how far a member may deviate from the protocol."
-        if checked
-        else "Everybody is taken to follow the protocol."
-    )
+    deviating = "Everybody is taken to follow the protocol."
+    if checked:
+        deviating = "Every statement says how far a member may deviate from the protocol."
     return (
         f"The shares of all columns lie with {computing_parties}: {alone} anything from them but what is opened, "
-        f"and any "
-        f"{t + 1} of them together could recover every column. {deviating}"
+        f"and any {t + 1} of them together could recover every column. {deviating}"
     )
 
 
@@ -211,13 +204,8 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
             for (dataset, receiver), people in sorted(state.exact.items())
         ],
         "entries": [
-            {
-                "number": entry.seq,
-                "time": entry.time,
-                "kind": entry.kind,
-                "what": entry_text(entry),
-                "hash": entry.hash,
-            }
+            {"number": entry.seq, "time": entry.time, "kind": entry.kind}
+            | {"what": entry_text(entry), "hash": entry.hash}
             for entry in entries
         ],
     }
@@ -262,18 +250,16 @@ def entry_text(entry: Entry) -> str:
             release, run = body["release"], body["release"]["run"][:12]
             seeded = ", with seeded noise: no privacy" if release["reproducible"] else ""
             part = f", {release['part']['name']} part," if "part" in release else ""
-            return (
-                f"{release['what']} of {body['dataset']!r}{part} to {release['receiver']}, run {run}{seeded}"
-            )
+            what = f"{release['what']} of {body['dataset']!r}{part}"
+            return f"{what} to {release['receiver']}, run {run}{seeded}"
         case "compared":
             through = f", through {body['through']}" if "through" in body else ""
             partners = ", ".join(body["partners"])
             return f"ids of {body['dataset']!r} compared with {partners}{through}, run {body['run'][:12]}"
         case "decision":
             because = f": {body['because']}" if body["because"] else ""
-            said = _SUBMITTED.get(
-                body["signature"].get("scheme"), "approved" if body["approved"] else "declined"
-            )
+            decided = "approved" if body["approved"] else "declined"
+            said = _SUBMITTED.get(body["signature"].get("scheme"), decided)
             return f"{body['by']} {said} job {body['job']}, {body['what']}{because}"
         case _:
             return f"{body['party']}'s ledger stood at entry {body['entry']}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from colonnade.errors import ColonnadeError
 from colonnade.evaluation.estimates import Estimate, NumberEstimate
 from colonnade.evaluation.evaluate import Evaluation
 from colonnade.evaluation.trained_run import TrainedRun
@@ -24,7 +24,7 @@ from colonnade.report.evaluation import estimate_facts, evaluation_facts, evalua
 from colonnade.report.facts import Facts, ledger_facts, run_facts
 from colonnade.report.html import render, run_page
 from colonnade.report.plain import merged, now
-from colonnade.report.record import ForecastRecord, LabelRecord, LearntRecord, RequestRecord
+from colonnade.report.record import ForecastRecord, ForecastSide, LabelRecord, LearntRecord, RequestRecord
 from colonnade.runtime.party import Group
 
 NOTE = (
@@ -34,30 +34,21 @@ NOTE = (
 
 
 def forecast_facts(
-    made: Forecast,
-    run: Run[Any],
-    *,
-    seconds: float,
-    measured: Mapping[str, float] | None,
+    made: Forecast, run: Run[Any], *, seconds: float, measured: Mapping[str, float] | None
 ) -> ForecastRecord:
     """Both sides as plain values, for data that everybody declared public."""
     own = {step for traffic in run.outcome.traffic.values() for step in traffic.own}
     cost, outcome = made.cost.without(own), run.outcome.shared
     accuracy = next((value for name, value in (measured or {}).items() if name.startswith("accuracy")), None)
-    expected = made.expected
+    foretold = None if made.expected is None or accuracy is None else made.expected.error
+    error = None if accuracy is None else 1.0 - accuracy
+
+    def side(work: Any, seconds: float, error: float | None) -> ForecastSide:
+        return {"bytes": work.bytes_sent, "rounds": work.rounds, "seconds": seconds, "error": error}
+
     return {
-        "predicted": {
-            "bytes": cost.bytes_sent,
-            "rounds": cost.rounds,
-            "seconds": cost.seconds,
-            "error": None if expected is None or accuracy is None else expected.error,
-        },
-        "measured": {
-            "bytes": outcome.bytes_sent,
-            "rounds": outcome.rounds,
-            "seconds": seconds,
-            "error": None if accuracy is None else 1.0 - accuracy,
-        },
+        "predicted": side(cost, cost.seconds, foretold),
+        "measured": side(outcome, seconds, error),
         "note": NOTE,
     }
 
@@ -65,9 +56,9 @@ def forecast_facts(
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
     """Everything about a run that belongs to one owner of columns."""
     table, traffic = run.aligned[party].table, run.outcome.traffic[party]
-    sent: dict[str, int] = {}
+    sent: Counter[str] = Counter()
     for (_, step), size in traffic.sent.items():
-        sent[step] = sent.get(step, 0) + size
+        sent[step] += size
     steps = dict.fromkeys([*traffic.seconds, *sent])
     return {
         "name": name,
@@ -80,8 +71,7 @@ def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, nam
         "clipped_rows": table.clipping.rows,
         "warning": table.clipping.warning,
         "steps": [
-            {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent.get(step, 0)}
-            for step in steps
+            {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent[step]} for step in steps
         ],
         "seconds": sum(traffic.seconds.values()),
         "ledger": ledger_facts(federation.ledgers[party]),
@@ -153,14 +143,8 @@ def write_run(
     `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
     """
     job, run, first = trained.job, trained.run, trained.models[0]
-    facts = run_facts(
-        run,
-        place,
-        name=job.name,
-        model_facts=first.model_facts,
-        measured=first.measured,
-        notes=trained.notes,
-    )
+    learnt, measured = first.model_facts, first.measured
+    facts = run_facts(run, place, name=job.name, model_facts=learnt, measured=measured, notes=trained.notes)
     facts["time"] = now()
     if trained.result is not None:
         keep_result(folder, job, run, trained.result, first.model)
@@ -175,7 +159,13 @@ def write_run(
     pages = party_pages(run, place, name=job.name, evaluation=trained.evaluation, alone=trained.alone)
     for party, page in pages.items():
         write_whole(own_file(folder, party, PAGE), page, own=True)
-    _keep_notes(folder, job, run, facts, trained.failure)
+    for party in run.aligned:
+        if party in run.outcome.log:
+            recorded = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
+            outcome = {**recorded, **run.summary_for(party), **outcome_note(facts, trained.failure)}
+            write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
+            log = "".join(f"{line}\n" for line in run.outcome.log[party])
+            write_whole(own_file(folder, party, LOG), log, own=True)
     write_report(folder, facts)
     (folder / PAID).unlink(missing_ok=True)
     return facts
@@ -222,17 +212,6 @@ def keep_paid(
     facts["requested"] = requested_facts(job, run.plan.group)
     recorded = {"format": FORMAT, "facts": facts, "components": job.components}
     write_whole(folder / PAID, json_text(recorded))
-
-
-def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:
-    for party in run.aligned:
-        if party not in run.outcome.log:
-            continue
-        recorded = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
-        outcome = {**recorded, **run.summary_for(party), **outcome_note(facts, failure)}
-        write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
-        log = "".join(f"{line}\n" for line in run.outcome.log[party])
-        write_whole(own_file(folder, party, LOG), log, own=True)
 
 
 def write_report(folder: Path, facts: Facts) -> None:

@@ -42,21 +42,17 @@ def label_rows(facts: Facts) -> list[tuple[str, str, str, str]]:
 
     Heads come first; a run with one label has no rows.
     """
-    rows = [
-        (one["label"], _TASKS[one["kind"]], _quality(facts, one, first=place == 0), one["model"] or "")
-        for place, one in enumerate(facts.get("labels", ()))
-    ]
+    rows = []
+    for place, one in enumerate(facts.get("labels", ())):
+        measured = measured_rows({**facts, "measured": one["measured"]})
+        evaluated = one.get("evaluated") or (place == 0 and facts.get("evaluated"))
+        quality = "judged on the people held out" if evaluated else "not measured"
+        if one["failure"] is not None:
+            quality = f"no model: {one['failure']}"
+        elif measured:
+            quality = ", ".join(f"{name} {value}" for name, value in measured)
+        rows.append((one["label"], _TASKS[one["kind"]], quality, one["model"] or ""))
     return [HEADS, *rows] if rows else []
-
-
-def _quality(facts: Facts, one: Facts, *, first: bool) -> str:
-    if one["failure"] is not None:
-        return f"no model: {one['failure']}"
-    measured = measured_rows({**facts, "measured": one["measured"]})
-    if measured:
-        return ", ".join(f"{name} {value}" for name, value in measured)
-    evaluated = one.get("evaluated") or (first and facts.get("evaluated"))
-    return "judged on the people held out" if evaluated else "not measured"
 
 
 def facts_of_label(facts: Facts, label: str | None) -> Facts:
@@ -67,7 +63,9 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
     if label is None:
         return facts
     labels = facts.get("labels", ())
-    names = [one["label"] for one in labels] or _only(facts)
+    schemas = facts.get("plan", {}).get("schemas", {}).values()
+    only = [schema["label"]["column"] for schema in schemas if "label" in schema]
+    names = [one["label"] for one in labels] or only
     if label not in names:
         raise LabelMismatch(
             f"--label: this run has no model of {label!r}. It learnt {joined(names) or 'no label'}."
@@ -88,11 +86,6 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
     }
 
 
-def _only(facts: Facts) -> list[str]:
-    schemas = facts.get("plan", {}).get("schemas", {})
-    return [schema["label"]["column"] for schema in schemas.values() if "label" in schema]
-
-
 def brought_text(party: Facts) -> str:
     count, labels = len(party["columns"]), f"{party['labels']} labels" if "labels" in party else "the label"
     columns = "1 column" if count == 1 else f"{count} columns"
@@ -107,7 +100,12 @@ _LEADING = ("accuracy", "AUC", "R²", "RMSE", "explained")
 def verdict(facts: Facts) -> Facts:
     """The verdict of a run's facts: `kept` is whether every budget holds, the rest are words."""
     accounts = [(party, total) for party, ledger in facts["ledgers"].items() for total in ledger["totals"]]
-    over = [(party, total) for party, total in accounts if not _within(total)]
+    over = [
+        (party, total)
+        for party, total in accounts
+        if total["budget"] not in (None, math.inf)
+        if total["epsilon"] is None or total["epsilon"] > total["budget"]
+    ]
     said: Facts = {
         "kept": facts["private"] and not over,
         "headline": "Within every budget",
@@ -126,19 +124,14 @@ def verdict(facts: Facts) -> Facts:
     elif not accounts:
         said["headline"] = "No budget is known here"
     if accounts:
-        party, total = min(
-            accounts, key=lambda item: math.inf if item[1]["left"] is None else item[1]["left"]
-        )
-        said |= {
-            "left": f"{left_text(total['left'])} of {budget_text(total['budget'])}",
-            "left_of": account_text(party, total),
-        }
+        party, total = min(accounts, key=lambda item: _size(item[1]["left"]))
+        said["left"] = f"{left_text(total['left'])} of {budget_text(total['budget'])}"
+        said["left_of"] = account_text(party, total)
     return said
 
 
-def _within(total: Facts) -> bool:
-    epsilon, budget = total["epsilon"], total["budget"]
-    return budget in (None, math.inf) or (epsilon is not None and epsilon <= budget)
+def _size(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 def account_text(party: str, total: Facts) -> str:
@@ -152,7 +145,7 @@ def worst(facts: Facts) -> Facts | None:
     items = facts["guarantees"]
     if not items:
         return None
-    item = max(items, key=lambda one: math.inf if one["epsilon"] is None else one["epsilon"])
+    item = max(items, key=lambda one: _size(one["epsilon"]))
     about = about_text(item["observer"], item["unit"], [party["name"] for party in facts.get("parties", ())])
     return {**item, "about": about, "meaning": meaning(item)}
 
@@ -174,13 +167,11 @@ def meaning(item: Facts) -> str:
     factor = math.ceil(growth * 100) / 100 if growth < 1e4 else math.ceil(growth)
     grown = f"{factor:,.2f}" if growth < 1e4 else f"{factor:.1e}"
     which = "sets of columns a party" if item["unit"].startswith("columns:") else "records a person"
+    slack = f", plus δ = {delta_text(delta)}," if delta else ""
     return (
         f"ε = {spent_text(epsilon)} bounds every attack: whoever sees what {who} saw, and knows all other rows, "
         f"is right about which of two {which} has at most {share:g} % of the time (50 % is chance), and concludes "
-        f"nothing that is more than {grown} times as likely"
-        + (f", plus δ = {delta_text(delta)}," if delta else "")
-        + " with the "
-        "one as with the other."
+        f"nothing that is more than {grown} times as likely{slack} with the one as with the other."
     )
 
 
@@ -192,10 +183,7 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
         rows = [row for row in figure_rows(evaluated) if row[0].startswith(_LEADING)]
         constant = baseline_text(evaluated).removesuffix(" alone")
         always = constant if constant.startswith("always") else f"always {constant}"
-        lines += [
-            (f"{name} on people held out", value, f"{always} {baselines}")
-            for name, value, baselines in rows[:2]
-        ]
+        lines += [(f"{name} on people held out", value, f"{always} {base}") for name, value, base in rows[:2]]
     measured = facts.get("measured") or {}
     baselines = " · ".join(
         f"{said} {measured_text(measured[name], facts, name)}"
@@ -217,14 +205,10 @@ def verdict_line(facts: Facts) -> str:
     if overall["worst"]:
         item = overall["worst"]
         said.append(f"ε at most {spent_text(item['epsilon'])}, for {observer_text(item['observer'])}")
-    headline = overall["headline"][0].lower() + overall["headline"][1:]
-    said.append(
-        headline + (f", {overall['left']} left at least" if overall["left"] and overall["kept"] else "")
-    )
-    said += [
-        f"{name} {value}" + (f" ({baselines})" if baselines else "")
-        for name, value, baselines in overall["quality"][:1]
-    ]
+    left = f", {overall['left']} left at least" if overall["left"] and overall["kept"] else ""
+    said.append(overall["headline"][0].lower() + overall["headline"][1:] + left)
+    for name, value, baselines in overall["quality"][:1]:
+        said.append(f"{name} {value}" + (f" ({baselines})" if baselines else ""))
     return f"{facts['name']}: {'; '.join(said)}."
 
 
@@ -265,18 +249,12 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
     lines += learnt_lines(facts, width, verbose=verbose)
     lines += ["", "Budgets after this run", *budget_lines(facts["ledgers"].values(), width)]
     if verbose:
-        lines += _cost_lines(facts, width)
+        traffic = facts["traffic"]
+        sent = f"{size_text(traffic['bytes'])} in {traffic['rounds']} rounds"
+        lines += ["", f"Sent: {sent}, besides finding the common people.", *forecast_lines(facts, width)]
+        made = ", ".join(f"{what} {version}" for what, version in facts.get("versions", {}).items())
+        lines += [f"Made by {made}."] if made else []
     return lines_text(lines)
-
-
-def _cost_lines(facts: Facts, width: int | None) -> list[str]:
-    traffic = facts["traffic"]
-    sent = f"{size_text(traffic['bytes'])} in {traffic['rounds']} rounds"
-    lines = ["", f"Sent: {sent}, besides finding the common people.", *forecast_lines(facts, width)]
-    if facts.get("versions"):
-        made = ", ".join(f"{what} {version}" for what, version in facts["versions"].items())
-        lines.append(f"Made by {made}.")
-    return lines
 
 
 def guarantee_lines(
@@ -303,11 +281,8 @@ def evaluation_lines(found: Facts, width: int | None = None) -> list[str]:
     if section is None:
         return []
     heads, *rows = section.table
-    confused = confusion_rows(found)
-    return [
-        *table_lines([("", "", heads[2]), *rows], width),
-        *(["", *table_lines(confused, width)] if confused else []),
-    ]
+    lines, confused = table_lines([("", "", heads[2]), *rows], width), confusion_rows(found)
+    return [*lines, "", *table_lines(confused, width)] if confused else lines
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
@@ -316,30 +291,21 @@ def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
     if not made:
         return []
     before, after = made["predicted"], made["measured"]
-    seconds = after["seconds"]
+    took = "not shown" if after["seconds"] is None else duration_text(after["seconds"])
     # The error foretold is that of invented people: beside one of the rows trained on it would say nothing.
     return [
         ("sent", size_text(before["bytes"]), size_text(after["bytes"])),
         ("rounds", str(before["rounds"]), str(after["rounds"])),
-        (
-            "time",
-            duration_text(before["seconds"]),
-            "not shown" if seconds is None else duration_text(seconds),
-        ),
+        ("time", duration_text(before["seconds"]), took),
     ]
 
 
 def forecast_lines(facts: Facts, width: int | None) -> list[str]:
     """The same as text, with what to know of it."""
-    rows = forecast_rows(facts)
-    if not rows:
+    if not (rows := forecast_rows(facts)):
         return []
-    return [
-        "",
-        "Plan against outcome",
-        *table_lines([("", "planned", "measured"), *rows], width),
-        *wrapped([facts["forecast"]["note"]], width),
-    ]
+    table = table_lines([("", "planned", "measured"), *rows], width)
+    return ["", "Plan against outcome", *table, *wrapped([facts["forecast"]["note"]], width)]
 
 
 def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> list[str]:
@@ -354,14 +320,11 @@ def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> li
         lines += ["", f"What was learnt: what a column adds over its range, in {unit}"]
         for row in model_facts["by_column"][:TEXT_ROWS]:
             lines += [f"  towards {row['row']}"] if len(model_facts["by_column"]) > 1 else []
-            lines += table_lines(
-                [
-                    (*effect_words(column), "within noise" if known and not clear(column) else "")
-                    for column in row["columns"][:TEXT_COLUMNS]
-                ],
-                width,
-                heads=False,
-            )
+            effects = [
+                (*effect_words(column), "within noise" if known and not clear(column) else "")
+                for column in row["columns"][:TEXT_COLUMNS]
+            ]
+            lines += table_lines(effects, width, heads=False)
         if verbose and model_facts.get("intervals"):
             lines += wrapped([model_facts["intervals"]["covers"]], width)
         if none_stands_out(model_facts):
@@ -371,16 +334,14 @@ def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> li
     if model_facts.get("classes"):
         noise = model_facts.get("count_noise")
         counts = ", ".join(f"{name} {count:.0f}" for name, count in model_facts["classes"].items())
-        lines += wrapped(
-            [f"Noisy class counts: {counts}" + (f" (± {2 * noise:.0f} each)." if noise else ".")], width
-        )
+        each = f" (± {2 * noise:.0f} each)" if noise else ""
+        lines += wrapped([f"Noisy class counts: {counts}{each}."], width)
     spectrum = facts.get("spectrum")
     if verbose and spectrum:
         rank, directions = spectrum["learnable_rank"], len(spectrum["eigenvalues"])
-        stands = (
-            f"{'stands' if rank == 1 else 'stand'} out of the noise (eigenvalue above {spectrum['edge']:.3g})"
-        )
-        lines += wrapped([f"Learnable rank: {rank} of {directions} directions {stands}."], width)
+        stands = f"{'stands' if rank == 1 else 'stand'} out of the noise"
+        above = f"(eigenvalue above {spectrum['edge']:.3g})"
+        lines += wrapped([f"Learnable rank: {rank} of {directions} directions {stands} {above}."], width)
     return lines
 
 
