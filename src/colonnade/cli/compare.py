@@ -74,19 +74,13 @@ def compare(
         try:
             with progress() as advance, prefix_job_errors(agreed):
                 shared: dict[str, Any] = {"task": agreed.task, "field": field, "epsilons": wanted}
-                shared |= {"delta": agreed.delta, "accepted_delta": agreed.accepted_delta}
-                shared |= {"gamma": agreed.gamma, "progress": advance}
+                shared |= {name: getattr(agreed, name) for name in ("delta", "accepted_delta", "gamma")}
+                shared["progress"] = advance
                 if public:
-                    comparison = compare_tables(
-                        [file.table() for file in files.values()],
-                        **shared,
-                        seeds=seeds,
-                        components=agreed.components,
-                        server=agreed.server,
-                        threshold=agreed.threshold,
-                        computing_parties=agreed.computing_parties,
-                        timeout=agreed.timeout,
-                    )
+                    own = ("components", "server", "threshold", "computing_parties", "timeout")
+                    shared |= {name: getattr(agreed, name) for name in own}
+                    tables = [file.table() for file in files.values()]
+                    comparison = compare_tables(tables, **shared, seeds=seeds)
                 else:
                     # In one process one user is every party and may read it all; the table goes to others.
                     comparison = compare_charged(
@@ -118,14 +112,12 @@ def compare(
 
 def _numbers(text: str) -> list[float]:
     numbers = []
-    for piece in text.split(","):
-        if not piece.strip():
-            continue
+    for piece in filter(None, map(str.strip, text.split(","))):
         try:
             numbers.append(float(piece))
         except ValueError:
             raise InputError(
-                f"--epsilons: {piece.strip()!r} is not a number. Write numbers with commas, such as 0.1,1,10."
+                f"--epsilons: {piece!r} is not a number. Write numbers with commas, such as 0.1,1,10."
             ) from None
     return numbers
 

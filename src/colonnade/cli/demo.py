@@ -13,7 +13,7 @@ from colonnade.errors import InputError
 from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
-    from colonnade.cli.demo_files import Demo
+    from colonnade.cli import demo_files
 
 
 class DemoSize(StrEnum):
@@ -42,27 +42,19 @@ def demo(
     """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
-    from colonnade.cli.demo_files import (
-        CENSUS,
-        FOLDER,
-        NEW_PATIENTS,
-        NEW_PEOPLE,
-        VISITS,
-        write_census,
-        write_patients,
-    )
+    from colonnade.cli import demo_files
     from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text, verdict_line
 
     many: dict[str, Any] = {}
     few: dict[str, Any] = {}
-    with new_folder(output or FOLDER, numbered=output is None) as folder:
+    with new_folder(output or demo_files.FOLDER, numbered=output is None) as folder:
         if people is not DemoSize.few:
-            many = _trained(write_census(folder.draft / CENSUS, epsilon=epsilon))
+            many = _trained(demo_files.write_census(folder.draft / demo_files.CENSUS, epsilon=epsilon))
         if people is not DemoSize.many:
-            few = _trained(write_patients(folder.draft, epsilon=epsilon))
+            few = _trained(demo_files.write_patients(folder.draft, epsilon=epsilon))
         finished = folder.finish()
-    runs = {"many": finished / CENSUS / "run", "few": finished / "run"}
+    runs = {"many": finished / demo_files.CENSUS / "run", "few": finished / "run"}
     for facts, run in ((many, runs["many"]), (few, runs["few"])):
         if facts:
             facts["report"] = str(run / "report.html")
@@ -75,23 +67,22 @@ def demo(
             lines.append(run_text(few, width=wide, verbose=True) if verbose else short)
         lines.append(f"\nTables, schemas, jobs and ledgers are in {finished}. Go on with")
         if many:
-            lines.append(
-                f"  colonnade predict {runs['many']} --rows {finished / CENSUS / NEW_PEOPLE} --id person"
-            )
+            new = finished / demo_files.CENSUS / demo_files.NEW_PEOPLE
+            lines.append(f"  colonnade predict {runs['many']} --rows {new} --id person")
         if few:
             lines += [
-                f"  colonnade predict {runs['few']} --rows {finished / NEW_PATIENTS} --id patient",
-                f"  colonnade predict {runs['few']} {finished / VISITS / 'job.toml'}",
+                f"  colonnade predict {runs['few']} --rows {finished / demo_files.NEW_PATIENTS} --id patient",
+                f"  colonnade predict {runs['few']} {finished / demo_files.VISITS / 'job.toml'}",
                 f"  colonnade ledger {finished / 'clinic.toml'}",
                 f"  colonnade train {finished / 'job.toml'}",
             ]
         reports = [f"Report: {facts['report']}" for facts in (many, few) if facts]
         return "\n".join([*lines, "", *reports])
 
-    return Answer({**few, **({CENSUS: many} if many else {})}, text)
+    return Answer({**few, **({demo_files.CENSUS: many} if many else {})}, text)
 
 
-def _trained(files: Demo) -> dict[str, Any]:
+def _trained(files: demo_files.Demo) -> dict[str, Any]:
     """Train as `colonnade train` would, and measure on the people held out, beside a model of the pooled rows."""
     from sklearn.linear_model import LogisticRegression as Central
 

@@ -146,11 +146,8 @@ def _needs(extra: str = "") -> list[Requirement]:
     from packaging.requirements import Requirement
 
     needs = map(Requirement, importlib.metadata.requires("colonnade") or ())
-    return [
-        need
-        for need in needs
-        if (need.marker.evaluate({"extra": extra}) if need.marker is not None else not extra)
-    ]
+    marked = {"extra": extra}
+    return [need for need in needs if (need.marker.evaluate(marked) if need.marker else not extra)]
 
 
 def _problem(need: Requirement) -> str:
@@ -430,9 +427,8 @@ def _kit_rights(what: str, kit: Kit) -> Check:
     resources = json.loads((local / "resources.json").read_text(encoding="utf-8"))
     roles = json.loads((local / "authorization.json").read_text(encoding="utf-8"))["permissions"].values()
     closed = all(
-        isinstance(role, dict) and role.get(right, "none") == "none"
+        isinstance(role, dict) and role.get("byoc", "none") == role.get("shell_commands", "none") == "none"
         for role in roles
-        for right in ("byoc", "shell_commands")
     )
     wanted = [COORDINATOR if kit.kind == "server" else MEMBER]
     enforced = resources["class_list_enforcement_mode"] == "enforce"

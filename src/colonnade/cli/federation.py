@@ -232,18 +232,12 @@ def renew(
         if not signed.exists():
             raise KitError(f"{signed} does not exist. Name the signed answer (.zip).")
         kits = (renewal.renew(kit, signed, requested),)
-    facts = [
-        {
-            "kit": str(kit.path),
-            "until": f"{kit.identity().certificate.not_valid_after_utc:%Y-%m-%d}",
-            "fingerprint": fingerprint(kit.identity().certificate),
-        }
-        for kit in kits
-    ]
-    lines = (
-        f"{one['kit']} has a certificate until {one['until']}, fingerprint\n  {spaced(one['fingerprint'])}"
-        for one in facts
-    )
+    facts, lines = [], []
+    for kit in kits:
+        certificate = kit.identity().certificate
+        until, named = f"{certificate.not_valid_after_utc:%Y-%m-%d}", fingerprint(certificate)
+        facts.append({"kit": str(kit.path), "until": until, "fingerprint": named})
+        lines.append(f"{kit.path} has a certificate until {until}, fingerprint\n  {spaced(named)}")
     return Answer(facts, "\n".join(lines))
 
 

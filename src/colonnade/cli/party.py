@@ -202,16 +202,9 @@ def start(
     """
     from colonnade.cli.doctor import check_site
     from colonnade.runtime.identity import plain_fingerprint
+    from colonnade.sites import processes
     from colonnade.sites.kit import Kit
     from colonnade.sites.presence import refusal
-    from colonnade.sites.processes import (
-        CONSOLE,
-        answers,
-        check_startable,
-        connected,
-        process_group,
-        wait_for_server,
-    )
 
     place = Kit.load(kit)
     if place.kind == "admin":
@@ -222,8 +215,8 @@ def start(
         raise InputError(
             f"--party, --policy and --score are for a party's kit, and {kit} is the server's, which holds no data."
         )
-    check_startable(place)
-    if place.kind == "server" and answers(place.address):
+    processes.check_startable(place)
+    if place.kind == "server" and processes.answers(place.address):
         raise InputError(
             f"port {place.address[1]} is in use by another program. End that one, or make the federation with "
             "another --port."
@@ -247,17 +240,17 @@ def start(
     note_lost(place)
     if place.kind == "party":
         check_way(place)
-        wait_for_server(place)
+        processes.wait_for_server(place)
         if why := refusal(place):
             raise KitError(f"{place.path}: {why}.")
     code = 0
     metered = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
-    with contextlib.suppress(KeyboardInterrupt), metered, process_group() as begin:
+    with contextlib.suppress(KeyboardInterrupt), metered, processes.process_group() as begin:
         process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
         # up before the server could say so: it is asked again.
         for attempt in range(ATTEMPTS):
-            while process.poll() is None and not connected(place):
+            while process.poll() is None and not processes.connected(place):
                 time.sleep(GLANCE_SECONDS)
             if process.poll() is None or place.kind == "server" or attempt == ATTEMPTS - 1:
                 break
@@ -272,7 +265,7 @@ def start(
     check_refused(place)
     if code:
         raise KitError(
-            f"{place.path}: FLARE's process ended with code {code}. {place.path / CONSOLE} and "
+            f"{place.path}: FLARE's process ended with code {code}. {place.path / processes.CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
 
@@ -283,10 +276,10 @@ def check_way(kit: Kit) -> None:
     A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
     """
     from colonnade.cli.doctor import examine_kit
-    from colonnade.sites.processes import answers
+    from colonnade.sites import processes
 
     looks = ["clock", "certificate", "server"]
-    if not answers(kit.address, timeout=ANSWER_SECONDS):
+    if not processes.answers(kit.address, timeout=ANSWER_SECONDS):
         host, port = kit.address
         note(
             f"nothing answers at {host}:{port} yet. Waiting for it; `colonnade doctor` says what to look at."

@@ -56,37 +56,29 @@ def plan(
 
       colonnade plan demo-run/job.toml --rows 455 --bandwidth 100 --latency 20 --held clinic=600
     """
-    from colonnade.cli.plan_answer import (
-        counted_rows,
-        declared,
-        named_methods,
-        network_line,
-        people_held,
-        plan_facts,
-        plan_text,
-    )
+    from colonnade.cli import plan_answer as answers
     from colonnade.federation.job import Job
     from colonnade.planning.machine import Machine
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
     check_least("--rows", rows, 1)
-    line = network_line(bandwidth, latency)
+    line = answers.network_line(bandwidth, latency)
     if not (math.isfinite(effort) and effort >= 0):
         raise InputError(f"--effort: found {effort:g}; it must be a number of seconds from 0.")
     agreed = Job.load(job)
-    files, schemas = declared(agreed, party)
-    counts = counted_rows(agreed, files) if rows is None else {}
+    files, schemas = answers.declared(agreed, party)
+    counts = answers.counted_rows(agreed, files) if rows is None else {}
     common = min(counts.values()) if rows is None else rows
-    people = people_held(agreed, held, common) | ({} if held else counts)
+    people = answers.people_held(agreed, held, common) | ({} if held else counts)
     with progress(piped=True) as advance:
-        facts = plan_facts(
+        facts = answers.plan_facts(
             agreed,
             schemas,
             files=files,
             rows=common,
             held=people,
-            named=named_methods(agreed, methods),
+            named=answers.named_methods(agreed, methods),
             simulated=simulation,
             effort=effort,
             line=line,
@@ -94,4 +86,4 @@ def plan(
             measured=as_json(),
             advance=advance,
         )
-    return Answer(facts, lambda wide: plan_text(facts, wide, verbose=verbose))
+    return Answer(facts, lambda wide: answers.plan_text(facts, wide, verbose=verbose))

@@ -94,9 +94,7 @@ def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) 
     from colonnade.data.files import open_file
 
     fields = open_file(rows, party="", wanted=(*id_columns, *wanted)).fields
-    for id_column in id_columns:
-        if id_column in fields:
-            continue
+    for id_column in (name for name in id_columns if name not in fields):
         advice = nearest_name(id_column, fields) or " Name the column that says who a row is."
         raise ColumnMissing(f"--id: {rows} has no column {id_column!r}.{advice}")
     missing = [name for name in wanted if name not in fields]
@@ -198,10 +196,8 @@ def evaluate(
     if rows is not None and epsilon is not None:
         raise typer.BadParameter("--epsilon is for a JOB: figures of --rows are exact and cost nothing.")
     # A column of --rows may be called otherwise than the label that a model learnt.
-    named = (
-        label if rows is None or label in models_by_label(model if model.is_dir() else model.parent) else None
-    )
-    stored = Stored.load(model, named)
+    folder = model if model.is_dir() else model.parent
+    stored = Stored.load(model, label if rows is None or label in models_by_label(folder) else None)
     if rows is not None:
         facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
     else:

@@ -272,11 +272,8 @@ delta = 1e-6
 
 def _job(name: str, parties: tuple[str, ...], active: str | None, task: str, epsilon: float) -> str:
     named = ", ".join(f'"{party}"' for party in parties)
-    holder = (
-        f'active = "{active}"{" " * max(1, 15 - len(active))}# who holds the label\n'
-        if active is not None
-        else ""
-    )
+    pad = " " * max(1, 15 - len(active or ""))
+    holder = "" if active is None else f'active = "{active}"{pad}# who holds the label\n'
     return f"""# What all parties agree on; everybody holds the same file.
 name = {_quoted(name)}
 task = "{task}"

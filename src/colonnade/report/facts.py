@@ -14,18 +14,7 @@ from colonnade.ledger.bounds import Account
 from colonnade.ledger.entry_store import Entry
 from colonnade.ledger.state import LedgerState, left
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.report.record import (
-    BeforeRecord,
-    FlowRecord,
-    GuaranteeRecord,
-    LearntRecord,
-    PartyRecord,
-    RunRecord,
-    SpectrumRecord,
-    StepRecord,
-    TotalsRecord,
-    TrafficRecord,
-)
+from colonnade.report import record as records
 from colonnade.runtime.party import Group
 
 if TYPE_CHECKING:
@@ -63,7 +52,7 @@ def run_facts(
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
     here = [owner for owner in group.owners if owner in federation.ledgers]
-    record: RunRecord = {
+    record: records.RunRecord = {
         "name": name,
         "version": __version__,
         "versions": {"colonnade": __version__, "python": platform.python_version(), "numpy": np.__version__},
@@ -84,8 +73,8 @@ def run_facts(
         "collusion": collusion_text(group, checked=described.get("verify", "none") != "none")
         if "computing_parties" in described
         else NO_SHARES,
-        "learnt": cast(LearntRecord, dict(model_facts)),
-        "spectrum": None if release is None else cast(SpectrumRecord, spectrum_facts(release)),
+        "learnt": cast(records.LearntRecord, dict(model_facts)),
+        "spectrum": None if release is None else cast(records.SpectrumRecord, spectrum_facts(release)),
         "measured": None if measured is None else dict(measured),
         "measured_on": None if measured is None else plan.rows,
         "traffic": traffic_facts(run),
@@ -100,10 +89,10 @@ def run_facts(
     return dict(record)
 
 
-def _party(owner: str, group: Group, schema: Facts) -> PartyRecord:
+def _party(owner: str, group: Group, schema: Facts) -> records.PartyRecord:
     from colonnade.data.schema import PublicSchema
 
-    party: PartyRecord = {
+    party: records.PartyRecord = {
         "name": owner,
         "columns": [column.name for column in PublicSchema.from_data(schema).columns],
         "holds_label": owner == group.active,
@@ -114,7 +103,7 @@ def _party(owner: str, group: Group, schema: Facts) -> PartyRecord:
     return party
 
 
-def guarantee_facts(item: Guarantee) -> GuaranteeRecord:
+def guarantee_facts(item: Guarantee) -> records.GuaranteeRecord:
     return {
         "observer": item.observer.name,
         "unit": item.unit.name,
@@ -126,10 +115,10 @@ def guarantee_facts(item: Guarantee) -> GuaranteeRecord:
     }
 
 
-def traffic_facts(run: Run[Any]) -> TrafficRecord:
+def traffic_facts(run: Run[Any]) -> records.TrafficRecord:
     """Bytes and rounds of what everybody may read of, by sender, receiver and step."""
     outcome = run.outcome.shared
-    flows: list[FlowRecord] = [
+    flows: list[records.FlowRecord] = [
         {"from": sender, "to": to, "step": step, "bytes": size}
         for sender, traffic in outcome.traffic.items()
         for (to, step), size in traffic.sent.items()
@@ -138,7 +127,7 @@ def traffic_facts(run: Run[Any]) -> TrafficRecord:
     for traffic in outcome.traffic.values():
         for step, count in traffic.rounds_by_step.items():
             rounds[step] = max(count, rounds.get(step, 0))
-    steps: list[StepRecord] = [
+    steps: list[records.StepRecord] = [
         {"step": step, "bytes": size, "rounds": rounds.get(step, 0)}
         for step, size in outcome.bytes_by_step.items()
     ]
@@ -158,7 +147,7 @@ def collusion_text(group: Group, *, checked: bool) -> str:
     )
 
 
-def totals_facts(ledger: Ledger, dataset: str) -> TotalsRecord:
+def totals_facts(ledger: Ledger, dataset: str) -> records.TotalsRecord:
     """What others may read of a ledger: where the accounts of one data set stand.
 
     Entries, their number and the ledger's head also speak of other data sets.
@@ -212,7 +201,7 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
     return facts, state
 
 
-def before_facts(ledger: Ledger, dataset: str, run: str) -> list[BeforeRecord]:
+def before_facts(ledger: Ledger, dataset: str, run: str) -> list[records.BeforeRecord]:
     """What every account of a data set stood at before the first charge of a run, in the order of the totals.
 
     ε is at the δ of the budget that governs the account now, so that before and after can be compared.
@@ -222,7 +211,7 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[BeforeRecord]:
         if entry.kind == "charge" and entry.body["release"]["run"] == run:
             break
         state.read(entry)
-    before: list[BeforeRecord] = []
+    before: list[records.BeforeRecord] = []
     for total in ledger.totals():
         if total.dataset != dataset:
             continue

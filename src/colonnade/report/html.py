@@ -19,22 +19,11 @@ from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, observer_text, observers_text, unit_text
+from colonnade.report import text as words
 from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import Facts
 from colonnade.report.lab import audit_section
 from colonnade.report.plain import Section, budget_text, left_text, merged, signed_text, size_text, spent_text
-from colonnade.report.text import (
-    NONE_STANDS_OUT,
-    WOULD_HOLD,
-    brought_text,
-    clear,
-    declared_text,
-    exact_text,
-    forecast_rows,
-    label_rows,
-    none_stands_out,
-    verdict,
-)
 
 
 @dataclass(frozen=True)
@@ -276,12 +265,12 @@ def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
     return render(
         "run.html",
         facts,
-        verdict=verdict(facts),
+        verdict=words.verdict(facts),
         guarantees=[
             {**item, "about": about_text(item["observer"], item["unit"], owners)}
             for item in facts["guarantees"]
         ],
-        brought=[(party["name"], brought_text(party)) for party in facts["parties"]],
+        brought=[(party["name"], words.brought_text(party)) for party in facts["parties"]],
         effects=effects(facts["learnt"]),
         charts=charts(facts["learnt"]),
         shown=SHOWN_COEFFICIENTS,
@@ -290,7 +279,7 @@ def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
             (step["step"], step["rounds"], size_text(step["bytes"]))
             for step in facts["traffic"].get("steps", ())
         ],
-        forecast=forecast_rows(facts),
+        forecast=words.forecast_rows(facts),
         ledgers=ledgers(facts),
         audit=audit_section(facts.get("audit")),
         alongside=alongside,
@@ -299,10 +288,10 @@ def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
         eigenvalues_text=", ".join(f"{value:.3g}" for value in spectrum["eigenvalues"]) if spectrum else "",
         flow_picture=flow_picture(sent),
         plan_text=json.dumps(plan, ensure_ascii=False, indent=1, sort_keys=True),
-        none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
-        would_hold=WOULD_HOLD,
+        none_stands_out=words.NONE_STANDS_OUT if words.none_stands_out(facts["learnt"]) else "",
+        would_hold=words.WOULD_HOLD,
         evaluated=evaluation_section(facts.get("evaluated")),
-        labels=label_rows(facts),
+        labels=words.label_rows(facts),
     )
 
 
@@ -333,7 +322,7 @@ def environment(*packages: str) -> Environment:
         "budget": budget_text,
         "size": size_text,
         "signed": signed_text,
-        "declared": declared_text,
+        "declared": words.declared_text,
         "observer": observer_text,
         "observers": observers_text,
         "unit": unit_text,
@@ -341,7 +330,7 @@ def environment(*packages: str) -> Environment:
         "bar": bar_picture,
         "people": lambda count: f"{count:,}".replace(",", " "),
     }
-    made.globals["exact_text"] = exact_text
+    made.globals["exact_text"] = words.exact_text
     return made
 
 
@@ -357,7 +346,7 @@ def effects(model_facts: Facts) -> list[dict[str, Any]]:
                 "picture": effect_picture(column, scale),
                 "least": min(column["points"], key=lambda point: point["effect"]),
                 "most": max(column["points"], key=lambda point: point["effect"]),
-                "stands_out": clear(column),
+                "stands_out": words.clear(column),
             }
             for column in columns[:SHOWN_EFFECTS]
         ]

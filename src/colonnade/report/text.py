@@ -9,13 +9,7 @@ from colonnade.data.declaring import nearest_name
 from colonnade.errors import LabelMismatch
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, joined, observer_text, observers_text, unit_text
-from colonnade.report.evaluation import (
-    baseline_text,
-    confusion_rows,
-    evaluation_note,
-    evaluation_section,
-    figure_rows,
-)
+from colonnade.report import evaluation
 from colonnade.report.facts import Facts
 from colonnade.report.plain import (
     budget_text,
@@ -180,8 +174,8 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
     lines = []
     evaluated = facts.get("evaluated")
     if evaluated:
-        rows = [row for row in figure_rows(evaluated) if row[0].startswith(_LEADING)]
-        constant = baseline_text(evaluated).removesuffix(" alone")
+        rows = [row for row in evaluation.figure_rows(evaluated) if row[0].startswith(_LEADING)]
+        constant = evaluation.baseline_text(evaluated).removesuffix(" alone")
         always = constant if constant.startswith("always") else f"always {constant}"
         lines += [(f"{name} on people held out", value, f"{always} {base}") for name, value, base in rows[:2]]
     measured = facts.get("measured") or {}
@@ -243,7 +237,7 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
         lines += ["", "A model of each label, at no further cost", *table_lines(labels, width)]
     if facts.get("evaluated"):
         lines += ["", "How good it is", *evaluation_lines(facts["evaluated"], width)]
-        lines += wrapped([evaluation_note(facts["evaluated"])], width)
+        lines += wrapped([evaluation.evaluation_note(facts["evaluated"])], width)
     if facts["notes"]:
         lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
     lines += learnt_lines(facts, width, verbose=verbose)
@@ -277,11 +271,11 @@ def guarantee_lines(
 
 def evaluation_lines(found: Facts, width: int | None = None) -> list[str]:
     """Figures of an evaluation beside what the commonest class alone would have, and who was taken for what."""
-    section = evaluation_section(found, drawn=False)
+    section = evaluation.evaluation_section(found, drawn=False)
     if section is None:
         return []
     heads, *rows = section.table
-    lines, confused = table_lines([("", "", heads[2]), *rows], width), confusion_rows(found)
+    lines, confused = table_lines([("", "", heads[2]), *rows], width), evaluation.confusion_rows(found)
     return [*lines, "", *table_lines(confused, width)] if confused else lines
 
 
