@@ -55,10 +55,7 @@ DRAWS = 20_000
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at, what was found, and what to do if it is not in order.
-
-    What is doubtful may be in order: only its owner can tell.
-    """
+    """One thing that was looked at, what was found, and what to do; of what is `doubtful` its owner alone can tell."""
 
     what: str
     fine: bool

@@ -57,10 +57,7 @@ def write_files(
 
 
 def begin_anew(given: Path, reason: str) -> None:
-    """Make the ledger that a party's own file names, with a first entry that says it was begun again on purpose.
-
-    One that is there and holds charges is never set aside; one that holds none is kept under another name.
-    """
+    """Begin the ledger that a party's file names again, on purpose; one that holds charges is never set aside."""
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 

@@ -271,10 +271,7 @@ def start(
 
 
 def check_way(kit: Kit) -> None:
-    """Say within seconds what `doctor` would say of the clock, the certificate and the server: FLARE says nothing.
-
-    A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
-    """
+    """Raise what `doctor` finds wrong with the way to the server, of which FLARE says nothing; or wait for it."""
     from colonnade.cli.doctor import examine_kit
     from colonnade.sites import processes
 

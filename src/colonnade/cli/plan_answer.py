@@ -206,10 +206,7 @@ def _checked(plan: dict[str, Any]) -> str:
 
 
 def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
-    """The whole plan, wrapped to the terminal.
-
-    `verbose` has every statement as its sentence too, and noise and ε by observer of every method.
-    """
+    """The whole plan; `verbose` has every statement as its sentence too, and noise and ε of every method."""
     lines = wrapped([plan_line(facts)], columns, indent="")
     lines.append(f"  {facts['features']} features, plan {facts['plan']['hash'][:12]}")
     if facts["because"]:

@@ -99,10 +99,7 @@ def _requested(  # the options of every command
 def _command(
     name: str, flag: str, noise: str, *, delta: float = 1e-5, times: Any = None
 ) -> Callable[[Make], Make]:
-    """Make a command of a function that makes a mechanism: with its options, one for the noise, and those of all.
-
-    `times` is the option that says how often there is a release, where it is another than --times.
-    """
+    """A command of a function that makes a mechanism; `times` is its own option for how often there is a release."""
     requested = dict(inspect.signature(_requested, eval_str=True).parameters)
     requested["delta"] = requested["delta"].replace(default=delta)
     if times is not None:

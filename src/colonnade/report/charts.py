@@ -294,10 +294,7 @@ def _mark(style: Style, x: float, y: float) -> str:
 
 
 def _legend(chart: Chart, *, below: bool) -> tuple[list[str], tuple[float, float]]:
-    """The title and the legend, beside the frame or below it, and how much room they take there.
-
-    Below there are two columns where labels are short.
-    """
+    """The title and the legend, beside the frame or `below` it, and how much room they take there."""
     entries = [(line.label, style) for line, style in chart.styled]
     entries += [(level.label, level.style) for level in chart.levels if level.label]
     width, height = NARROW if below else FRAME

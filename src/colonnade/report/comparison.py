@@ -136,10 +136,7 @@ def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
 
 
 def ties_in(facts: Facts) -> list[str]:
-    """For every ε which methods are as good as the best, within twice the error of their difference over the splits.
-
-    On one split that error is not known, so that nothing is said.
-    """
+    """For every ε which methods are as good as the best, within twice the error of their difference over splits."""
     said, sign = [], 1.0 if facts["larger_is_better"] else -1.0
     for epsilon in facts["epsilons"] if facts["seeds"] > 1 else ():
         rows = [

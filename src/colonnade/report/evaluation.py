@@ -53,10 +53,7 @@ def estimate_facts(estimate: Estimate) -> Facts:
 
 
 def figure_rows(facts: Facts) -> list[tuple[str, str, str]]:
-    """What, how much, and what always answering with the commonest class, or with the mean, would have.
-
-    Of several classes first all of them on average, then each.
-    """
+    """Each figure, of several classes on average and then of each, beside that of always the same answer."""
     from colonnade.evaluation.estimates import Figure, figure_text
 
     named = dict(facts["figures"])

@@ -148,10 +148,7 @@ def collusion_text(group: Group, *, checked: bool) -> str:
 
 
 def totals_facts(ledger: Ledger, dataset: str) -> records.TotalsRecord:
-    """What others may read of a ledger: where the accounts of one data set stand.
-
-    Entries, their number and the ledger's head also speak of other data sets.
-    """
+    """What others may read of a ledger: the accounts of one data set. Entries and head also speak of others."""
     whole = ledger_facts(ledger)
     return {
         "party": whole["party"],

@@ -96,10 +96,7 @@ def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
 
 
 def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
-    """Eigenvalues from the largest down, against the edge of what noise alone shows and the floor of the rule.
-
-    The scale is linear within the noise and logarithmic beyond it, on both sides.
-    """
+    """Eigenvalues from the largest down, linear within the noise's edge and logarithmic beyond it, on both sides."""
     values = list(spectrum["eigenvalues"][:SHOWN_EIGENVALUES])
     if not values:
         return Markup("")
@@ -255,10 +252,7 @@ SHOWN_EFFECTS = 12
 
 
 def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
-    """The page of a run, from its facts alone: fresh, or read again from facts.json.
-
-    `alongside` are sections of what other commands found on the same data (`colonnade.report.comparison`).
-    """
+    """The page of a run, from its facts alone; `alongside` is what other commands found on the same data."""
     sent, spectrum = flows(facts), facts.get("spectrum")
     plan = {key: value for key, value in facts["plan"].items() if key != "hash"}
     owners = [party["name"] for party in facts["parties"]]
@@ -303,10 +297,7 @@ def render(template: str, facts: Facts, **values: Any) -> str:
 
 @cache
 def environment(*packages: str) -> Environment:
-    """Where pages are made: whatever is put into them is text, and a name that is missing is an error.
-
-    Templates of `packages` come before those of reports, which they may use.
-    """
+    """Where pages are made, first of templates of `packages`: what is put in is text, a missing name an error."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader(name, ".") for name in (*packages, "colonnade.report")]),
         # Column names, party names and job names are other people's text.

@@ -89,10 +89,7 @@ def verified(
     *,
     patience: float = PATIENCE,
 ) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
-    """What a ledger or an export says, once it was checked against its chain and the witnesses.
-
-    An export must be signed by the key that is `public`, if one is given.
-    """
+    """What a ledger, or an export signed by the key `public`, says once chain and witnesses were checked."""
     if given.suffix == ".json":
         receipts = [receipt for peer in witnesses for receipt in peer.receipts()]
         exported = load_export(given, signer=public)
@@ -123,10 +120,7 @@ def witness_of(given: Path, *, patience: float = PATIENCE) -> Ledger | Exported:
 
 
 def opened(given: Path, *, patience: float = PATIENCE) -> Ledger:
-    """The ledger that a person means: the file itself, or the one that a party's own file names.
-
-    `patience` is how many seconds to wait while another process holds it.
-    """
+    """The ledger that a person means, itself or by a party's own file; `patience` is how many seconds to wait."""
     if given.suffix != ".toml":
         return Ledger.open(given, patience=patience)
     file = PartyFile.load(given)

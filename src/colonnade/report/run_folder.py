@@ -138,10 +138,7 @@ def write_run(
     made: Forecast | None = None,
     seconds: float | None = None,
 ) -> Facts:
-    """Everything that a run leaves with those who are here: models, facts, pages, logs and lists of people.
-
-    `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
-    """
+    """Everything that a run leaves with those who are here; `made` was foretold of it, on public data alone."""
     job, run, first = trained.job, trained.run, trained.models[0]
     learnt, measured = first.model_facts, first.measured
     facts = run_facts(run, place, name=job.name, model_facts=learnt, measured=measured, notes=trained.notes)
@@ -174,10 +171,7 @@ def write_run(
 def write_labels(
     folder: Path, method: str, run: str, result: TrainingResult, trained: Sequence[Trained]
 ) -> Facts:
-    """Of a release with several labels a model of each in a file of its own, and what is known of them.
-
-    What the model of the first learnt stands with the run's own.
-    """
+    """Of a release with several labels a model of each in its own file; the first's facts stand with the run's."""
     if not isinstance(result, MomentRelease) or not result.more_labels:
         return {}
     listed: list[LabelRecord] = []
@@ -201,10 +195,7 @@ def write_labels(
 def keep_paid(
     folder: Path, job: Job, run: Run[Any], place: Federation | Site, result: TrainingResult
 ) -> None:
-    """What was paid for, on the disk before anything else is made of it, and what is known of it by then.
-
-    From the two `colonnade recover` makes the rest, if whoever was to write it is killed. Done once.
-    """
+    """What was paid for, on the disk at once: of it `colonnade recover` makes the rest. Done once."""
     if (folder / PAID).exists():
         return
     keep_opened(folder, job, run, result)

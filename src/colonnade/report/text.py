@@ -32,10 +32,7 @@ _TASKS = {"classes": "classification", "real": "regression", "count": "regressio
 
 
 def label_rows(facts: Facts) -> list[tuple[str, str, str, str]]:
-    """A row for each label of a run with several: its name, what it is learnt as, how good its model is, and where.
-
-    Heads come first; a run with one label has no rows.
-    """
+    """Under heads a row for each label of a run with several: learnt as what, how good its model is, and where."""
     rows = []
     for place, one in enumerate(facts.get("labels", ())):
         measured = measured_rows({**facts, "measured": one["measured"]})
@@ -50,10 +47,7 @@ def label_rows(facts: Facts) -> list[tuple[str, str, str, str]]:
 
 
 def facts_of_label(facts: Facts, label: str | None) -> Facts:
-    """The facts of a run with the model of one of its labels in the first's place; a `LabelMismatch` names them all.
-
-    What was foretold and judged is of the first, and left out for another.
-    """
+    """A run's facts with the model of one label in the first's place, without what was judged of the first."""
     if label is None:
         return facts
     labels = facts.get("labels", ())
@@ -217,10 +211,7 @@ WOULD_HOLD = "With noise that nobody can reproduce, the same run would promise:"
 
 
 def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -> str:
-    """What a person wants to know after a run, the verdict first; `verbose` has what else the report has.
-
-    Sentences and tables are wrapped to `width`.
-    """
+    """What a person wants to know after a run, the verdict first; `verbose` has what else the report has."""
     lines = wrapped([verdict_line(facts)], width, indent="")
     if verbose:
         brought = [(party["name"], brought_text(party)) for party in facts["parties"]]
