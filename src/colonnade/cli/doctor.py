@@ -314,7 +314,6 @@ def examine_job(path: Path) -> Iterator[Check]:
 def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Check]:
     """A party's rows against its schema, and its ledger against its chain and the receipts that lie here."""
     from colonnade.federation.party_file import check_ledger
-    from colonnade.ledger import Ledger
 
     what = f"{file.party} data"
     try:
@@ -327,16 +326,20 @@ def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Ch
     what = f"{file.party} ledger"
     try:
         agreed = check_ledger(file, ledgers)
-        if not file.ledger.exists():
-            yield Check(what, True, f"{file.ledger} is made by the first run", doubtful=True)
-            return
-        entries = Ledger.open(file.ledger).verify().entries
+        many = "receipt that peers here hold agrees" if agreed == 1 else "receipts that peers here hold agree"
+        yield _in_order(what, file.ledger, f", and {agreed} {many}" if agreed else "")
     except ColonnadeError as error:
         yield _refused(what, error)
-        return
-    receipts = "receipt that peers here hold agrees" if agreed == 1 else "receipts that peers here hold agree"
-    witnessed = f", and {agreed} {receipts}" if agreed else ""
-    yield Check(what, True, f"{file.ledger}: {entries} entries, their chain is in order{witnessed}")
+
+
+def _in_order(what: str, path: Path, witnessed: str = "") -> Check:
+    """A ledger whose chain is in order, or that is not there yet."""
+    from colonnade.ledger import Ledger
+
+    if not path.exists():
+        return Check(what, True, f"{path} is made by the first run", doubtful=True)
+    entries = Ledger.open(path).verify().entries
+    return Check(what, True, f"{path}: {entries} entries, their chain is in order{witnessed}")
 
 
 def _refused(what: str, error: ColonnadeError) -> Check:
@@ -502,17 +505,12 @@ def _kit_policy(what: str, kit: Kit) -> Check:
 
 def _kit_ledger(what: str, kit: Kit) -> Check:
     from colonnade.federation.party_file import PartyFile
-    from colonnade.ledger import Ledger
 
     if kit.kind != "party":
         return Check(what, True, "this kit charges nothing")
     if "party" not in kit.site():
         return Check(what, True, "no party file is known yet")
-    path = PartyFile.load(kit.site()["party"]).ledger
-    if not path.exists():
-        return Check(what, True, f"{path} is made by the first run", doubtful=True)
-    entries = Ledger.open(path).verify([]).entries
-    return Check(what, True, f"{path}: {entries} entries, their chain is in order")
+    return _in_order(what, PartyFile.load(kit.site()["party"]).ledger)
 
 
 def _kit_disk(what: str, kit: Kit) -> Check:

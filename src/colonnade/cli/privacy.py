@@ -74,23 +74,17 @@ Entries = Annotated[
 ]
 
 
+FOR = "Whom --epsilon is meant for; the server (or whoever sees it) if left out."
+PAPER = "Show beside it what the papers' formulas say, with what is wrong with it."
+
+
 def _requested(  # the options of every command
     *,
     epsilon: Annotated[float | None, typer.Option(help="Find the least noise for this ε.")] = None,
     delta: Annotated[float, typer.Option(help="The δ of the guarantee.")] = 1e-5,
     times: Annotated[int, typer.Option(help="How often the release is made.")] = 1,
-    to: Annotated[
-        CalibrateFor | None,
-        typer.Option(
-            "--for", help="Whom --epsilon is meant for; the server (or whoever sees it) if left out."
-        ),
-    ] = None,
-    paper: Annotated[
-        bool,
-        typer.Option(
-            "--paper", help="Show beside it what the papers' formulas say, with what is wrong with it."
-        ),
-    ] = False,
+    to: Annotated[CalibrateFor | None, typer.Option("--for", help=FOR)] = None,
+    paper: Annotated[bool, typer.Option("--paper", help=PAPER)] = False,
     plot: Annotated[Path | None, typer.Option(help="Save a curve of ε: a .svg file.")] = None,
     against: Annotated[PlotAxis, typer.Option(help="What the curve runs over.")] = PlotAxis.DELTA,
 ) -> None: ...
@@ -103,14 +97,11 @@ def _command(
     requested = dict(inspect.signature(_requested, eval_str=True).parameters)
     requested["delta"] = requested["delta"].replace(default=delta)
     if times is not None:
-        requested["times"] = requested["times"].replace(
-            default=inspect.Parameter.empty, annotation=Annotated[int, times]
-        )
+        own = Annotated[int, times]
+        requested["times"] = requested["times"].replace(default=inspect.Parameter.empty, annotation=own)
     noisy = Annotated[Fraction | None, _number(f"{noise} Or give --epsilon.", flag)]
-    requested = {
-        "noise": requested["delta"].replace(name="noise", default=None, annotation=noisy),
-        **requested,
-    }
+    first = requested["delta"].replace(name="noise", default=None, annotation=noisy)
+    requested = {"noise": first, **requested}
 
     def register(make: Make) -> Make:
         own = inspect.signature(make, eval_str=True, locals={"MechanismFamily": None}).parameters
@@ -327,10 +318,8 @@ def moments(
 
     columns = [_party(text) for text in parties]
     task: Task = "regression" if regression else "classification" if classes else "pca"
-    label: Label | None = None
-    if regression:
-        label = RealLabel("label", low=-1, high=1)
-    elif classes:
+    label: Label | None = RealLabel("label", low=-1, high=1) if regression else None
+    if task == "classification":
         label = ClassLabel("label", classes=tuple(map(str, range(classes))))
     names = tuple(name for name, _ in columns)
     group = Group.of(names, active=names[0] if names and label is not None else None, threshold=threshold)
@@ -348,14 +337,11 @@ def moments(
     provided = {"server": server_assumption(group), "reader": reader_assumption(group)}
 
     def views(mu: Fraction, times: int) -> Views:
-        return tuple(
-            replace(
-                view,
-                event=Repeated(view.event, times),
-                assumption=provided.get(view.observer.name, view.assumption),
-            )
-            for view in replace(plan, mu=mu).views
-        )
+        found = []
+        for view in replace(plan, mu=mu).views:
+            assumption = provided.get(view.observer.name, view.assumption)
+            found.append(replace(view, event=Repeated(view.event, times), assumption=assumption))
+        return tuple(found)
 
     def paper(mu: Fraction, times: int, delta: float) -> Figures:
         if times > 1:
@@ -443,14 +429,8 @@ def poisson_binomial(
         if not (isinstance(event, Repeated) and isinstance(event.event, PoissonBinomial)):
             raise TypeError("a Poisson binomial release is a repeated leaf")
         leaf = event.event
-        found = calibrate_poisson_binomial(
-            leaf.contributors,
-            trials=(trials,),
-            times=event.times,
-            epsilon=epsilon,
-            delta=delta,
-            changed=leaf.changed,
-        )
+        release: dict[str, Any] = {"trials": (trials,), "times": event.times, "changed": leaf.changed}
+        found = calibrate_poisson_binomial(leaf.contributors, **release, epsilon=epsilon, delta=delta)
         return Fraction(found.beta)
 
     def paper(beta: Fraction, times: int, delta: float) -> Figures:
