@@ -11,20 +11,11 @@ from markupsafe import Markup
 from colonnade.evaluation.estimates import figure_text
 from colonnade.privacy.observers import joined
 from colonnade.privacy.paper import LABEL
+from colonnade.report import plain
 from colonnade.report.charts import Axes, Chart, Level, Mark, Series, Style, svg
 from colonnade.report.facts import Facts
 from colonnade.report.html import render
 from colonnade.report.lab import DEFENCES, success_text
-from colonnade.report.plain import (
-    Section,
-    chance_of,
-    compared_text,
-    lines_text,
-    size_text,
-    spent_text,
-    table_lines,
-    wrapped,
-)
 
 
 def recommendation(facts: Facts) -> str:
@@ -51,7 +42,7 @@ def recommendation(facts: Facts) -> str:
     chosen = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
 
     def known(value: float, spread: float | None = None) -> str:
-        return figure_text(value, max(spread or 0.0, chance_of(value, facts, facts["metric"])))
+        return figure_text(value, max(spread or 0.0, plain.chance_of(value, facts, facts["metric"])))
 
     said = f"At ε = {epsilon:g} take {chosen['method']}: {facts['metric']} {known(chosen['mean'], chosen['spread'])}"
     alongside = []
@@ -93,16 +84,16 @@ FURTHER = {"R²": "R² (share of the variance explained)", "RMSE": "RMSE (in the
 
 def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     """The table, what each method promises, and what has to be known to read them."""
-    lines = [facts["name"], *wrapped([_setting(facts)], width)]
+    lines = [facts["name"], *plain.wrapped([_setting(facts)], width)]
     advice = recommendation(facts)
-    lines += [*wrapped([advice], width), ""] if advice else [""]
-    lines += table_lines(comparison_table(facts), width)
+    lines += [*plain.wrapped([advice], width), ""] if advice else [""]
+    lines += plain.table_lines(comparison_table(facts), width)
     for name, table in further_tables(facts).items():
-        lines += ["", name, *table_lines(table, width)]
+        lines += ["", name, *plain.table_lines(table, width)]
     lines += ["", f"What observers learn at most, at ε = {shown_epsilon(facts):g}"]
-    lines += table_lines([("method", "who learns how much"), *promise_table(facts)], width)
+    lines += plain.table_lines([("method", "who learns how much"), *promise_table(facts)], width)
     remarks = remarks_on(facts)
-    return lines_text(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
+    return plain.lines_text(lines + (["", *plain.wrapped(remarks, width, bullet="- ")] if remarks else []))
 
 
 def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
@@ -114,7 +105,7 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
         seconds = [row["seconds"] for row in rows.values() if row["seconds"] is not None]
         sent = [row["bytes"] for row in rows.values() if row["bytes"] is not None]
         took = f"{statistics.fmean(seconds):.2f}" if seconds else "not shown"
-        lines.append((method, *cells, took, size_text(round(sum(sent) / len(sent))) if sent else "-"))
+        lines.append((method, *cells, took, plain.size_text(round(sum(sent) / len(sent))) if sent else "-"))
     return lines
 
 
@@ -130,7 +121,7 @@ def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
             lines.append((method, *(_shown(values, facts, name) for values in figures)))
         constant = facts.get("constants", {}).get(name)
         alongside = "" if constant is None else "; always the same answer has "
-        alongside += "" if constant is None else compared_text(constant, facts, name)
+        alongside += "" if constant is None else plain.compared_text(constant, facts, name)
         tables[f"{FURTHER.get(name, name)}{alongside}"] = lines
     return tables
 
@@ -175,7 +166,7 @@ def _promise(row: Facts) -> str:
     observers = [item["observer"] for item in row["guarantees"]]
     several = len(set(observers)) < len(observers)
     said = [
-        f"{item['observer'].removeprefix('party:')} {spent_text(item['epsilon'])}"
+        f"{item['observer'].removeprefix('party:')} {plain.spent_text(item['epsilon'])}"
         + (f" ({item['unit']})" if several else "")
         for item in row["guarantees"]
     ]
@@ -215,7 +206,7 @@ def remarks_on(facts: Facts) -> list[str]:
     elif facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"
         said.append(
-            f"Always answering {same} scores {compared_text(facts['constant'], facts, facts['metric'])}."
+            f"Always answering {same} scores {plain.compared_text(facts['constant'], facts, facts['metric'])}."
         )
         said += ties_in(facts)
     return said
@@ -290,11 +281,11 @@ def _cell(row: Facts | None, facts: Facts) -> str:
         return "-"
     if not facts["public"]:
         most = max((item["epsilon"] for item in row["guarantees"]), default=None)
-        return "-" if most is None else spent_text(most)
+        return "-" if most is None else plain.spent_text(most)
     if row["mean"] is None:
         return "no model"
     of = f" ({len(row['scores'])} of {facts['seeds']})" if row["failures"] else ""
-    return f"{compared_text(row['mean'], facts, facts['metric'], spread=row['spread'])}{of}"
+    return f"{plain.compared_text(row['mean'], facts, facts['metric'], spread=row['spread'])}{of}"
 
 
 def _shown(values: list[float], facts: Facts, name: str) -> str:
@@ -302,7 +293,7 @@ def _shown(values: list[float], facts: Facts, name: str) -> str:
     if not values:
         return "-"
     spread = statistics.stdev(values) if len(values) > 1 else None
-    return compared_text(statistics.fmean(values), facts, name, spread=spread)
+    return plain.compared_text(statistics.fmean(values), facts, name, spread=spread)
 
 
 def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
@@ -317,7 +308,7 @@ PRIVATE = (
 )
 
 
-def section_of(facts: Facts) -> Section | None:
+def section_of(facts: Facts) -> plain.Section | None:
     """The section of an attack's or a comparison's facts; None if they are neither."""
     if {"findings", "people"} <= set(facts) and all("attack" in item for item in facts["findings"]):
         return attack_section(facts)
@@ -326,7 +317,7 @@ def section_of(facts: Facts) -> Section | None:
     return None
 
 
-def attack_section(facts: Facts) -> Section:
+def attack_section(facts: Facts) -> plain.Section:
     """Every attack with its success, what chance would give, and an interval; undefended first."""
     lines = [
         f"{title}: {item['attack']}: {success_text(item)}"
@@ -337,14 +328,14 @@ def attack_section(facts: Facts) -> Section:
     note = (
         f"On {facts['people']} people's records, declared public; the defence has ε = {facts['epsilon']:g}."
     )
-    return Section("What attacks on encrypted gradients found", notes=(note,), lines=lines)
+    return plain.Section("What attacks on encrypted gradients found", notes=(note,), lines=lines)
 
 
-def comparison_section(facts: Facts) -> Section:
+def comparison_section(facts: Facts) -> plain.Section:
     """Score against ε for every method, where every party declared its data public."""
     title = f"{facts['metric'].capitalize()} against ε"
     if not facts["public"] or all(row["mean"] is None for row in facts["rows"]):
-        return Section(title, notes=(PRIVATE,))
+        return plain.Section(title, notes=(PRIVATE,))
     # A picture of ours, drawn anew from the facts: nothing of the file goes onto the page as markup.
     picture = Markup(svg(comparison_chart(facts), narrow=True))
-    return Section(title, comparison_table(facts), (facts["metric_note"],), [picture])
+    return plain.Section(title, comparison_table(facts), (facts["metric_note"],), [picture])
