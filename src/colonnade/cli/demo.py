@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.screen import VERBOSE, Answer, option
 from colonnade.errors import InputError
+from colonnade.report.plain import wrapped
 from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ def demo(
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
     from colonnade.cli import demo_files
-    from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text, verdict_line
 
     many: dict[str, Any] = {}

@@ -10,6 +10,7 @@ import typer
 
 from colonnade.cli.screen import FREE, Answer, argument, check_free, flag, option
 from colonnade.errors import InputError, NameInUse
+from colonnade.report.plain import left_text, merged, table_lines, wrapped
 from colonnade.runs.folders import free_name, write_named
 
 if TYPE_CHECKING:
@@ -173,7 +174,6 @@ def _verified_lines(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported
 
 def _totals_lines(facts: dict[str, Any], wide: int | None) -> list[str]:
     from colonnade.privacy.observers import observers_text, unit_text
-    from colonnade.report.plain import left_text, merged, table_lines, wrapped
     from colonnade.report.text import budget_lines
 
     lines = ["\nBudgets", *budget_lines([facts], wide)]

@@ -18,6 +18,7 @@ import typer
 
 from colonnade.cli.screen import Answer, argument, as_json, flag, group, note, option, say, say_json
 from colonnade.errors import InputError, KitError
+from colonnade.report.plain import left_text, table_lines
 
 if TYPE_CHECKING:
     from colonnade.sites.approval import Request
@@ -483,7 +484,6 @@ def _facts(request: Request) -> dict[str, Any]:
 
 def request_text(request: Request, kit: Path, wide: int | None = None) -> str:
     """A job that waits, what it would cost and leave, and who has decided."""
-    from colonnade.report.plain import left_text, table_lines
 
     times = f"asked {request.requested[:16].replace('T', ' ')} UTC"
     until = f", until {request.until[:16].replace('T', ' ')}" if request.state == "waiting" else ""

@@ -12,6 +12,7 @@ import typer
 from colonnade.cli import screen
 from colonnade.cli.screen import Answer, argument, check_free, flag, option, progress
 from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
+from colonnade.report.plain import table_lines, wrapped
 from colonnade.runs.folders import write_named
 
 if TYPE_CHECKING:
@@ -109,24 +110,17 @@ def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) 
 def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
     from colonnade.evaluation.predict import score_rows
 
-    facts: dict[str, Any] = {
-        "people": len(scores.ids),
-        "names": list(scores.names),
-        "exact": scores.exact,
-        "left_out": [{"id": one, "reason": reason} for one, reason in scores.left_out],
-        "statement": scores.statement,
-        "privacy": scores.privacy,
-        "output": None if output is None else str(output),
-    }
-    if output is None:
-        heads, *lines = score_rows(scores)
-        facts["scores"] = [dict(zip(heads, line, strict=True)) for line in lines]
-    return facts
+    left_out = [{"id": one, "reason": reason} for one, reason in scores.left_out]
+    facts: dict[str, Any] = {"people": len(scores.ids), "names": list(scores.names), "exact": scores.exact}
+    facts |= {"left_out": left_out, "statement": scores.statement, "privacy": scores.privacy}
+    heads, *lines = score_rows(scores)
+    if output is not None:
+        return facts | {"output": str(output)}
+    return facts | {"output": None, "scores": [dict(zip(heads, line, strict=True)) for line in lines]}
 
 
 def _text(scores: Scores, output: Path | None, wide: int | None, *, training: bool) -> str:
     from colonnade.evaluation.predict import score_rows
-    from colonnade.report.plain import table_lines, wrapped
 
     lines = table_lines(score_rows(scores)[: SHOWN + 1], wide)
     if len(scores.ids) > SHOWN:
@@ -186,7 +180,6 @@ def evaluate(
     """
     from colonnade.evaluation.predict import Stored, models_by_label
     from colonnade.report.evaluation import evaluation_note
-    from colonnade.report.plain import wrapped
     from colonnade.report.text import evaluation_lines
 
     if (job is None) == (rows is None):

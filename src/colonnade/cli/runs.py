@@ -9,6 +9,7 @@ import typer
 
 from colonnade.cli.screen import LABEL, RUN, VERBOSE, Answer, argument, check_free, note, option
 from colonnade.errors import InputError
+from colonnade.report.plain import table_lines
 from colonnade.runs import recovery, run_folders
 from colonnade.runs.folders import MODELS, write_named
 
@@ -92,7 +93,6 @@ def runs(
     if not listed:
         made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
         return Answer(data, f"There are no runs in {folder}; {made}.")
-    from colonnade.report.plain import table_lines
 
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in listed]
     return Answer(data, lambda wide: "\n".join(table_lines([tuple(listed[0]), *rows], wide)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.screen import PARTY_FILES, VERBOSE, Answer, argument, option, progress
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
+from colonnade.report.plain import wrapped
 from colonnade.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.runs.recovery import charged_text, failure_facts, finish_run, keep_failure, note_begun
 from colonnade.runs.run_folders import RUNS
@@ -35,7 +36,6 @@ def train(
 
       colonnade train demo-run/job.toml --output runs/first
     """
-    from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text
 
     facts = train_job(job, party, output)
