@@ -259,13 +259,7 @@ def skellam(
     Example:
       colonnade privacy skellam --l1 100 --l2 20 --epsilon 1 --owners 5 --threshold 2
     """
-    from colonnade.cli.privacy_answer import (
-        AS_GIVEN,
-        NEAR_ITS_LAW,
-        MechanismFamily,
-        added_noise,
-        threshold_of,
-    )
+    from colonnade.cli import privacy_answer as answers
     from colonnade.errors import PlanError
     from colonnade.noise.mechanism import VectorChange
     from colonnade.noise.sampler import LARGEST_DRAW
@@ -276,14 +270,15 @@ def skellam(
         theirs = VectorChange(others_l1, others_l2)
     elif others_l1 is not None or others_l2 is not None:
         raise PlanError("give both --others-l1 and --others-l2, or neither.")
-    t = threshold_of(owners, threshold)
+    t = answers.threshold_of(owners, threshold)
 
     def event(mu: Fraction, party: bool, **parts: int) -> Event:
         change = theirs if party else VectorChange(l1, l2)
         return SkellamNoise(mu).event(change, entries=entries or LARGEST_DRAW, **parts)
 
-    views = added_noise(event, unit=unit, rate=rate, owners=owners, threshold=t)
-    return MechanismFamily("Skellam noise", "μ", views, (NEAR_ITS_LAW, AS_GIVEN), SMALLEST_MU, LARGEST_MU)
+    views = answers.added_noise(event, unit=unit, rate=rate, owners=owners, threshold=t)
+    notes = answers.NEAR_ITS_LAW, answers.AS_GIVEN
+    return answers.MechanismFamily("Skellam noise", "μ", views, notes, SMALLEST_MU, LARGEST_MU)
 
 
 @_command("moments", "--mu", "μ of the matrix's noise.")
@@ -476,25 +471,20 @@ def messages(
     from colonnade.privacy.events import Approximated, PerStep
     from colonnade.privacy.guarantee import View
     from colonnade.privacy.observers import PartOf, PartyView
-    from colonnade.privacy.paper import PaperFigure
-    from colonnade.privacy.sensitivity.messages import (
-        Schedule,
-        active_messages,
-        logistic_bounds,
-        passive_messages,
-    )
+    from colonnade.privacy.sensitivity import messages as sensitivity
 
     descent: dict[str, Any] = {"radius": radius, "step_size": step_size}
+    rounded = descent | {"grid": float(grid)}
     passive = sender == Side.PASSIVE
 
     @cache
     def steps(epochs: int) -> tuple[Fraction, ...]:
-        schedule = Schedule(rows, batch, epochs)
+        schedule = sensitivity.Schedule(rows, batch, epochs)
         if passive:
-            moved = passive_messages(schedule, cap=passive_cap, clip=clip, grid=float(grid), **descent)
+            moved = sensitivity.passive_messages(schedule, cap=passive_cap, clip=clip, **rounded)
         else:
-            bounds = logistic_bounds(radius=radius, active_cap=active_cap)
-            moved = active_messages(schedule, bounds, cap=active_cap, grid=float(grid), **descent)
+            bounds = sensitivity.logistic_bounds(radius=radius, active_cap=active_cap)
+            moved = sensitivity.active_messages(schedule, bounds, cap=active_cap, **rounded)
         # Fractions keep Δ/grid exact: a float quotient could round down. Equal steps share one.
         exact = {step: Fraction(step) / grid for step in set(moved.per_step)}
         return tuple(exact[step] for step in moved.per_step)
@@ -510,7 +500,11 @@ def messages(
     def paper(sigma: Fraction, epochs: int, delta: float) -> Figures:
         if delta == 0:
             return ()
-        schedule = {"batch": batch, "epochs": epochs, "steps": Schedule(rows, batch, epochs).steps}
+        schedule = {
+            "batch": batch,
+            "epochs": epochs,
+            "steps": sensitivity.Schedule(rows, batch, epochs).steps,
+        }
         constants = vars(hdp_vfl.LOGISTIC)
         if passive:
             claimed = hdp_vfl.passive_sensitivity(**schedule, **descent, lipschitz=constants["lipschitz"])
@@ -518,7 +512,7 @@ def messages(
             claimed = hdp_vfl.active_sensitivity(**schedule, **descent, **constants)
         classical = hdp_vfl.classical_sigma(1.0, delta, sensitivity=claimed.value)
         formula = "ε by Lemma 1 of HDP-VFL, classical Gaussian, at that sensitivity"
-        return claimed, PaperFigure(classical.value / float(sigma), formula, classical.why_not)
+        return claimed, hdp_vfl.PaperFigure(classical.value / float(sigma), formula, classical.why_not)
 
     name = f"discrete Gaussian noise on the {sender} party's messages"
     notes = (

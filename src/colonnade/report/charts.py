@@ -95,10 +95,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the two directions mean, whether they are logarithmic, and whether only whole numbers make sense.
-
-    Without `ticks` marks stand at round numbers; without `from_zero` the frame is as high as what it shows.
-    """
+    """What both directions mean; without `ticks` marks are round, without `from_zero` the frame begins anywhere."""
 
     horizontal: str
     up: str
