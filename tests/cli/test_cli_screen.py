@@ -130,13 +130,13 @@ def test_colour_is_for_terminals_alone_and_hides_no_word(monkeypatch: pytest.Mon
     monkeypatch.delenv("NO_COLOR", raising=False)
     text = "within every budget\n  age  within noise\n  bank  ∞ of 4  0  1e-05\nNo privacy: the noise came from a seed"
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stdout", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
     say(text)
-    shown = sys.stdout.getvalue().rstrip("\n")
+    shown = terminal.getvalue().rstrip("\n")
     assert "\x1b[32mwithin every budget\x1b[0m" in shown and "\x1b[31mNo privacy\x1b[0m" in shown
     assert "\x1b[2mwithin noise\x1b[0m" in shown and "  \x1b[31m0\x1b[0m  " in shown
     assert re.sub(r"\x1b\[\d+m", "", shown) == text
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(sys, "stdout", Terminal())
     say(text)
-    assert sys.stdout.getvalue().rstrip("\n") == text
+    assert terminal.getvalue().endswith(f"\n{text}\n")
