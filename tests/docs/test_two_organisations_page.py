@@ -23,7 +23,7 @@ from fences import FENCE, ROOT, says
 from followed import note
 from kits import make_kit
 
-from colonnade.cli.party import say_request
+from colonnade.cli.party import request_text
 from colonnade.federation.federation import check_plan, release_before
 from colonnade.federation.job import Job
 from colonnade.federation.party_file import federation_of, party_files
@@ -127,7 +127,7 @@ TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}")
 
 
 def test_the_policies_of_the_page_accept_its_job_and_the_request_shows_every_unit_of_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
     text = PAGE.read_text(encoding="utf-8")
     shown = {
@@ -162,8 +162,7 @@ def test_the_policies_of_the_page_accept_its_job_and_the_request_shows_every_uni
         job=replace(job, timeout=4 * 3600.0),
         party="bank",
     )
-    say_request(asking._request({}, [plan], None), Path("bank/kit"))
-    printed = TIME.sub("…", capsys.readouterr().out)
+    printed = TIME.sub("…", request_text(asking._request({}, [plan], None), Path("bank/kit")))
     (page,) = [
         fence["text"] for fence in FENCE.finditer(text) if fence["text"].startswith("JOB-ID  who will")
     ]

@@ -21,6 +21,8 @@ from colonnade.errors import InputError
 from colonnade.federation.job import Job
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
+from colonnade.planning import forecast as forecasting
+from colonnade.planning import recommend
 from colonnade.planning.cost import Cost
 from colonnade.planning.forecast import (
     FEWEST_PAIRS,
@@ -366,7 +368,11 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
 
         return recorded
 
-    for place, name in ((facts, "settle"), (facts, "candidates"), (PilotRuns, "error_without_privacy")):
+    for place, name in (
+        (forecasting, "settle"),
+        (recommend, "candidates"),
+        (PilotRuns, "error_without_privacy"),
+    ):
         monkeypatch.setattr(place, name, noting(place, name))
     made = tables([2, 2], 300)
     owners = [table.party for table in made]

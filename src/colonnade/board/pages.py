@@ -1,7 +1,4 @@
-"""The board's pages.
-
-Overview, requests, two runs side by side, ledger, data and log; and what a person can do there.
-"""
+"""The board's pages: overview, requests, two runs side by side, ledger, data and log; and what can be done there."""
 
 from __future__ import annotations
 

@@ -121,10 +121,7 @@ def _request(workspace: Workspace, job: str) -> Request | None:
 
 
 def charged_for(workspace: Workspace, run: str) -> list[Facts]:
-    """What the ledgers here were charged for a run so far, and where the accounts of that data stand.
-
-    Of a ledger that cannot be read it says so.
-    """
+    """What the ledgers here were charged for a run so far, or that one cannot be read, and where the accounts stand."""
     charged: list[Facts] = []
     for view in workspace.ledgers() if run else ():
         if view.error:
@@ -164,10 +161,7 @@ def _failed(workspace: Workspace, folder: RunFolder) -> Facts:
 
 
 def _way_on(workspace: Workspace, folder: RunFolder) -> tuple[str, str]:
-    """What to do and the command for it.
-
-    A job that was not charged ended before anything began, as when somebody declined it: that would be so again.
-    """
+    """What to do and the command for it; a job that was declined before any charge would be declined again."""
     facts, submit = folder.facts, "colonnade job submit JOB --kit ADMIN-KIT"
     if not (folder.recorded and facts.get("id")):
         again = "Run the job again when that is put right; a new run is charged anew."

@@ -164,7 +164,7 @@ def ledger(view: LedgerView, page: int) -> Facts:
     """A ledger: totals, what would still fit, its history as a picture and as entries, the latest first."""
     if view.error:
         return {"party": view.party, "error": str(view.error), "path": str(view.path)}
-    drawn = any(math.isfinite(item.budget) for item in history(view.entries))
+    drawn = any(math.isfinite(item.total.budget_epsilon) for item in history(view.entries))
     return {
         "error": "",
         "path": str(view.path),

@@ -34,10 +34,7 @@ PATIENCE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Witness:
-    """A peer's ledger or export that lies here: how many receipts it holds of ours, or why it cannot be asked.
-
-    `held` is how many receipts of the peer are kept here, with all of which its own history agrees.
-    """
+    """A peer's ledger or export here: how many receipts it and we `held` of each other, or why it cannot be asked."""
 
     party: str
     path: Path

@@ -36,7 +36,7 @@ from colonnade.cli import (
     schema,
     train,
 )
-from colonnade.cli.screen import complain, say_json
+from colonnade.cli.screen import complain, group, say_json
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.runs.folders import terminated_as_interrupted
 
@@ -53,42 +53,36 @@ NUL_IN_PATH = re.compile("embedded null (?:byte|character)")
 # Typer carries its own copy of the class that all mistakes on a command line share, and names only this heir.
 _UsageError: Any = typer.BadParameter.__base__
 
-app = typer.Typer(
+app = group(
+    "Private learning on columns that different organisations hold about the same people.",
+    demo.demo,
+    schema.new,
+    schema.schema,
+    plan.plan,
+    schema.align,
+    train.train,
+    compare.compare,
+    lab.attack,
+    lab.audit,
+    predict.predict,
+    predict.evaluate,
+    models.export,
+    models.describe,
+    models.synthesize,
+    runs.runs,
+    runs.recover,
+    runs.show,
+    runs.report,
+    ledger.ledger,
+    board.board,
+    doctor.doctor,
+    explain.explain,
     name="colonnade",
-    help="Private learning on columns that different organisations hold about the same people.",
-    no_args_is_help=True,
-    add_completion=True,
-    rich_markup_mode=None,
     # Its tracebacks can show values of variables, which may be data.
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("new")(schema.new)
-app.command("schema")(schema.schema)
-app.command("plan")(plan.plan)
-app.command("align")(schema.align)
-app.command("train")(train.train)
-app.command("compare")(compare.compare)
-app.command("attack")(lab.attack)
-app.command("audit")(lab.audit)
-app.command("predict")(predict.predict)
-app.command("evaluate")(predict.evaluate)
-app.command("export")(models.export)
-app.command("describe")(models.describe)
-app.command("synthesize")(models.synthesize)
-app.command("runs")(runs.runs)
-app.command("recover")(runs.recover)
-app.command("show")(runs.show)
-app.command("report")(runs.report)
-app.command("ledger")(ledger.ledger)
-app.command("board")(board.board)
-app.add_typer(privacy.app, name="privacy")
-app.add_typer(federation.app, name="federation")
-app.add_typer(party.app, name="party")
-app.add_typer(job.app, name="job")
-app.command("doctor")(doctor.doctor)
-app.command("explain")(explain.explain)
+for named, verbs in (("privacy", privacy), ("federation", federation), ("party", party), ("job", job)):
+    app.add_typer(verbs.app, name=named)
 
 
 def _version(shown: bool) -> None:
@@ -136,36 +130,32 @@ def _run(given: list[str]) -> int:
         # Whoever read the output has seen enough; nothing is left to say it to.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
         return DONE
-    except OSError as error:
-        message = _refused_by_system(error)
-        return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
-    except RecursionError:
-        message = "a file that was read is nested too deep. Nothing that Colonnade writes is; see if it was changed."
-        return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
     except Exception as error:
-        if isinstance(error, ValueError) and NUL_IN_PATH.search(str(error)):
-            message = "a path holds a NUL character, which no file can have in its name. Take it out."
+        if message := _refused_input(error):
             return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
         if os.environ.get(TRACEBACK):
             raise
-        return _report("Mistake", _mistake(error), MISTAKE, as_json, number=ColonnadeError.number)
+        # Where, but not the message: an unforeseen one may quote data.
+        step = traceback.extract_tb(error.__traceback__)[-1]
+        message = (
+            f"a mistake in Colonnade, not in your input: {type(error).__name__} at {step.filename}, line "
+            f"{step.lineno}. Set {TRACEBACK}=1 to see all of it, and report it."
+        )
+        return _report("Mistake", message, MISTAKE, as_json, number=ColonnadeError.number)
 
 
-def _refused_by_system(error: OSError) -> str:
-    """What the operating system says, of what; a name that is too long is not shown at length."""
-    name = "" if error.filename is None else str(error.filename)
-    if error.errno == errno.ENAMETOOLONG:
-        return f"{name[:MAX_SHOWN]}…: the name has {len(name)} letters, longer than a path can be."
-    return f"{name}{': ' if name else ''}{error.strerror or error}."
-
-
-def _mistake(error: Exception) -> str:
-    """Where, but not the message: an unforeseen one may quote data."""
-    step = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"a mistake in Colonnade, not in your input: {type(error).__name__} at {step.filename}, line {step.lineno}. "
-        f"Set {TRACEBACK}=1 to see all of it, and report it."
-    )
+def _refused_input(error: Exception) -> str:
+    """What the system or Python says of a path or a file that was given; nothing of any other error."""
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else str(error.filename)
+        if error.errno == errno.ENAMETOOLONG:
+            return f"{name[:MAX_SHOWN]}…: the name has {len(name)} letters, longer than a path can be."
+        return f"{name}{': ' if name else ''}{error.strerror or error}."
+    if isinstance(error, RecursionError):
+        return "a file that was read is nested too deep. Nothing that Colonnade writes is; see if it was changed."
+    if isinstance(error, ValueError) and NUL_IN_PATH.search(str(error)):
+        return "a path holds a NUL character, which no file can have in its name. Take it out."
+    return ""
 
 
 def _interrupted(as_json: bool) -> int:
@@ -178,10 +168,8 @@ def _report(kind: str, message: str, code: int, as_json: bool, *, number: str) -
     # A file that does not exist is quoted as it was named, and what was named may be how to reach a database.
     message = without_passwords(message)
     if as_json:
-        page = explain.page(number)
-        say_json(
-            {"error": {"kind": kind, "number": number, "page": page, "message": message, "exit_code": code}}
-        )
+        found = {"kind": kind, "number": number, "page": explain.page(number), "message": message}
+        say_json({"error": {**found, "exit_code": code}})
     else:
         complain(message, number)
     return code

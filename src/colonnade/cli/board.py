@@ -9,45 +9,31 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, note, say, say_json
+from colonnade.cli.screen import argument, as_json, note, option, say, say_json
 from colonnade.errors import InputError, NotInstalled
 
 PORT = 8765
 
 
 def board(
-    folder: Path = typer.Argument(
-        ..., metavar="KIT|FOLDER", help="A party's kit, or a folder of jobs and runs without a federation."
+    folder: Path = argument(
+        "KIT|FOLDER", "A party's kit, or a folder of jobs and runs without a federation."
     ),
-    runs: Path | None = typer.Option(
-        None,
-        "--runs",
-        metavar="FOLDER",
-        help="Where runs were written, if not in the kit or in runs within FOLDER.",
+    runs: Path | None = option(
+        "--runs FOLDER", "Where runs were written, if not in the kit or in runs within FOLDER."
     ),
-    person: list[str] = typer.Option(
-        [],
-        "--person",
-        metavar="NAME",
-        help="Somebody who may decide; repeat. The account on this machine if left out.",
+    person: list[str] = option(
+        "--person NAME", "Somebody who may decide; repeat. The account on this machine if left out.", []
     ),
-    auditor: list[str] = typer.Option(
-        [], "--auditor", metavar="NAME", help="Somebody who may look and decides nothing; repeat."
+    auditor: list[str] = option("--auditor NAME", "Somebody who may look and decides nothing; repeat.", []),
+    port: int = option("--port PORT", "Where to answer; 0 for any that is free.", PORT),
+    listen: str = option(
+        "--listen ADDRESS", "Another address of this machine; only behind a proxy.", "127.0.0.1"
     ),
-    port: int = typer.Option(PORT, "--port", metavar="PORT", help="Where to answer; 0 for any that is free."),
-    listen: str = typer.Option(
-        "127.0.0.1",
-        "--listen",
-        metavar="ADDRESS",
-        help="Another address of this machine; only behind a proxy.",
+    proxy: Path | None = option(
+        "--proxy FILE",
+        "A proxy that signs people in (TOML): its address, its headers, who may decide and look.",
     ),
-    proxy: Path | None = typer.Option(
-        None,
-        "--proxy",
-        metavar="FILE",
-        help="A proxy that signs people in (TOML): its address, its headers, who may decide and look.",
-    ),
-    as_json: bool = AS_JSON,
 ) -> None:
     """Open a web page on this machine, on which an organisation sees what was learnt, and decides.
 
@@ -92,7 +78,7 @@ def board(
             listen=listen,
             port=port,
             proxy=None if proxy is None else Proxy.load(proxy),
-            started=say_json if as_json else _say,
+            started=say_json if as_json() else _say,
         )
 
 

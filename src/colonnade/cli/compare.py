@@ -6,17 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import (
-    AS_JSON,
-    PARTY_FILES,
-    Answer,
-    answering,
-    complete_methods,
-    note,
-    progress,
-)
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, argument, check_least, complete_methods, flag, note, option, progress
 from colonnade.errors import InputError, PrivacyError
 from colonnade.federation.files import json_text
 from colonnade.report.plain import now
@@ -31,36 +22,21 @@ if TYPE_CHECKING:
     from colonnade.models.release import MomentRelease
 
 
-@answering
 def compare(
-    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties, task, delta."),
-    epsilons: str = typer.Option(
-        "0.1,1,10", "--epsilons", "-e", metavar="LIST", help="The ε to compare at, rising, with commas."
-    ),
-    seeds: int = typer.Option(5, "--seeds", "-s", metavar="N", help="How many splits, and draws of noise."),
-    methods: str | None = typer.Option(
-        None,
-        "--methods",
-        "-m",
-        metavar="LIST",
-        help="Only these methods, with commas; all if left out.",
+    job: Path = argument("JOB", "The job file (TOML): parties, task, delta."),
+    epsilons: str = option("--epsilons -e LIST", "The ε to compare at, rising, with commas.", "0.1,1,10"),
+    seeds: int = option("--seeds -s N", "How many splits, and draws of noise.", 5),
+    methods: str | None = option(
+        "--methods -m LIST",
+        "Only these methods, with commas; all if left out.",
         autocompletion=complete_methods,
     ),
-    paper: bool = typer.Option(
-        False, "--paper", help="Add papers' own calibrations: paper formula, not a guarantee."
+    paper: bool = flag("--paper", "Add papers' own calibrations: paper formula, not a guarantee."),
+    charge: bool = flag("--charge", "On private data: charge the ledgers for everything that is run."),
+    party: list[Path] = screen.PARTY_FILES,
+    output: Path | None = option(
+        "--output -o FOLDER", "A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out."
     ),
-    charge: bool = typer.Option(
-        False, "--charge", help="On private data: charge the ledgers for everything that is run."
-    ),
-    party: list[Path] = PARTY_FILES,
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out.",
-    ),
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Compare every method that can do a job's task: score against ε, what each promises, and what it costs.
 
@@ -83,8 +59,7 @@ def compare(
     from colonnade.report.comparison import comparison_page, comparison_picture, comparison_text
 
     wanted = checked_epsilons(_numbers(epsilons))
-    if seeds < 1:
-        raise InputError(f"--seeds: found {seeds}; it must be at least 1.")
+    check_least("--seeds", seeds, 1)
     agreed = Job.load(job)
     files = party_files(agreed, party)
     public = all(file.public for file in files.values())
@@ -97,21 +72,15 @@ def compare(
     with new_folder(name, numbered=output is None) as folder:
         folder.reserve(1 << 21)
         try:
-            with progress(not as_json) as advance, prefix_job_errors(agreed):
+            with progress() as advance, prefix_job_errors(agreed):
                 shared: dict[str, Any] = {"task": agreed.task, "field": field, "epsilons": wanted}
-                shared |= {"delta": agreed.delta, "accepted_delta": agreed.accepted_delta}
-                shared |= {"gamma": agreed.gamma, "progress": advance}
+                shared |= {name: getattr(agreed, name) for name in ("delta", "accepted_delta", "gamma")}
+                shared["progress"] = advance
                 if public:
-                    comparison = compare_tables(
-                        [file.table() for file in files.values()],
-                        **shared,
-                        seeds=seeds,
-                        components=agreed.components,
-                        server=agreed.server,
-                        threshold=agreed.threshold,
-                        computing_parties=agreed.computing_parties,
-                        timeout=agreed.timeout,
-                    )
+                    own = ("components", "server", "threshold", "computing_parties", "timeout")
+                    shared |= {name: getattr(agreed, name) for name in own}
+                    tables = [file.table() for file in files.values()]
+                    comparison = compare_tables(tables, **shared, seeds=seeds)
                 else:
                     # In one process one user is every party and may read it all; the table goes to others.
                     comparison = compare_charged(
@@ -143,14 +112,12 @@ def compare(
 
 def _numbers(text: str) -> list[float]:
     numbers = []
-    for piece in text.split(","):
-        if not piece.strip():
-            continue
+    for piece in filter(None, map(str.strip, text.split(","))):
         try:
             numbers.append(float(piece))
         except ValueError:
             raise InputError(
-                f"--epsilons: {piece.strip()!r} is not a number. Write numbers with commas, such as 0.1,1,10."
+                f"--epsilons: {piece!r} is not a number. Write numbers with commas, such as 0.1,1,10."
             ) from None
     return numbers
 

@@ -8,14 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import AS_JSON, VERBOSE, Answer, answering
+from colonnade.cli.screen import VERBOSE, Answer, option
 from colonnade.errors import InputError
+from colonnade.report.plain import wrapped
 from colonnade.runs.folders import new_folder
 
 if TYPE_CHECKING:
-    from colonnade.cli.demo_files import Demo
+    from colonnade.cli import demo_files
 
 
 class DemoSize(StrEnum):
@@ -26,23 +25,15 @@ class DemoSize(StrEnum):
     both = "both"
 
 
-@answering
 def demo(
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for the demonstration's files; demo-run if left out.",
+    output: Path | None = option(
+        "--output -o FOLDER", "A new folder for the demonstration's files; demo-run if left out."
     ),
-    epsilon: float = typer.Option(1.0, "--epsilon", metavar="ε", help="The ε of the release."),
-    people: DemoSize = typer.Option(
-        DemoSize.both,
-        "--people",
-        help="Train on the many, on the few patients alone, or on one after the other.",
+    epsilon: float = option("--epsilon ε", "The ε of the release.", 1.0),
+    people: DemoSize = option(
+        "--people", "Train on the many, on the few patients alone, or on one after the other.", DemoSize.both
     ),
     verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Train on 26,049 invented people of a bank and a registry, then on 455 patients, and show what each cost.
 
@@ -52,27 +43,18 @@ def demo(
     """
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
-    from colonnade.cli.demo_files import (
-        CENSUS,
-        FOLDER,
-        NEW_PATIENTS,
-        NEW_PEOPLE,
-        VISITS,
-        write_census,
-        write_patients,
-    )
-    from colonnade.report.plain import wrapped
+    from colonnade.cli import demo_files
     from colonnade.report.text import run_text, verdict_line
 
     many: dict[str, Any] = {}
     few: dict[str, Any] = {}
-    with new_folder(output or FOLDER, numbered=output is None) as folder:
+    with new_folder(output or demo_files.FOLDER, numbered=output is None) as folder:
         if people is not DemoSize.few:
-            many = _trained(write_census(folder.draft / CENSUS, epsilon=epsilon), quiet=as_json)
+            many = _trained(demo_files.write_census(folder.draft / demo_files.CENSUS, epsilon=epsilon))
         if people is not DemoSize.many:
-            few = _trained(write_patients(folder.draft, epsilon=epsilon), quiet=as_json)
+            few = _trained(demo_files.write_patients(folder.draft, epsilon=epsilon))
         finished = folder.finish()
-    runs = {"many": finished / CENSUS / "run", "few": finished / "run"}
+    runs = {"many": finished / demo_files.CENSUS / "run", "few": finished / "run"}
     for facts, run in ((many, runs["many"]), (few, runs["few"])):
         if facts:
             facts["report"] = str(run / "report.html")
@@ -85,23 +67,22 @@ def demo(
             lines.append(run_text(few, width=wide, verbose=True) if verbose else short)
         lines.append(f"\nTables, schemas, jobs and ledgers are in {finished}. Go on with")
         if many:
-            lines.append(
-                f"  colonnade predict {runs['many']} --rows {finished / CENSUS / NEW_PEOPLE} --id person"
-            )
+            new = finished / demo_files.CENSUS / demo_files.NEW_PEOPLE
+            lines.append(f"  colonnade predict {runs['many']} --rows {new} --id person")
         if few:
             lines += [
-                f"  colonnade predict {runs['few']} --rows {finished / NEW_PATIENTS} --id patient",
-                f"  colonnade predict {runs['few']} {finished / VISITS / 'job.toml'}",
+                f"  colonnade predict {runs['few']} --rows {finished / demo_files.NEW_PATIENTS} --id patient",
+                f"  colonnade predict {runs['few']} {finished / demo_files.VISITS / 'job.toml'}",
                 f"  colonnade ledger {finished / 'clinic.toml'}",
                 f"  colonnade train {finished / 'job.toml'}",
             ]
         reports = [f"Report: {facts['report']}" for facts in (many, few) if facts]
         return "\n".join([*lines, "", *reports])
 
-    return Answer({**few, **({CENSUS: many} if many else {})}, text)
+    return Answer({**few, **({demo_files.CENSUS: many} if many else {})}, text)
 
 
-def _trained(files: Demo, *, quiet: bool) -> dict[str, Any]:
+def _trained(files: demo_files.Demo) -> dict[str, Any]:
     """Train as `colonnade train` would, and measure on the people held out, beside a model of the pooled rows."""
     from sklearn.linear_model import LogisticRegression as Central
 
@@ -116,7 +97,7 @@ def _trained(files: Demo, *, quiet: bool) -> dict[str, Any]:
     from colonnade.report.text import COMMONEST, NON_PRIVATE
 
     run = files.job.parent / "run"
-    facts = train_job(files.job, [], run, quiet=quiet)
+    facts = train_job(files.job, [], run)
     release = MomentRelease.load(run / "release.npz")
     model = LogisticRegression().fit(release)
     job = Job.load(files.job)

@@ -121,9 +121,10 @@ delta = {self.delta:g}
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """Where the job lies, and the public rows held out of it."""
+    """Where the job lies, and the public people held out of it."""
 
     job: Path
+    held_out: np.ndarray[Any, Any]
     test_rows: dict[str, Any]
     test_labels: np.ndarray[Any, Any]
 
@@ -182,12 +183,10 @@ def write_patients(folder: Path, *, epsilon: float) -> Demo:
     """A clinic's and a laboratory's files; those held out also party by party, with a job for scoring them."""
     people = patients()
     parties = {"clinic": list(people.declared)[20:], "laboratory": list(people.declared)[:20]}
-    demo, held_out = _write(
-        folder, people, parties, "Tumour diagnosis from two houses", epsilon, NEW_PATIENTS, seed=1
-    )
+    demo = _write(folder, people, parties, "Tumour diagnosis from two houses", epsilon, NEW_PATIENTS, seed=1)
     visits = folder / VISITS
     visits.mkdir()
-    write_parties(visits, people, parties, held_out, budget=RUNS_GRANTED * epsilon, above="../")
+    write_parties(visits, people, parties, demo.held_out, budget=RUNS_GRANTED * epsilon, above="../")
     (visits / "job.toml").write_bytes(demo.job.read_bytes())
     return demo
 
@@ -197,7 +196,7 @@ def write_census(folder: Path, *, epsilon: float) -> Demo:
     folder.mkdir()
     parties = {party: list(columns) for party, columns in PARTIES.items()}
     name = "Income from a bank and a registry"
-    return _write(folder, census(), parties, name, epsilon, NEW_PEOPLE, seed=PEOPLE)[0]
+    return _write(folder, census(), parties, name, epsilon, NEW_PEOPLE, seed=PEOPLE)
 
 
 def _write(
@@ -209,7 +208,7 @@ def _write(
     new: str,
     *,
     seed: int,
-) -> tuple[Demo, np.ndarray[Any, Any]]:
+) -> Demo:
     """Write everything that users would have, and hold a public fifth of the people out: all their columns in `new`."""
     labels = people.values[people.label]
     order = public_permutation(len(labels), seed)
@@ -220,9 +219,8 @@ def _write(
     job.write_text(f"# What both agreed on.\n{text}", encoding="utf-8")
     shown = [column for columns in parties.values() for column in columns]
     people.write_csv(folder / new, shown, held_out)
-    return Demo(
-        job, {column: people.values[column][held_out] for column in shown}, labels[held_out]
-    ), held_out
+    rows = {column: people.values[column][held_out] for column in shown}
+    return Demo(job, held_out, rows, labels[held_out])
 
 
 def write_parties(

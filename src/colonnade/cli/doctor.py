@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, say, say_json
+from colonnade.cli.screen import Answer, argument, as_json, say
 from colonnade.errors import ColonnadeError, InputError, KitError, PartyMismatch
 
 if TYPE_CHECKING:
@@ -55,10 +55,7 @@ DRAWS = 20_000
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at, what was found, and what to do if it is not in order.
-
-    What is doubtful may be in order: only its owner can tell.
-    """
+    """One thing that was looked at, what was found, and what to do; of what is `doubtful` its owner alone can tell."""
 
     what: str
     fine: bool
@@ -68,13 +65,12 @@ class Check:
 
 
 def doctor(
-    target: Path | None = typer.Argument(
+    target: Path | None = argument(
+        "[KIT|JOB]",
+        "A party's, the server's or an administrator's kit; or a job (TOML). Without it, this installation.",
         None,
-        metavar="[KIT|JOB]",
-        help="A party's, the server's or an administrator's kit; or a job (TOML). Without it, this installation.",
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Say what is wrong with this installation, with a job's files or with a kit, and what to do about it.
 
     Nothing is run, released or charged. Rows are checked against their schema as a job would; a ledger's chain of
@@ -99,17 +95,15 @@ def doctor(
     findings = []
     for finding in looked_at:
         findings.append(finding)
-        if not as_json:
+        if not as_json():
             mark = "PROBLEM" if not finding.fine else "LOOK" if finding.doubtful else "ok"
             say(f"{mark:<7}  {finding.what:<{WIDTH}} {finding.found}")
             if finding.remedy and not finding.fine:
                 say(f"{'':{WIDTH + 10}}{finding.remedy}")
     fine = all(finding.fine for finding in findings)
-    if as_json:
-        named = None if target is None else str(target)
-        say_json({"target": named, "fine": fine, "findings": [asdict(finding) for finding in findings]})
-    if not fine:
-        raise typer.Exit(InputError.exit_code)
+    data: dict[str, Any] = {"target": None if target is None else str(target), "fine": fine}
+    data["findings"] = [asdict(finding) for finding in findings]
+    return Answer(data, None, None if fine else typer.Exit(InputError.exit_code))
 
 
 def examine_installation() -> Iterator[Check]:
@@ -149,11 +143,8 @@ def _needs(extra: str = "") -> list[Requirement]:
     from packaging.requirements import Requirement
 
     needs = map(Requirement, importlib.metadata.requires("colonnade") or ())
-    return [
-        need
-        for need in needs
-        if (need.marker.evaluate({"extra": extra}) if need.marker is not None else not extra)
-    ]
+    marked = {"extra": extra}
+    return [need for need in needs if (need.marker.evaluate(marked) if need.marker else not extra)]
 
 
 def _problem(need: Requirement) -> str:
@@ -323,7 +314,6 @@ def examine_job(path: Path) -> Iterator[Check]:
 def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Check]:
     """A party's rows against its schema, and its ledger against its chain and the receipts that lie here."""
     from colonnade.federation.party_file import check_ledger
-    from colonnade.ledger import Ledger
 
     what = f"{file.party} data"
     try:
@@ -336,16 +326,20 @@ def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Ch
     what = f"{file.party} ledger"
     try:
         agreed = check_ledger(file, ledgers)
-        if not file.ledger.exists():
-            yield Check(what, True, f"{file.ledger} is made by the first run", doubtful=True)
-            return
-        entries = Ledger.open(file.ledger).verify().entries
+        many = "receipt that peers here hold agrees" if agreed == 1 else "receipts that peers here hold agree"
+        yield _in_order(what, file.ledger, f", and {agreed} {many}" if agreed else "")
     except ColonnadeError as error:
         yield _refused(what, error)
-        return
-    receipts = "receipt that peers here hold agrees" if agreed == 1 else "receipts that peers here hold agree"
-    witnessed = f", and {agreed} {receipts}" if agreed else ""
-    yield Check(what, True, f"{file.ledger}: {entries} entries, their chain is in order{witnessed}")
+
+
+def _in_order(what: str, path: Path, witnessed: str = "") -> Check:
+    """A ledger whose chain is in order, or that is not there yet."""
+    from colonnade.ledger import Ledger
+
+    if not path.exists():
+        return Check(what, True, f"{path} is made by the first run", doubtful=True)
+    entries = Ledger.open(path).verify().entries
+    return Check(what, True, f"{path}: {entries} entries, their chain is in order{witnessed}")
 
 
 def _refused(what: str, error: ColonnadeError) -> Check:
@@ -433,9 +427,8 @@ def _kit_rights(what: str, kit: Kit) -> Check:
     resources = json.loads((local / "resources.json").read_text(encoding="utf-8"))
     roles = json.loads((local / "authorization.json").read_text(encoding="utf-8"))["permissions"].values()
     closed = all(
-        isinstance(role, dict) and role.get(right, "none") == "none"
+        isinstance(role, dict) and role.get("byoc", "none") == role.get("shell_commands", "none") == "none"
         for role in roles
-        for right in ("byoc", "shell_commands")
     )
     wanted = [COORDINATOR if kit.kind == "server" else MEMBER]
     enforced = resources["class_list_enforcement_mode"] == "enforce"
@@ -512,17 +505,12 @@ def _kit_policy(what: str, kit: Kit) -> Check:
 
 def _kit_ledger(what: str, kit: Kit) -> Check:
     from colonnade.federation.party_file import PartyFile
-    from colonnade.ledger import Ledger
 
     if kit.kind != "party":
         return Check(what, True, "this kit charges nothing")
     if "party" not in kit.site():
         return Check(what, True, "no party file is known yet")
-    path = PartyFile.load(kit.site()["party"]).ledger
-    if not path.exists():
-        return Check(what, True, f"{path} is made by the first run", doubtful=True)
-    entries = Ledger.open(path).verify([]).entries
-    return Check(what, True, f"{path}: {entries} entries, their chain is in order")
+    return _in_order(what, PartyFile.load(kit.site()["party"]).ledger)
 
 
 def _kit_disk(what: str, kit: Kit) -> Check:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import typer
-
-from colonnade.cli.screen import AS_JSON, answer
+from colonnade.cli.screen import Answer, argument
 from colonnade.errors import InputError, explanations
 
 ADDRESS = "docs/errors.md"
@@ -26,11 +24,10 @@ def _completed(incomplete: str) -> list[tuple[str, str]]:
 
 
 def explain(
-    number: str | None = typer.Argument(
-        None, metavar="[NUMBER]", help="The number of an error, such as E313.", autocompletion=_completed
+    number: str | None = argument(
+        "[NUMBER]", "The number of an error, such as E313.", None, autocompletion=_completed
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all.
 
     Examples:
@@ -39,20 +36,18 @@ def explain(
 
       colonnade explain
     """
-    known = explanations()
+    known = {
+        one.number: {"number": one.number, "title": one.title, "page": page(one.number)}
+        for one in explanations().values()
+    }
     if number is None:
-        listed = [
-            {"number": one.number, "title": one.title, "page": page(one.number)} for one in known.values()
-        ]
-        text = "\n".join(f"{one.number}  {one.title}" for one in known.values())
-        answer({"errors": listed}, text, as_json)
-        return
+        lines = [f"{one['number']}  {one['title']}" for one in known.values()]
+        return Answer({"errors": list(known.values())}, "\n".join(lines))
     meant = _NUMBER.fullmatch(number.strip())
-    section = known.get(f"E{meant[1]}") if meant else None
-    if section is None:
+    if meant is None or (name := f"E{meant[1]}") not in known:
         raise InputError(f"{number!r} is not the number of an error. `colonnade explain` lists all of them.")
-    facts = {"number": section.number, "title": section.title, "page": page(section.number)}
-    answer({**facts, "text": section.text}, f"{section.number}\n{_plain(section.text)}", as_json)
+    text = explanations()[name].text
+    return Answer({**known[name], "text": text}, f"{name}\n{_plain(text)}")
 
 
 def _plain(text: str) -> str:

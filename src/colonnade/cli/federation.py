@@ -7,11 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
 from colonnade.cli.federation_demo import demo
-from colonnade.cli.screen import AS_JSON, answer
-from colonnade.errors import InputError, KitError, NameInUse
+from colonnade.cli.screen import Answer, argument, check_free, flag, group, option
+from colonnade.errors import InputError, KitError
 
 if TYPE_CHECKING:
     from colonnade.sites.provision import Invitation
@@ -51,34 +49,19 @@ alignment = ["auto", "server"]
 
 # Other members and folders of a federation are called so.
 RESERVED = ("server", "admin", "administrators", "root", "audit", "requests")
-app = typer.Typer(
-    help="""Make a federation of organisations on their own machines, and join one.
-
-Keys are made where their owners are. What travels: an invitation, a request, a certificate; none of them is secret.
-docs/two-organisations.md goes through it step by step.
-""",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("demo")(demo)
-FOLDER = typer.Argument(..., metavar="FOLDER", help="The federation's folder, with the root's key.")
+FOLDER = argument("FOLDER", "The federation's folder, with the root's key.")
 
 
-@app.command("new")
 def new(
-    folder: Path = typer.Argument(..., metavar="FOLDER", help="A new folder for root, kits and invitation."),
-    host: str = typer.Option("localhost", "--host", help="The name under which parties reach the server."),
-    port: int = typer.Option(8002, "--port", help="The one port that the server listens on."),
-    name: str = typer.Option("colonnade", "--name", help="The federation's name."),
-    four_eyes: bool = typer.Option(
-        False, "--four-eyes", help="One administrator proposes every job, and another confirms it."
+    folder: Path = argument("FOLDER", "A new folder for root, kits and invitation."),
+    host: str = option("--host", "The name under which parties reach the server.", "localhost"),
+    port: int = option("--port", "The one port that the server listens on.", 8002),
+    name: str = option("--name", "The federation's name.", "colonnade"),
+    four_eyes: bool = flag("--four-eyes", "One administrator proposes every job, and another confirms it."),
+    party: list[str] = option(
+        "--party -p NAME", "For trying out: make this party's kit here too; repeat.", []
     ),
-    party: list[str] = typer.Option(
-        [], "--party", "-p", metavar="NAME", help="For trying out: make this party's kit here too; repeat."
-    ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Make a federation: its root, the server's kit, the administrator's kit and an invitation for parties.
 
     With --party all keys are made in one place, which is for trying out on one machine.
@@ -91,8 +74,7 @@ def new(
     """
     from colonnade.sites.provision import INVITATION, all_kits, found_federation
 
-    if folder.exists():
-        raise NameInUse(f"{folder} exists already. Name a new folder.")
+    check_free(folder, "", "Name a new folder.")
     if party and four_eyes:
         raise InputError(
             '--four-eyes: with --party nobody joins, and no policies are drafted. Write submission = "two" into them.'
@@ -129,23 +111,19 @@ def new(
             f"  the root's key      {folder / 'root'}     it issues certificates in any name: keep it offline\n"
             f"\nSend {folder / INVITATION} to every party, and tell them the root's fingerprint by telephone:\n"
         )
-    answer(facts, f"{text}  {spaced(invitation.root)}", as_json)
+    return Answer(facts, f"{text}  {spaced(invitation.root)}")
 
 
-@app.command("join")
 def join(
-    file: Path = typer.Argument(
-        ..., metavar="FILE", help="The invitation, or the signed answer to a request."
-    ),
-    party: str = typer.Option(..., "--as", metavar="NAME", help="This party's name in jobs."),
-    folder: Path | None = typer.Option(None, "--folder", help="This party's folder; NAME if left out."),
-    fingerprint: str = typer.Option(
-        "",
+    file: Path = argument("FILE", "The invitation, or the signed answer to a request."),
+    party: str = option("--as NAME", "This party's name in jobs.", ...),
+    folder: Path | None = option("--folder", "This party's folder; NAME if left out."),
+    fingerprint: str = option(
         "--fingerprint",
-        help="The root's fingerprint, as it was told by another way than the invitation came by.",
+        "The root's fingerprint, as it was told by another way than the invitation came by.",
+        "",
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Join a federation: first with its invitation, then with the signed answer to the request that made.
 
     The first call makes this party's key and a request to send back. The second makes the kit.
@@ -173,21 +151,17 @@ def join(
             f"  {spaced(facts['fingerprint'])}\nSay in {facts['policy']} what {party} agrees to, then start it:\n"
             f"  colonnade party start {facts['kit']} --party {party}.toml --policy {facts['policy']}"
         )
-    answer(facts, text, as_json)
+    return Answer(facts, text)
 
 
-@app.command("approve")
 def approve(
     folder: Path = FOLDER,
-    request: Path = typer.Argument(..., metavar="REQUEST", help="A party's request."),
-    fingerprint: str = typer.Option(
-        "", "--fingerprint", help="The key's fingerprint, as the party told it by telephone."
+    request: Path = argument("REQUEST", "A party's request."),
+    fingerprint: str = option(
+        "--fingerprint", "The key's fingerprint, as the party told it by telephone.", ""
     ),
-    renewal: bool = typer.Option(
-        False, "--renews", help="The party has a certificate, and asks for another with a new key."
-    ),
-    as_json: bool = AS_JSON,
-) -> None:
+    renewal: bool = flag("--renews", "The party has a certificate, and asks for another with a new key."),
+) -> Answer:
     """Issue a party's certificate, as the holder of the federation's root. Ask the party whether it asked for one.
 
     Example:
@@ -199,8 +173,7 @@ def approve(
 
     signed = request.with_name(request.name.replace(".request", ".signed"))
     # The answer to an earlier request is what a renewal replaces, once it has been issued.
-    if signed.exists() and not renewal:
-        raise NameInUse(f"{signed} exists already. Remove it to approve again.")
+    check_free(None if renewal else signed, "", "Remove it to approve again.")
     expected = plain_fingerprint(fingerprint) if fingerprint else ""
     with tempfile.TemporaryDirectory(dir=signed.parent) as drafts:
         issued = approve_party(folder, request, Path(drafts) / signed.name, key=expected, renews=renewal)
@@ -211,17 +184,13 @@ def approve(
         else f"{issued.name} has a certificate for the key\n  {spaced(issued.key)}\n"
         f"Ask {issued.name} by telephone whether that is its key, and only then send {signed} back."
     )
-    answer({"party": issued.name, "key": issued.key, "signed": str(signed)}, text, as_json)
+    return Answer({"party": issued.name, "key": issued.key, "signed": str(signed)}, text)
 
 
-@app.command("renew")
 def renew(
-    target: Path = typer.Argument(
-        ..., metavar="KIT|FOLDER", help="A party's kit, or the federation's folder."
-    ),
-    signed: Path | None = typer.Argument(None, metavar="[SIGNED]", help="The signed answer to the request."),
-    as_json: bool = AS_JSON,
-) -> None:
+    target: Path = argument("KIT|FOLDER", "A party's kit, or the federation's folder."),
+    signed: Path | None = argument("[SIGNED]", "The signed answer to the request.", None),
+) -> Answer:
     """Renew certificates; kits stay otherwise as they are, with their runs, records and pins.
 
     A party asks with its kit, and calls again with the signed answer. Whoever made the federation renews the server's
@@ -252,8 +221,7 @@ def renew(
             f"  {spaced(key)}\nWhen the signed answer comes:\n"
             f"  colonnade federation renew {target} {kit.identity().name}.signed.zip"
         )
-        answer({"request": str(request), "fingerprint": key}, text, as_json)
-        return
+        return Answer({"request": str(request), "fingerprint": key}, text)
     else:
         kit = Kit.load(target)
         requested = kit.path / renewal.REQUESTED / kit.identity().name
@@ -264,33 +232,22 @@ def renew(
         if not signed.exists():
             raise KitError(f"{signed} does not exist. Name the signed answer (.zip).")
         kits = (renewal.renew(kit, signed, requested),)
-    facts = [
-        {
-            "kit": str(kit.path),
-            "until": f"{kit.identity().certificate.not_valid_after_utc:%Y-%m-%d}",
-            "fingerprint": fingerprint(kit.identity().certificate),
-        }
-        for kit in kits
-    ]
-    lines = (
-        f"{one['kit']} has a certificate until {one['until']}, fingerprint\n  {spaced(one['fingerprint'])}"
-        for one in facts
-    )
-    answer(facts, "\n".join(lines), as_json)
+    facts, lines = [], []
+    for kit in kits:
+        certificate = kit.identity().certificate
+        until, named = f"{certificate.not_valid_after_utc:%Y-%m-%d}", fingerprint(certificate)
+        facts.append({"kit": str(kit.path), "until": until, "fingerprint": named})
+        lines.append(f"{kit.path} has a certificate until {until}, fingerprint\n  {spaced(named)}")
+    return Answer(facts, "\n".join(lines))
 
 
-@app.command("administrator")
 def administrator(
     folder: Path = FOLDER,
-    name: str = typer.Argument(..., metavar="NAME", help="The administrator's name: letters, digits and _."),
-    may: str = typer.Option(
-        ...,
-        "--may",
-        metavar="WHAT",
-        help="submit: submit, stop and look. stop: stop and look. view: look only.",
+    name: str = argument("NAME", "The administrator's name: letters, digits and _."),
+    may: str = option(
+        "--may WHAT", "submit: submit, stop and look. stop: stop and look. view: look only.", ...
     ),
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Make the kit of one more administrator, who may submit jobs, stop them, or only look.
 
     Example:
@@ -309,28 +266,20 @@ def administrator(
             f"{name!r} is no name for an administrator: use letters, digits and _, a letter first, and not 'admin', "
             "which is the first one."
         )
-    if (folder / ADMINISTRATORS / name).exists():
-        raise NameInUse(f"{folder / ADMINISTRATORS / name} exists already. Name another administrator.")
+    check_free(folder / ADMINISTRATORS / name, "", "Name another administrator.")
     kit = add_administrator(folder, name, role=MAY[may])
-    answer(
+    return Answer(
         {"kit": str(kit.path), "name": kit.identity().name, "may": may},
         f"{name}'s kit is in {kit.path}. Hand it over by a way that nobody else reads, and keep no copy.",
-        as_json,
     )
 
 
-@app.command("exclude")
 def exclude(
     folder: Path = FOLDER,
-    member: str = typer.Argument(..., metavar="NAME", help="Who is to be excluded."),
-    is_administrator: bool = typer.Option(
-        False, "--administrator", help="NAME is an administrator's, not a party's."
-    ),
-    lost_key: bool = typer.Option(
-        False, "--lost-key", help="Exclude its present key only: it may join again with another one."
-    ),
-    as_json: bool = AS_JSON,
-) -> None:
+    member: str = argument("NAME", "Who is to be excluded."),
+    is_administrator: bool = flag("--administrator", "NAME is an administrator's, not a party's."),
+    lost_key: bool = flag("--lost-key", "Exclude its present key only: it may join again with another one."),
+) -> Answer:
     """Exclude a party or an administrator at once: a list that the root signs, for every member to take.
 
     Examples:
@@ -357,20 +306,17 @@ def exclude(
     )
     path, kind = folder / EXCLUDED, "administrator" if is_administrator else "party"
     what = f"{member}'s key" if lost_key else member
-    answer(
+    return Answer(
         {"list": str(path), "number": exclusions.number, kind: member},
         f"{what} is excluded by list {exclusions.number}, which the server's kit in {folder} has.\n"
         f"Send {path} to every party: colonnade federation take KIT {EXCLUDED}",
-        as_json,
     )
 
 
-@app.command("take")
 def take(
-    kit: Path = typer.Argument(..., metavar="KIT", help="The kit that is to know it."),
-    given: Path = typer.Argument(..., metavar="FILE", help="The list of exclusions."),
-    as_json: bool = AS_JSON,
-) -> None:
+    kit: Path = argument("KIT", "The kit that is to know it."),
+    given: Path = argument("FILE", "The list of exclusions."),
+) -> Answer:
     """Take a list of exclusions into a kit, if the federation's root signed it and it is not an older one.
 
     Example:
@@ -382,10 +328,9 @@ def take(
     own = Kit.load(kit)
     exclusions = install(own.path, given, own.trust().root)
     names = [name for name, _, _ in exclusions.entries]
-    answer(
+    return Answer(
         {"kit": str(own.path), "number": exclusions.number, "excluded": names},
         f"{own.path} has list {exclusions.number}: {', '.join(names) or 'nobody'} excluded.",
-        as_json,
     )
 
 
@@ -395,8 +340,7 @@ def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]
     invitation = Invitation.load(file)
     if fingerprint:
         _check_announced(fingerprint, invitation)
-    if (home / "request").exists():
-        raise NameInUse(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
+    check_free(home / "request", "", "Remove it to ask again with a new key.")
     home.mkdir(parents=True, exist_ok=True)
     request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
     invitation.save(home / INVITATION)
@@ -411,8 +355,7 @@ def _receive(file: Path, party: str, home: Path, expected: str) -> dict[str, str
     if not file.exists():
         raise KitError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
     kit, policy = home / "kit", home / f"{party}.policy.toml"
-    if kit.exists():
-        raise NameInUse(f"{kit} exists already. Remove it, or name another --folder.")
+    check_free(kit, "", "Remove it, or name another --folder.")
     invitation = Invitation.load(home / INVITATION)
     _check_announced(expected, invitation)
     made = make_kit(file, home / "request" / party, kit, root=invitation.root)
@@ -449,3 +392,20 @@ def _check_announced(expected: str, invitation: Invitation) -> None:
 def spaced(fingerprint: str) -> str:
     """A fingerprint as two people read it to each other."""
     return " ".join(fingerprint[at : at + 4].upper() for at in range(0, len(fingerprint), 4))
+
+
+app = group(
+    """Make a federation of organisations on their own machines, and join one.
+
+Keys are made where their owners are. What travels: an invitation, a request, a certificate; none of them is secret.
+docs/two-organisations.md goes through it step by step.
+""",
+    demo,
+    new,
+    join,
+    approve,
+    renew,
+    administrator,
+    exclude,
+    take,
+)

@@ -14,10 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import AS_JSON, answer, say, width
-from colonnade.errors import NameInUse, PeerTimeout, ProtocolError
+from colonnade.cli.screen import Answer, as_json, check_free, option, say
+from colonnade.errors import PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
     from colonnade.federation.job import Job
@@ -34,39 +32,40 @@ JOBS = {"moments": 'method = "moments"', "margin": 'method = "margin"\noptions =
 
 
 def demo(
-    output: Path = typer.Option(
-        FOLDER, "--output", "-o", metavar="FOLDER", help="A new folder for everything."
-    ),
-    as_json: bool = AS_JSON,
-) -> None:
+    output: Path = option("--output -o FOLDER", "A new folder for everything.", FOLDER),
+) -> Answer:
     """Run three organisations and a server as separate processes, train two models, compare them with one process.
 
     Example:
 
       colonnade federation demo --output trial
     """
-    if output.exists():
-        raise NameInUse(f"--output: {output} exists already. Name a new folder.")
-    tell = (lambda _text: None) if as_json else say
-    began = time.monotonic()
+    from colonnade.report.text import budget_lines
+
+    check_free(output, "--output", "Name a new folder.")
+    quiet, began = as_json(), time.monotonic()
+
+    def tell(text: str) -> None:
+        if not quiet:
+            say(f"{time.monotonic() - began:6.1f} s  {text}")
+
     try:
-        facts = _run(output.resolve(), lambda text: tell(f"{time.monotonic() - began:6.1f} s  {text}"))
+        facts = _run(output.resolve(), tell)
     except KeyboardInterrupt:
         shutil.rmtree(output, ignore_errors=True)
         raise
     facts["seconds"] = round(time.monotonic() - began, 1)
-    from colonnade.report.text import budget_lines
-
-    lines = [
-        "\nLedgers, each with its own party",
-        *budget_lines(facts["ledgers"], width()),
-        f"\nKits, logs and ledgers are in {output}. Noise came from a seed: these runs protect nobody, and say so.",
-    ]
-    answer(facts, "\n".join(lines), as_json)
-    if not all(job["same"] for job in facts["jobs"].values()):
-        raise ProtocolError(
-            "between processes and in one process the numbers differ. Report this as a mistake."
-        )
+    ended = f"\nKits, logs and ledgers are in {output}. Noise came from a seed: these runs protect nobody, and say so."
+    differ = ProtocolError(
+        "between processes and in one process the numbers differ. Report this as a mistake."
+    )
+    return Answer(
+        facts,
+        lambda wide: "\n".join(
+            ["\nLedgers, each with its own party", *budget_lines(facts["ledgers"], wide), ended]
+        ),
+        None if all(job["same"] for job in facts["jobs"].values()) else differ,
+    )
 
 
 def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:

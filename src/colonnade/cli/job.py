@@ -10,57 +10,36 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, answer, say
-from colonnade.errors import ColonnadeError, InputError, NameInUse, RemoteProtocolError
+from colonnade.cli.screen import JOB, Answer, argument, as_json, check_free, flag, group, option, say
+from colonnade.errors import ColonnadeError, InputError, RemoteProtocolError
 
 SUBMITTED = "submitted"
 MOST_SILENCES = 5
 GLANCE_SECONDS = 0.5
-app = typer.Typer(
-    help="""Submit a job to a federation, follow it, stop it, go on with it.
-
-With an administrator's kit what the server knows; with a party's or the server's kit what that member itself noted.
-""",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-KIT = typer.Option(..., "--kit", "-k", metavar="KIT", help="The kit to ask with.")
-JOB_ID = typer.Argument(..., metavar="ID", help="The id that `job submit` printed.")
-JOB = typer.Argument(..., metavar="JOB", help="The job file (TOML).")
-WAIT = typer.Option(
-    False,
-    "--wait",
-    help="Wait until the job has ended. The exit code is then that of its end: 0 if it finished.",
+OUTCOME_KEYS = ("state", "reason", "kind", "step", "run")
+KIT = option("--kit -k KIT", "The kit to ask with.", ...)
+JOB_ID = argument("ID", "The id that `job submit` printed.")
+WAIT = flag(
+    "--wait", "Wait until the job has ended. The exit code is then that of its end: 0 if it finished."
 )
 
 
-@app.command("submit")
-def submit(
-    job: Path = JOB,
-    kit: Path = KIT,
-    wait: bool = WAIT,
-    as_json: bool = AS_JSON,
-) -> None:
+def submit(job: Path = JOB, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     """Submit a job, for a model or for scores: every party's own policy and budget decide whether it takes part.
 
     Example:
 
       colonnade job submit job.toml --kit ours/admin --wait
     """
-    _submit(kit, _checked(job), wait=wait, as_json=as_json)
+    return _submit(kit, _checked(job), wait=wait)
 
 
-@app.command("propose")
 def propose(
     job: Path = JOB,
     kit: Path = KIT,
-    hours: float = typer.Option(24.0, "--hours", help="How long another administrator may confirm it."),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="The proposal; JOB.proposal.json if left out."
-    ),
-    as_json: bool = AS_JSON,
-) -> None:
+    hours: float = option("--hours", "How long another administrator may confirm it.", 24.0),
+    output: Path | None = option("--output -o FILE", "The proposal; JOB.proposal.json if left out."),
+) -> Answer:
     """Propose a job that another administrator is to confirm: where policies say submission = "two".
 
     Example:
@@ -72,25 +51,21 @@ def propose(
     from colonnade.sites.kit import Kit
 
     path = output or job.with_suffix(".proposal.json")
-    if path.exists():
-        raise NameInUse(f"{path} exists already. Name another file with --output.")
+    check_free(path, "", "Name another file with --output.")
     made = proposal.propose(Kit.load(kit), _checked(job), hours=hours)
     write_whole(path, made.text)
-    answer(
+    return Answer(
         {"proposal": str(path), "proposer": made.proposer, "until": made.until},
         f"{made.proposer} proposes {path}, until {made.until[:16].replace('T', ' ')} UTC.\n"
         f"Send it to another administrator: colonnade job confirm {path.name} --kit KIT",
-        as_json,
     )
 
 
-@app.command("confirm")
 def confirm(
-    proposed: Path = typer.Argument(..., metavar="PROPOSAL", help="What `job propose` wrote."),
+    proposed: Path = argument("PROPOSAL", "What `job propose` wrote."),
     kit: Path = KIT,
     wait: bool = WAIT,
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Confirm what another administrator proposed, and submit it: every party checks both signatures.
 
     A confirmation is for one run. Look at the job in the proposal first.
@@ -103,11 +78,10 @@ def confirm(
     from colonnade.sites.kit import Kit
 
     confirmed = proposal.confirm(Kit.load(kit), proposal.Proposal.load(proposed))
-    _submit(kit, confirmed.job, wait=wait, as_json=as_json, proposal=confirmed.text)
+    return _submit(kit, confirmed.job, wait=wait, proposal=confirmed.text)
 
 
-@app.command("resume")
-def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT, as_json: bool = AS_JSON) -> None:
+def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT) -> Answer:
     """Go on with a job of many steps that stopped: nothing is charged, drawn or released twice.
 
     Every member needs its own record of the run, which it keeps until the run has ended.
@@ -121,15 +95,13 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT, as_json: bo
         raise InputError(f"{kept} does not exist: a job is resumed with the kit that submitted it.")
     facts = json.loads(kept.read_text(encoding="utf-8"))
     first = facts["resumes"] or job_id
-    _submit(kit, facts["job"], wait=wait, as_json=as_json, resumes=first, proposal=facts.get("proposal", ""))
+    return _submit(kit, facts["job"], wait=wait, resumes=first, proposal=facts.get("proposal", ""))
 
 
-@app.command("status")
 def status(
-    job_id: str = typer.Argument("", metavar="ID", help="A job; all of them if left out."),
+    job_id: str = argument("ID", "A job; all of them if left out.", ""),
     kit: Path = KIT,
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Say how jobs stand.
 
     Example:
@@ -145,11 +117,8 @@ def status(
         with Administration(place) as session:
             jobs = [session.status(job_id)] if job_id else session.jobs()
         facts = [
-            {
-                "id": str(job.get("job_id", "")),
-                "name": str(job.get("name", job.get("job_name", ""))),
-                "state": str(job["status"]),
-            }
+            {"id": str(job.get("job_id", "")), "name": str(job.get("name", job.get("job_name", "")))}
+            | {"state": str(job["status"])}
             for job in jobs
         ]
     else:
@@ -157,11 +126,10 @@ def status(
     lines = [
         "  ".join(filter(None, (one["id"], one["state"], one["name"], one.get("reason")))) for one in facts
     ]
-    answer(facts, "\n".join(lines) or "There are no jobs.", as_json)
+    return Answer(facts, "\n".join(lines) or "There are no jobs.")
 
 
-@app.command("log")
-def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
+def log(job_id: str = JOB_ID, kit: Path = KIT) -> None:
     """Show a job step by step: bytes sent and received, and, at a member, seconds. There is no data in it.
 
     Example:
@@ -186,7 +154,7 @@ def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
             f"{kit} has no log of a job {job_id}. `colonnade job status --kit {kit}` lists those it has."
         )
     for line in text.splitlines():
-        if as_json:
+        if as_json():
             say(line)
             continue
         step = json.loads(line)
@@ -196,8 +164,7 @@ def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
         say(f"{begun}{step['step']:<24} sent {step['sent']:>10}  received {step['received']:>10}{took}")
 
 
-@app.command("stop")
-def stop(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
+def stop(job_id: str = JOB_ID, kit: Path = KIT) -> Answer:
     """Stop a job at every member. What a ledger had charged by then stays charged.
 
     Example:
@@ -209,7 +176,7 @@ def stop(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None
 
     with Administration(Kit.load(kit)) as session:
         session.stop(job_id)
-    answer({"id": job_id, "state": "stopped"}, f"{job_id} is being stopped.", as_json)
+    return Answer({"id": job_id, "state": "stopped"}, f"{job_id} is being stopped.")
 
 
 def _checked(job: Path) -> str:
@@ -225,9 +192,7 @@ def _checked(job: Path) -> str:
     return job.read_text(encoding="utf-8")
 
 
-def _submit(
-    kit: Path, text: str, *, wait: bool, as_json: bool, resumes: str = "", proposal: str = ""
-) -> None:
+def _submit(kit: Path, text: str, *, wait: bool, resumes: str = "", proposal: str = "") -> Answer:
     from colonnade.federation.job import parse_job
     from colonnade.sites.kit import Kit
     from colonnade.sites.processes import Administration
@@ -250,9 +215,10 @@ def _submit(
         said: dict[str, Any] = {"id": job_id, "state": "submitted"}
         if wait:
             said |= wait_for(session, job_id)
-    answer(said, "  ".join(filter(None, (job_id, said["state"], said.get("reason")))), as_json)
-    if wait and (said["state"] != "finished" or said.get("reason")):
-        raise typer.Exit(exit_code_of(str(said.get("kind", RemoteProtocolError.__name__))))
+    failed = wait and (said["state"] != "finished" or said.get("reason"))
+    code = exit_code_of(str(said.get("kind", RemoteProtocolError.__name__)))
+    text = "  ".join(filter(None, (job_id, said["state"], said.get("reason"))))
+    return Answer(said, text, typer.Exit(code) if failed else None)
 
 
 def exit_code_of(kind: str) -> int:
@@ -281,9 +247,7 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for path in session.download(job_id, Path(folder)).rglob(OUTCOME):
             outcome = json.loads(path.read_text(encoding="utf-8"))
-            facts |= {
-                key: outcome[key] for key in ("state", "reason", "kind", "step", "run") if key in outcome
-            }
+            facts |= {key: outcome[key] for key in OUTCOME_KEYS if key in outcome}
             if "failure" in outcome:
                 facts["reason"] = f"no model was learnt: {outcome['failure']}"
     if facts["state"].startswith("FINISHED"):
@@ -307,3 +271,18 @@ def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
     if waits := waits_for(path.parent):
         state = f"waits for approval by somebody at {' and '.join(waits)}"
     return {"id": job_id, "name": "", "state": state}
+
+
+app = group(
+    """Submit a job to a federation, follow it, stop it, go on with it.
+
+With an administrator's kit what the server knows; with a party's or the server's kit what that member itself noted.
+""",
+    submit,
+    propose,
+    confirm,
+    resume,
+    status,
+    log,
+    stop,
+)

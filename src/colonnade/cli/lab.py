@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import AS_JSON, PARTY_FILES, Answer, answering, progress
+from colonnade.cli.screen import PARTY_FILES, Answer, argument, check_least, flag, option, progress
 from colonnade.data.declaring import nearest_name
 from colonnade.errors import InputError, ModelError, PlanError, PrivacyError
 from colonnade.federation.files import json_text
@@ -18,48 +15,30 @@ from colonnade.runs.folders import new_folder, uninterrupted, write_named
 from colonnade.runs.run_folders import RUNS, RunFolder, find_run, is_run, page_of, readable, with_facts
 
 if TYPE_CHECKING:
-    from colonnade.federation.job import Job
-    from colonnade.federation.party_file import PartyFile
-    from colonnade.lab.people import People
     from colonnade.lab.targets import AuditTarget
 
 
 ATTACKS = Path("attacks")
 
 
-@answering
 def attack(
-    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties and delta."),
-    people: int = typer.Option(
-        200, "--people", "-n", metavar="N", help="How many people take part in encrypted runs."
+    job: Path = argument("JOB", "The job file (TOML): parties and delta."),
+    people: int = option("--people -n N", "How many people take part in encrypted runs.", 200),
+    epochs: int = option("--epochs N", "How often everybody is used.", 3),
+    batch: int | None = option(
+        "--batch N", "Records in a batch; as many as the attacker has columns if left out."
     ),
-    epochs: int = typer.Option(3, "--epochs", metavar="N", help="How often everybody is used."),
-    batch: int | None = typer.Option(
-        None,
-        "--batch",
-        metavar="N",
-        help="Records in a batch; as many as the attacker has columns if left out.",
+    learning_rate: float = option("--learning-rate η", "The step size.", 0.01),
+    approximation: str = option(
+        "--approximation", "taylor, minimax or piecewise; a defence there is for taylor only.", "taylor"
     ),
-    learning_rate: float = typer.Option(0.01, "--learning-rate", metavar="η", help="The step size."),
-    approximation: str = typer.Option(
-        "taylor", "--approximation", help="taylor, minimax or piecewise; a defence there is for taylor only."
-    ),
-    initialisation: str = typer.Option("zero", "--initialisation", help="zero, xavier, kaiming or large."),
-    epsilon: float | None = typer.Option(
-        None, "--epsilon", metavar="ε", help="The ε of the defence; the job's if left out."
-    ),
-    key_bits: int = typer.Option(
-        2048, "--key-bits", metavar="N", help="The length of the keys: 2048 or 3072."
-    ),
+    initialisation: str = option("--initialisation", "zero, xavier, kaiming or large.", "zero"),
+    epsilon: float | None = option("--epsilon ε", "The ε of the defence; the job's if left out."),
+    key_bits: int = option("--key-bits N", "The length of the keys: 2048 or 3072.", 2048),
     party: list[Path] = PARTY_FILES,
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for facts and picture; attacks/NAME-OF-JOB if left out.",
+    output: Path | None = option(
+        "--output -o FOLDER", "A new folder for facts and picture; attacks/NAME-OF-JOB if left out."
     ),
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves.
 
@@ -84,10 +63,8 @@ def attack(
     from colonnade.protocols.plans import TrainingSpec, default_delta
     from colonnade.report.lab import attack_text, draw_attacks
 
-    if people < 2:
-        raise InputError(f"--people: found {people}; it must be at least 2.")
-    if batch is not None and batch < 1:
-        raise InputError(f"--batch: found {batch}; it must be at least 1.")
+    check_least("--people", people, 2)
+    check_least("--batch", batch, 1)
     agreed = Job.load(job)
     files = party_files(agreed, party)
     check_public(
@@ -95,7 +72,7 @@ def attack(
     )
     with (
         new_folder(output or ATTACKS / agreed.path.stem, numbered=output is None) as folder,
-        progress(not as_json) as advance,
+        progress() as advance,
     ):
         if agreed.task != "classification":
             raise PlanError(
@@ -149,36 +126,24 @@ PAPERS = "papers"
 MOST_PEOPLE = 200
 
 
-@answering
 def audit(
-    what: Path = typer.Argument(
-        ..., metavar="RUN|JOB", help="The folder of a run, or a job file (TOML); or the word papers."
+    what: Path = argument("RUN|JOB", "The folder of a run, or a job file (TOML); or the word papers."),
+    runs: int | None = option(
+        "--runs -n N", "Sessions for each experiment; left out, about a minute in all."
     ),
-    runs: int | None = typer.Option(
-        None,
-        "--runs",
-        "-n",
-        metavar="N",
-        help="Sessions for each experiment; left out, about a minute in all.",
-    ),
-    draws: int = typer.Option(
+    draws: int = option(
+        "--draws N",
+        "Besides sessions, so many draws of the plan's own noise, for methods that open a sum.",
         0,
-        "--draws",
-        metavar="N",
-        help="Besides sessions, so many draws of the plan's own noise, for methods that open a sum.",
     ),
-    public: bool = typer.Option(
-        False, "--public", help="Put the canaries among the parties' own people, if all are declared public."
+    public: bool = flag(
+        "--public", "Put the canaries among the parties' own people, if all are declared public."
     ),
     party: list[Path] = PARTY_FILES,
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
+    output: Path | None = option(
+        "--output -o FOLDER",
+        "A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
     ),
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use.
 
@@ -203,25 +168,25 @@ def audit(
         )
     if draws < 0:
         raise InputError(f"--draws: found {draws}; it must not be negative.")
-    if str(what) == PAPERS:
-        if output is not None or public or party:
-            raise InputError("--output, --public and --party are for a job; papers have none of their own.")
-        return _audit_papers(quiet=as_json)
-    run = _run(what)
+    papers = str(what) == PAPERS
+    run = None if papers else _run(what)
+    if (papers or run is not None) and (output is not None or public or party):
+        instead = (
+            "papers have none of their own" if papers else "the audit of a run is kept in its own folder"
+        )
+        raise InputError(f"--output, --public and --party are for a job; {instead}.")
+    if papers:
+        return _audit_papers()
     if run is not None:
-        if output is not None or public or party:
-            raise InputError(
-                "--output, --public and --party are for a job; the audit of a run is kept in its own folder."
-            )
         name = str(run.facts.get("name", run.path.name))
-        facts = _facts(_wanted_of_run(run), name, runs, draws, "people made up", quiet=as_json)
+        facts = _facts(_wanted_of_run(run), name, runs, draws, "people made up")
         with uninterrupted():
             write_named(run.path / "audit.svg", audit_drawing(facts["findings"]))
             write_named(run.path / AUDIT, json_text(facts))
             write_named(run.path / "report.html", page_of(run))
         facts["picture"] = str(run.path / "audit.svg")
     else:
-        facts = _audit_job(what, party, output, runs=runs, draws=draws, public=public, quiet=as_json)
+        facts = _audit_job(what, party, output, runs, draws, public=public)
     return Answer(
         facts,
         lambda wide: f"{audit_text(facts, width=wide)}\n\nPicture: {facts['picture']}",
@@ -229,29 +194,27 @@ def audit(
     )
 
 
-def _audit_papers(*, quiet: bool) -> Answer:
+def _audit_papers() -> Answer:
     from colonnade.lab.papers import variants
     from colonnade.randomness import SystemRandomness
     from colonnade.report.lab import papers_text
 
     formulas, tried = [], variants()
-    with progress(not quiet) as advance:
+    with progress() as advance:
         for number, variant in enumerate(tried):
             drawn = variant.drawn
-            shown = None if drawn is None else drawn.bound(variant.draws, SystemRandomness())
-            formulas.append(
-                {
-                    "paper": variant.paper,
-                    "claim": variant.claim,
-                    "why": variant.why,
-                    "epsilon": None if drawn is None else drawn.claim.epsilon,
-                    "delta": None if drawn is None else drawn.claim.delta,
-                    "statistic": None if drawn is None else drawn.what,
-                    "draws": variant.draws,
-                    "lower": None if shown is None else shown.epsilon,
-                    "caught": drawn is not None and shown is not None and shown.epsilon > drawn.claim.epsilon,
+            formula: dict[str, Any] = {"paper": variant.paper, "claim": variant.claim, "why": variant.why}
+            formula |= {"epsilon": None, "delta": None, "statistic": None}
+            formula |= {"draws": variant.draws, "lower": None, "caught": False}
+            if drawn is not None:
+                lower = drawn.bound(variant.draws, SystemRandomness()).epsilon
+                formula |= {
+                    "epsilon": drawn.claim.epsilon,
+                    "delta": drawn.claim.delta,
+                    "statistic": drawn.what,
                 }
-            )
+                formula |= {"lower": lower, "caught": lower > drawn.claim.epsilon}
+            formulas.append(formula)
             advance("formulas", number + 1, len(tried))
     return Answer({"formulas": formulas}, lambda wide: papers_text(formulas, width=wide))
 
@@ -268,18 +231,13 @@ def _run(what: Path) -> RunFolder | None:
 
 
 def _audit_job(
-    path: Path,
-    given: list[Path],
-    output: Path | None,
-    *,
-    runs: int | None,
-    draws: int,
-    public: bool,
-    quiet: bool,
+    path: Path, given: list[Path], output: Path | None, runs: int | None, draws: int, *, public: bool
 ) -> dict[str, Any]:
+    from colonnade.data.schema import Schema
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import party_files
     from colonnade.lab.people import check_public, public_tables
+    from colonnade.lab.targets import AuditTarget
     from colonnade.report.lab import audit_drawing, audit_text
 
     job = Job.load(path)
@@ -291,7 +249,11 @@ def _audit_job(
         tables = public_tables(job, files) if public else {}
         rest = {owner: next(table.blocks(MOST_PEOPLE)) for owner, table in tables.items()} or None
         who = "people declared public" if public else "people made up"
-        facts = _facts(_wanted_of_job(job, files, rest), job.name, runs, draws, who, quiet=quiet)
+        schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
+        holders = [schema.party for schema in schemas if schema.label is not None]
+        group = replace(job, active=holders[0] if holders else None).group()
+        target = AuditTarget(job.method, job.spec, group, schemas, rest)
+        facts = _facts(target, job.name, runs, draws, who)
         with uninterrupted():
             (folder.draft / "facts.json").write_text(json_text(facts), encoding="utf-8")
             (folder.draft / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
@@ -299,16 +261,6 @@ def _audit_job(
             finished = folder.finish()
     facts["picture"] = str(finished / "audit.svg")
     return facts
-
-
-def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> AuditTarget:
-    from colonnade.data.schema import Schema
-    from colonnade.lab.targets import AuditTarget
-
-    schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
-    holders = [schema.party for schema in schemas if schema.label is not None]
-    group = replace(job, active=holders[0] if holders else None).group()
-    return AuditTarget(job.method, job.spec, group, schemas, rest)
 
 
 def _wanted_of_run(run: RunFolder) -> AuditTarget:
@@ -338,27 +290,19 @@ def _wanted_of_run(run: RunFolder) -> AuditTarget:
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
         options = checked_options(method, requested["options"])
-        request = TrainingSpec(
-            requested["task"],
-            requested["epsilon"],
-            delta=delta,
-            accepted_delta=delta,
-            gamma=requested["gamma"],
-            options=options,
-        )
+        spec = {"task": requested["task"], "epsilon": requested["epsilon"], "gamma": requested["gamma"]}
+        request = TrainingSpec(**spec, delta=delta, accepted_delta=delta, options=options)
     return AuditTarget(method.name, request, group, schemas)
 
 
-def _facts(
-    wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
-) -> dict[str, Any]:
+def _facts(wanted: AuditTarget, name: str, runs: int | None, draws: int, people: str) -> dict[str, Any]:
     from colonnade.lab.experiments import audit as carry_out
     from colonnade.lab.targets import target_of
 
     began = time.monotonic()
     target = target_of(wanted)
     sessions = target.runs if runs is None else runs
-    with progress(not quiet) as advance:
+    with progress() as advance:
         findings = carry_out(target, runs=sessions, draws=draws, progress=advance)
     return {
         "name": name,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import Answer, answering
+from colonnade.cli.screen import FREE, Answer, argument, check_free, flag, option
 from colonnade.errors import InputError, NameInUse
+from colonnade.report.plain import left_text, merged, table_lines, wrapped
 from colonnade.runs.folders import free_name, write_named
 
 if TYPE_CHECKING:
@@ -32,37 +34,31 @@ def write_files(
     """Write what was asked for; returns what each file is and where it lies. No file is written over another."""
     from colonnade.ledger.export import export as exported
     from colonnade.ledger.export import signing_key
-    from colonnade.report.charts import check_plot_path
-    from colonnade.report.ledgers import draw_timeline, history_csv
+    from colonnade.report.charts import check_plot_path, draw
+    from colonnade.report.ledgers import history_csv, timeline
 
     for path in (table, picture, export):
-        if path is not None and path.exists():
-            raise NameInUse(f"{path} exists already. Name another file, or remove it first.")
+        check_free(path, "", FREE)
     if picture is not None:
         check_plot_path(picture)
     if export is not None and ledger is None:
         raise InputError("--export: PARTY is an export already. Give the party's own file or its ledger.")
-    written: dict[str, str] = {}
+    written = {"Table": table, "Picture": picture, "Export": export}
+    said = {name: str(path) for name, path in written.items() if path is not None}
     if table is not None:
         write_named(table, history_csv(entries), own=True)
-        written["Table"] = str(table)
     if picture is not None:
-        draw_timeline(picture, entries, party=party)
-        written["Picture"] = str(picture)
+        chart = timeline(entries, party=party)
+        draw(picture, chart.lines, chart.axes, title=chart.title)
     if export is not None and ledger is not None:
         signing = None if key is None else signing_key(key)
         write_named(export, exported(ledger, signing), own=True)
-        written["Export"] = str(export)
-        if signing is not None:
-            written["Signed by"] = signing.public.hex()
-    return written
+        said |= {} if signing is None else {"Signed by": signing.public.hex()}
+    return said
 
 
 def begin_anew(given: Path, reason: str) -> None:
-    """Make the ledger that a party's own file names, with a first entry that says it was begun again on purpose.
-
-    One that is there and holds charges is never set aside; one that holds none is kept under another name.
-    """
+    """Begin the ledger that a party's file names again, on purpose; one that holds charges is never set aside."""
     from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
@@ -87,50 +83,28 @@ def begin_anew(given: Path, reason: str) -> None:
 ON_PURPOSE = "on purpose"
 
 
-@answering
 def ledger(
-    party: Path = typer.Argument(
-        ..., metavar="PARTY", help="A party's own file (TOML), its ledger, or an export of it (JSON)."
-    ),
-    witness: list[Path] = typer.Option(
+    party: Path = argument("PARTY", "A party's own file (TOML), its ledger, or an export of it (JSON)."),
+    witness: list[Path] = option(
+        "--witness -w PEER",
+        "A peer's own file, ledger or export, whose receipts show if entries are missing here; repeat.",
         [],
-        "--witness",
-        "-w",
-        metavar="PEER",
-        help="A peer's own file, ledger or export, whose receipts show if entries are missing here; repeat.",
     ),
-    table: Path | None = typer.Option(
-        None,
-        "--csv",
-        metavar="FILE",
-        help="Write the history as a table: one line for each account and entry.",
+    table: Path | None = option(
+        "--csv FILE", "Write the history as a table: one line for each account and entry."
     ),
-    picture: Path | None = typer.Option(
-        None, "--picture", metavar="FILE", help="Draw how much of each budget was spent when (.svg)."
+    picture: Path | None = option("--picture FILE", "Draw how much of each budget was spent when (.svg)."),
+    export: Path | None = option(
+        "--export FILE", "Write every entry as JSON that can be checked without the ledger."
     ),
-    export: Path | None = typer.Option(
-        None,
-        "--export",
-        metavar="FILE",
-        help="Write every entry as JSON that can be checked without the ledger.",
+    key: Path | None = option(
+        "--key FILE", "Sign the export with the key in this file; made if it is not there."
     ),
-    key: Path | None = typer.Option(
-        None,
-        "--key",
-        metavar="FILE",
-        help="Sign the export with the key in this file; made if it is not there.",
+    signer: str | None = option("--signer KEY", "Accept an export only if this public key signed it."),
+    new: bool = flag(
+        "--new", "Begin a ledger again on purpose, for the party's own file; its first entry says so."
     ),
-    signer: str | None = typer.Option(
-        None, "--signer", metavar="KEY", help="Accept an export only if this public key signed it."
-    ),
-    new: bool = typer.Option(
-        False,
-        "--new",
-        help="Begin a ledger again on purpose, for the party's own file; its first entry says so.",
-    ),
-    reason: str = typer.Option(
-        ON_PURPOSE, "--reason", metavar="TEXT", help="Why, for the first entry of a --new ledger."
-    ),
+    reason: str = option("--reason TEXT", "Why, for the first entry of a --new ledger.", ON_PURPOSE),
 ) -> Answer:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget.
 
@@ -165,7 +139,14 @@ def ledger(
     if new:
         begin_anew(party, reason)
     witnesses = [witness_of(path) for path in witness]
-    public = _public(signer)
+    public = None
+    if signer is not None:
+        with suppress(ValueError):
+            public = bytes.fromhex(signer)
+        if public is None or len(public) != 32:
+            raise InputError(
+                "--signer: a public key is 64 hexadecimal digits, as the export's signature names it."
+            )
     if public is not None and party.suffix != ".json":
         raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
     facts, entries, state = verified(party, witnesses, public)
@@ -179,36 +160,20 @@ def ledger(
     )
 
 
-def _public(signer: str | None) -> bytes | None:
-    if signer is None:
-        return None
-    try:
-        public = bytes.fromhex(signer)
-    except ValueError:
-        public = b""
-    if len(public) != 32:
-        raise InputError(
-            "--signer: a public key is 64 hexadecimal digits, as the export's signature names it."
-        )
-    return public
-
-
 def _verified_lines(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> list[str]:
     verified, party = facts["verified"], facts["party"]
     lines = [f"Ledger of {party}: {verified['entries']} entries, and the chain of their hashes is in order."]
     if "signer" in facts:
         signer = facts["signer"]
         lines.append(f"This is an export, signed by {signer}." if signer else "This export is not signed.")
-    if not witnesses:
-        return [*lines, "Not compared with any peer's receipts; --witness does."]
     names = ", ".join(peer.party for peer in witnesses)
     receipts = "1 receipt" if verified["receipts"] == 1 else f"{verified['receipts']} receipts"
-    return [*lines, f"It agrees with {receipts} kept by {names}."]
+    agrees = f"It agrees with {receipts} kept by {names}."
+    return [*lines, agrees if witnesses else "Not compared with any peer's receipts; --witness does."]
 
 
 def _totals_lines(facts: dict[str, Any], wide: int | None) -> list[str]:
     from colonnade.privacy.observers import observers_text, unit_text
-    from colonnade.report.plain import left_text, merged, table_lines, wrapped
     from colonnade.report.text import budget_lines
 
     lines = ["\nBudgets", *budget_lines([facts], wide)]

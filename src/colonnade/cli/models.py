@@ -6,24 +6,20 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, LABEL, Answer, answering, progress
-from colonnade.errors import NameInUse
+from colonnade.cli.screen import COLUMNS, FREE, LABEL, MODEL, RUN, Answer, check_free, flag, option, progress
 from colonnade.runs.folders import write_named
 from colonnade.runs.run_folders import release_of, released
 
 
-@answering
 def export(
-    model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
-    onnx: Path | None = typer.Option(None, "--onnx", metavar="FILE", help="A new file for the ONNX graph."),
-    card: Path | None = typer.Option(None, "--card", metavar="FILE", help="A new file for the model card."),
-    license: str = typer.Option(
-        "unknown", "--license", metavar="ID", help="The license that you publish the model under."
-    ),
+    model: Path = MODEL,
+    onnx: Path | None = option("--onnx FILE", "A new file for the ONNX graph."),
+    card: Path | None = option("--card FILE", "A new file for the model card."),
+    license: str = option("--license ID", "The license that you publish the model under.", "unknown"),
     label: str | None = LABEL,
-    name: str = typer.Option("", "--name", metavar="TEXT", help="What the card calls the model."),
-    features: bool = typer.Option(
-        False, "--features", help="A graph that takes encoded features, for columns that go through a map."
+    name: str = option("--name TEXT", "What the card calls the model.", ""),
+    features: bool = flag(
+        "--features", "A graph that takes encoded features, for columns that go through a map."
     ),
 ) -> Answer:
     """Write a released model as ONNX, its model card, or both.
@@ -43,9 +39,8 @@ def export(
         raise typer.BadParameter("say what to write: --onnx FILE, --card FILE, or both.")
     if onnx is not None and onnx == card:
         raise typer.BadParameter(f"--onnx and --card are both {card}. Name a file for each.")
-    for option, path in (("--onnx", onnx), ("--card", card)):
-        if path is not None and (path.exists() or path.is_symlink()):
-            raise NameInUse(f"{option}: {path} exists already. Name another file, or remove it first.")
+    check_free(onnx, "--onnx", FREE)
+    check_free(card, "--card", FREE)
     whole, facts = released(model, label)
     if onnx is not None:
         from colonnade.models.files.onnx import save_onnx
@@ -57,24 +52,17 @@ def export(
         text = model_card(whole, name=name, license=license, facts=facts, onnx=onnx is not None)
         write_named(card, text, option="--card")
     written = {"onnx": None if onnx is None else str(onnx), "card": None if card is None else str(card)}
-    lines = [
-        *([f"ONNX graph: {onnx}"] if onnx is not None else []),
-        *([f"Model card: {card}"] if card is not None else []),
-        *str(whole.privacy).splitlines(),
-    ]
+    lines = [f"ONNX graph: {onnx}"] if onnx is not None else []
+    lines += [f"Model card: {card}"] if card is not None else []
+    lines += str(whole.privacy).splitlines()
     data = {"model": str(model), "kind": whole.kind, **written, "privacy": str(whole.privacy)}
-    return Answer(data, lambda _: "\n".join(lines))
+    return Answer(data, "\n".join(lines))
 
 
-@answering
 def describe(
-    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="A new file for a page with pictures."
-    ),
-    columns: list[str] = typer.Option(
-        [], "--columns", "-c", metavar="NAME", help="Only this column and others so named; repeat."
-    ),
+    run: Path = RUN,
+    output: Path | None = option("--output -o FILE", "A new file for a page with pictures."),
+    columns: list[str] = COLUMNS,
     label: str | None = LABEL,
 ) -> Answer:
     """Say what a run's release says of its columns, one and two at a time, at no cost.
@@ -89,8 +77,7 @@ def describe(
 
       colonnade describe runs/first --output columns.html
     """
-    if output is not None and (output.exists() or output.is_symlink()):
-        raise NameInUse(f"--output: {output} exists already. Name another file.")
+    check_free(output)
     release = release_of(run).for_label(label)
     if columns:
         release = release.select(columns)
@@ -104,17 +91,13 @@ def describe(
     return Answer(data, lambda wide: f"{description_text(facts, width=wide)}{page}")
 
 
-@answering
 def synthesize(
-    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
-    output: Path = typer.Option(..., "--output", "-o", metavar="FILE", help="A new .parquet or .csv file."),
-    rows: int = typer.Option(..., "--rows", "-n", metavar="N", help="How many invented people."),
-    columns: list[str] = typer.Option(
-        [], "--columns", "-c", metavar="NAME", help="Only this column and others so named; repeat."
-    ),
-    seed: int | None = typer.Option(None, "--seed", metavar="N", help="Draw the same people again."),
+    run: Path = RUN,
+    output: Path = option("--output -o FILE", "A new .parquet or .csv file.", ...),
+    rows: int = option("--rows -n N", "How many invented people.", ...),
+    columns: list[str] = COLUMNS,
+    seed: int | None = option("--seed N", "Draw the same people again."),
     label: str | None = LABEL,
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Write a table of invented people that agrees with a run's release, at no cost.
 
@@ -136,7 +119,7 @@ def synthesize(
     release = release_of(run).for_label(label)
     if columns:
         release = release.select(columns)
-    with progress(not as_json) as advance:
+    with progress() as advance:
         table = release.synthesize(rows, seed=seed, progress=advance)
     companion = table.save(output)
     fit = table.manifest["fit"]
@@ -152,4 +135,4 @@ def synthesize(
         *table.manifest["privacy"],
     ]
     data = {**table.manifest, "output": str(output), "manifest": str(companion)}
-    return Answer(data, lambda _: "\n".join(lines))
+    return Answer(data, "\n".join(lines))

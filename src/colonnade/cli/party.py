@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, answer, note, say, say_json, width
+from colonnade.cli.screen import Answer, argument, as_json, flag, group, note, option, say, say_json
 from colonnade.errors import InputError, KitError
+from colonnade.report.plain import left_text, table_lines
 
 if TYPE_CHECKING:
     from colonnade.sites.approval import Request
@@ -29,6 +30,11 @@ LOOPBACK = "127.0.0.1"
 NAMES = (LOOPBACK, "localhost", "[::1]")
 PATH, HEALTH = "/metrics", "/healthz"
 KIND = "text/plain; version=0.0.4; charset=utf-8"
+HEADERS = (
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "no-store"),
+)
 TOTALS = {
     "steps": ("steps_total", "Steps of all jobs."),
     "sent": ("sent_bytes_total", "Bytes of frames that were sent."),
@@ -37,6 +43,7 @@ TOTALS = {
 }
 
 
+CHAIN_VERIFIED = "When the chain was last found in order."
 _FRESH_SECONDS = 5.0
 
 
@@ -71,10 +78,7 @@ class Tally:
                 "healthy": ("Whether nothing is to be done.", int(facts.fine)),
                 "last_heartbeat_seconds": ("Seconds since the server last heard it.", facts.heard_seconds),
                 "certificate_days": ("Days until the certificate ends.", facts.certificate_days),
-                "ledger_verified_timestamp_seconds": (
-                    "When the chain was last found in order.",
-                    facts.ledger_verified,
-                ),
+                "ledger_verified_timestamp_seconds": (CHAIN_VERIFIED, facts.ledger_verified),
                 "free_disk_bytes": ("Bytes that are free where the kit lies.", facts.free_disk),
             }
             lines: list[str] = []
@@ -104,7 +108,7 @@ class Tally:
             for line in whole.splitlines():
                 step = json.loads(line)
                 self._totals.update(
-                    steps=1, sent=step["sent"], received=step["received"], seconds=step["seconds"]
+                    {"steps": 1} | {key: step[key] for key in ("sent", "received", "seconds")}
                 )
 
 
@@ -129,11 +133,8 @@ def served(tally: Tally, port: int) -> Iterator[int]:
             else:
                 code, body = 404, f"{PATH} and {HEALTH} are all there is.\n".encode()
             self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Cache-Control", "no-store")
+            for header, value in (*HEADERS, ("Content-Type", kind), ("Content-Length", str(len(body)))):
+                self.send_header(header, value)
             self.end_headers()
             self.wfile.write(body)
 
@@ -170,45 +171,25 @@ GLANCE_SECONDS = 0.2
 LOOK_SECONDS = 10.0
 ANSWER_SECONDS = 3.0
 ATTEMPTS = 3
-app = typer.Typer(
-    help="Run this organisation's part of a federation on this machine.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-KIT = typer.Argument(..., metavar="KIT", help="The party's kit.")
-JOB = typer.Argument(..., metavar="JOB", help="The id of the job, as `party requests` shows it.")
-PERSON = typer.Option(
-    "", "--as", metavar="NAME", help="Who decides; the name of the account on this machine if left out."
-)
-KEY = typer.Option(
-    None, "--key", metavar="FILE", help="The person's own key, where the policy names `approvers`."
-)
+MEMBER = argument("KIT", "A party's or the server's kit.")
+KIT = argument("KIT", "The party's kit.")
+JOB = argument("JOB", "The id of the job, as `party requests` shows it.")
+PERSON = option("--as NAME", "Who decides; the name of the account on this machine if left out.", "")
+KEY = option("--key FILE", "The person's own key, where the policy names `approvers`.")
 
 
-@app.command("start")
 def start(
-    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
-    party: Path | None = typer.Option(None, "--party", metavar="FILE", help="The party's own file (TOML)."),
-    policy: Path | None = typer.Option(
-        None, "--policy", metavar="FILE", help="What this party agrees to (TOML)."
+    kit: Path = MEMBER,
+    party: Path | None = option("--party FILE", "The party's own file (TOML)."),
+    policy: Path | None = option("--policy FILE", "What this party agrees to (TOML)."),
+    score: Path | None = option("--score FILE", "A party file (TOML) that names the people to score."),
+    pin: list[str] = option("--pin NAME=FINGERPRINT", "Accept only this certificate of a peer; repeat.", []),
+    noise_seed: int | None = option(
+        "--noise-seed", "For trying out: repeatable noise, which protects nobody and says so."
     ),
-    score: Path | None = typer.Option(
-        None, "--score", metavar="FILE", help="A party file (TOML) that names the people to score."
+    metrics: int | None = option(
+        "--metrics PORT", "Serve /metrics and /healthz on this port, if it is free, on this machine only."
     ),
-    pin: list[str] = typer.Option(
-        [], "--pin", metavar="NAME=FINGERPRINT", help="Accept only this certificate of a peer; repeat."
-    ),
-    noise_seed: int | None = typer.Option(
-        None, "--noise-seed", help="For trying out: repeatable noise, which protects nobody and says so."
-    ),
-    metrics: int | None = typer.Option(
-        None,
-        "--metrics",
-        metavar="PORT",
-        help="Serve /metrics and /healthz on this port, if it is free, on this machine only.",
-    ),
-    as_json: bool = AS_JSON,
 ) -> None:
     """Start a party or the server and keep it running until Ctrl-C.
 
@@ -222,16 +203,9 @@ def start(
     """
     from colonnade.cli.doctor import check_site
     from colonnade.runtime.identity import plain_fingerprint
+    from colonnade.sites import processes
     from colonnade.sites.kit import Kit
     from colonnade.sites.presence import refusal
-    from colonnade.sites.processes import (
-        CONSOLE,
-        answers,
-        check_startable,
-        connected,
-        process_group,
-        wait_for_server,
-    )
 
     place = Kit.load(kit)
     if place.kind == "admin":
@@ -242,8 +216,8 @@ def start(
         raise InputError(
             f"--party, --policy and --score are for a party's kit, and {kit} is the server's, which holds no data."
         )
-    check_startable(place)
-    if place.kind == "server" and answers(place.address):
+    processes.check_startable(place)
+    if place.kind == "server" and processes.answers(place.address):
         raise InputError(
             f"port {place.address[1]} is in use by another program. End that one, or make the federation with "
             "another --port."
@@ -267,17 +241,17 @@ def start(
     note_lost(place)
     if place.kind == "party":
         check_way(place)
-        wait_for_server(place)
+        processes.wait_for_server(place)
         if why := refusal(place):
             raise KitError(f"{place.path}: {why}.")
     code = 0
     metered = contextlib.nullcontext() if metrics is None else served_if_free(place, metrics)
-    with contextlib.suppress(KeyboardInterrupt), metered, process_group() as begin:
+    with contextlib.suppress(KeyboardInterrupt), metered, processes.process_group() as begin:
         process = begin(place)
         # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
         # up before the server could say so: it is asked again.
         for attempt in range(ATTEMPTS):
-            while process.poll() is None and not connected(place):
+            while process.poll() is None and not processes.connected(place):
                 time.sleep(GLANCE_SECONDS)
             if process.poll() is None or place.kind == "server" or attempt == ATTEMPTS - 1:
                 break
@@ -287,32 +261,28 @@ def start(
         facts = {"kit": str(place.path), "name": place.identity().name, "process": process.pid}
         if process.poll() is None:
             here = f"listens on port {port}" if place.kind == "server" else f"is connected to {host}:{port}"
-            answer(facts, f"{facts['name']} {here}. Ctrl-C ends it.", as_json)
+            say_json(facts) if as_json() else say(f"{facts['name']} {here}. Ctrl-C ends it.")
         code = attend(place, process)
     check_refused(place)
     if code:
         raise KitError(
-            f"{place.path}: FLARE's process ended with code {code}. {place.path / CONSOLE} and "
+            f"{place.path}: FLARE's process ended with code {code}. {place.path / processes.CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
 
 
 def check_way(kit: Kit) -> None:
-    """Say within seconds what `doctor` would say of the clock, the certificate and the server: FLARE says nothing.
-
-    A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
-    """
+    """Raise what `doctor` finds wrong with the way to the server, of which FLARE says nothing; or wait for it."""
     from colonnade.cli.doctor import examine_kit
-    from colonnade.sites.processes import answers
+    from colonnade.sites import processes
 
-    if not answers(kit.address, timeout=ANSWER_SECONDS):
+    looks = ["clock", "certificate", "server"]
+    if not processes.answers(kit.address, timeout=ANSWER_SECONDS):
         host, port = kit.address
         note(
             f"nothing answers at {host}:{port} yet. Waiting for it; `colonnade doctor` says what to look at."
         )
-        looks: tuple[str, ...] = ("clock", "certificate")
-    else:
-        looks = ("clock", "certificate", "server")
+        looks.remove("server")
     for finding in examine_kit(kit, looks):
         if not finding.fine and finding.remedy.startswith("It ends soon"):
             note(f"{finding.what}: {finding.found}. {finding.remedy}")
@@ -363,11 +333,9 @@ def check_refused(kit: Kit) -> None:
         raise KitError(f"{kit.path}: {presence.refused}.")
 
 
-@app.command("health")
 def health(
-    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
-    as_json: bool = AS_JSON,
-) -> None:
+    kit: Path = MEMBER,
+) -> Answer:
     """Say how a member is: connected or not, certificate, ledger, disk, jobs. Exit code 0 if all is well, 3 if not.
 
     Example:
@@ -392,22 +360,15 @@ def health(
         f"  jobs         {', '.join(f'{count} {state}' for state, count in facts.jobs.items())}",
         *(f"PROBLEM  {problem}" for problem in facts.problems),
     ]
-    answer(facts.to_data(), "\n".join(lines), as_json)
-    if not facts.fine:
-        raise typer.Exit(InputError.exit_code)
+    ill = None if facts.fine else typer.Exit(InputError.exit_code)
+    return Answer(facts.to_data(), "\n".join(lines), ill)
 
 
-@app.command("clean")
 def clean(
-    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
-    days: float | None = typer.Option(
-        None, "--older-than", metavar="DAYS", help="Instead of `record_days` of the party's file."
-    ),
-    only_say: bool = typer.Option(
-        False, "--dry-run", help="Say what would be destroyed, and destroy nothing."
-    ),
-    as_json: bool = AS_JSON,
-) -> None:
+    kit: Path = MEMBER,
+    days: float | None = option("--older-than DAYS", "Instead of `record_days` of the party's file."),
+    only_say: bool = flag("--dry-run", "Say what would be destroyed, and destroy nothing."),
+) -> Answer:
     """Destroy the records of runs that failed long ago; they are as private as the data. Ledgers and logs stay.
 
     What FLARE keeps of jobs that ended by then goes too, at the server with its list of them.
@@ -423,19 +384,14 @@ def clean(
 
     destroyed = cleaned(Kit.load(kit), days=days, only_say=only_say)
     lines = [f"{'would destroy' if only_say else 'destroyed'} {path}" for path in destroyed]
-    answer(
-        {"destroyed": [str(path) for path in destroyed], "dry_run": only_say},
-        "\n".join(lines) or "There is nothing to destroy.",
-        as_json,
-    )
+    data = {"destroyed": [str(path) for path in destroyed], "dry_run": only_say}
+    return Answer(data, "\n".join(lines) or "There is nothing to destroy.")
 
 
-@app.command("requests")
 def requests(
     kit: Path = KIT,
-    ended: bool = typer.Option(False, "--ended", help="Show also what no longer waits."),
-    as_json: bool = AS_JSON,
-) -> None:
+    ended: bool = flag("--ended", "Show also what no longer waits."),
+) -> Answer:
     """Show the jobs that wait for somebody here, with what each would cost and leave.
 
     Example:
@@ -445,73 +401,70 @@ def requests(
     from colonnade.sites.approval import list_requests
 
     waiting = list_requests(_party(kit), ended=ended)
-    if as_json:
-        say_json([_facts(request) for request in waiting])
-        return
-    if not waiting:
-        say("No job waits for approval.")
-    for number, request in enumerate(waiting):
-        if number:
-            say("")
-        say_request(request, kit)
+    return Answer(
+        [_facts(request) for request in waiting],
+        lambda wide: (
+            "\n\n".join(request_text(request, kit, wide) for request in waiting)
+            or "No job waits for approval."
+        ),
+    )
 
 
-@app.command("approve")
-def approve(
-    kit: Path = KIT, job: str = JOB, person: str = PERSON, key: Path | None = KEY, as_json: bool = AS_JSON
-) -> None:
+def approve(kit: Path = KIT, job: str = JOB, person: str = PERSON, key: Path | None = KEY) -> Answer:
     """Approve a job that waits; the ledger says who did, signed.
 
     Example:
 
       colonnade party approve bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --as "Ada Byron"
     """
-    from colonnade.sites import approval
-
-    request = approval.approve(_party(kit), job, by=person or getpass.getuser(), key=_key(key))
+    request = _decided("approve", kit, job, person, key)
     missing = request.people - len(request.approvals)
     then = "It begins now." if missing <= 0 else f"{missing} more must approve it."
     text = f"Job {job} is approved by {' and '.join(request.approvals)}. {then}"
-    answer(_facts(request), text, as_json)
+    return Answer(_facts(request), text)
 
 
-@app.command("decline")
 def decline(
     kit: Path = KIT,
     job: str = JOB,
-    because: str = typer.Option(..., "--because", metavar="TEXT", help="Why, for the ledger."),
+    because: str = option("--because TEXT", "Why, for the ledger.", ...),
     person: str = PERSON,
     key: Path | None = KEY,
-    as_json: bool = AS_JSON,
-) -> None:
+) -> Answer:
     """Decline a job that waits: one no ends it. Peers learn that it was declined, and not why.
 
     Example:
 
       colonnade party decline bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --because "after the audit in May"
     """
+    request = _decided("decline", kit, job, person, key, because=because)
+    return Answer(_facts(request), f"Job {job} is declined. Nothing was charged.")
+
+
+def _decided(how: str, kit: Path, job: str, person: str, key: Path | None, **more: str) -> Request:
+    from colonnade.ledger.export import signing_key
     from colonnade.sites import approval
 
-    request = approval.decline(
-        _party(kit), job, by=person or getpass.getuser(), because=because, key=_key(key)
+    own = None if key is None else signing_key(key)
+    decided: Request = getattr(approval, how)(
+        _party(kit), job, by=person or getpass.getuser(), key=own, **more
     )
-    answer(_facts(request), f"Job {job} is declined. Nothing was charged.", as_json)
+    return decided
 
 
-@app.command("approver")
 def approver(
-    key: Path = typer.Argument(..., metavar="FILE", help="A person's key; made if it is not there."),
-    as_json: bool = AS_JSON,
-) -> None:
+    key: Path = argument("FILE", "A person's key; made if it is not there."),
+) -> Answer:
     """Make a person's key for approving jobs, and print what the policy names under `approvers`.
 
     Example:
 
       colonnade party approver ada.key
     """
-    own = _key(key)
-    public = own.public.hex() if own is not None else ""
-    answer({"key": str(key), "public": public}, public, as_json)
+    from colonnade.ledger.export import signing_key
+
+    public = signing_key(key).public.hex()
+    return Answer({"key": str(key), "public": public}, public)
 
 
 def _party(path: Path) -> Kit:
@@ -523,38 +476,41 @@ def _party(path: Path) -> Kit:
     return kit
 
 
-def _key(path: Path | None) -> Any:
-    from colonnade.ledger.export import signing_key
-
-    return None if path is None else signing_key(path)
-
-
 def _facts(request: Request) -> dict[str, Any]:
     shown = ("by", "approved", "because", "time")
     decisions = [{name: getattr(one, name) for name in shown} for one in request.decisions]
     return {**request.to_data(), "decisions": decisions}
 
 
-def say_request(request: Request, kit: Path) -> None:
-    """Show a job that waits, what it would cost and leave, and who has decided."""
-    from colonnade.report.plain import left_text, table_lines
+def request_text(request: Request, kit: Path, wide: int | None = None) -> str:
+    """A job that waits, what it would cost and leave, and who has decided."""
 
     times = f"asked {request.requested[:16].replace('T', ' ')} UTC"
     until = f", until {request.until[:16].replace('T', ' ')}" if request.state == "waiting" else ""
-    say(f"{request.job}  {request.name}: {request.state}, {times}{until}")
-    say(f"  {request.what}")
+    lines = [f"{request.job}  {request.name}: {request.state}, {times}{until}", f"  {request.what}"]
     rows = [("observer", "unit", "this job", "left now", "left after", "at δ")]
     for cost in request.costs:
         left_now, left_after = left_text(cost.before), left_text(cost.left)
         rows.append(
             (cost.observer, cost.unit, f"ε = {cost.epsilon:.3g}", left_now, left_after, f"{cost.delta:g}")
         )
-    if request.costs:
-        for line in table_lines(rows, width()):
-            say(line)
+    lines += table_lines(rows, wide) if request.costs else []
     for decision in request.decisions:
         said = "approved" if decision.approved else f"declined: {decision.because}"
-        say(f"  {decision.by} {said}, {decision.time[:16].replace('T', ' ')} UTC")
+        lines.append(f"  {decision.by} {said}, {decision.time[:16].replace('T', ' ')} UTC")
     if request.state == "waiting":
         who = "one person" if request.people == 1 else f"{request.people} people"
-        say(f"  {who} must approve it: colonnade party approve {kit} {request.job} --as NAME")
+        lines.append(f"  {who} must approve it: colonnade party approve {kit} {request.job} --as NAME")
+    return "\n".join(lines)
+
+
+app = group(
+    "Run this organisation's part of a federation on this machine.",
+    start,
+    health,
+    clean,
+    requests,
+    approve,
+    decline,
+    approver,
+)

@@ -7,116 +7,83 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import (
-    AS_JSON,
-    PARTY_FILES,
-    VERBOSE,
-    complete_methods,
-    progress,
-    say,
-    say_json,
-    width,
-)
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, as_json, check_least, complete_methods, flag, option, progress
 from colonnade.errors import InputError
-
-EXAMPLE = """
-It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
-takes the least number of rows of any party instead, and reads these numbers, and nothing else, from the data.
-
-Every method that can do the task is rehearsed on invented people with the declared columns: bytes, rounds, seconds and
-memory by short runs, and the error of the model by trials on some thousand people. Schemas are those that the parties'
-own files name; of a party whose file is not here, NAME.schema.toml beside the job. Ledgers are asked and not written.
-
-Examples (`colonnade demo` writes such files):
-
-  colonnade plan demo-run/job.toml --rows 455
-
-  colonnade plan demo-run/job.toml --rows 455 --bandwidth 100 --latency 20 --held clinic=600
-"""
 
 
 def plan(
-    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
-    rows: int | None = typer.Option(
-        None, "--rows", "-n", metavar="N", help="How many people the parties will have in common."
+    job: Path = screen.JOB,
+    rows: int | None = option("--rows -n N", "How many people the parties will have in common."),
+    count: bool = flag("--count", "Read the numbers of rows from the data instead."),
+    held: list[str] = option(
+        "--held PARTY=N", "How many people a party holds, if more than those in common; repeat.", []
     ),
-    count: bool = typer.Option(False, "--count", help="Read the numbers of rows from the data instead."),
-    held: list[str] = typer.Option(
-        [],
-        "--held",
-        metavar="PARTY=N",
-        help="How many people a party holds, if more than those in common; repeat.",
-    ),
-    party: list[Path] = PARTY_FILES,
-    methods: str | None = typer.Option(
-        None,
-        "--methods",
-        metavar="LIST",
-        help="Only these methods beside the job's own, such as slr,local; or none, or all.",
+    party: list[Path] = screen.PARTY_FILES,
+    methods: str | None = option(
+        "--methods LIST",
+        "Only these methods beside the job's own, such as slr,local; or none, or all.",
         autocompletion=complete_methods,
     ),
-    simulation: bool = typer.Option(
-        True, "--simulation/--no-simulation", help="Whether to foretell the error of each model."
+    simulation: bool = option(
+        "--simulation/--no-simulation", "Whether to foretell the error of each model.", True
     ),
-    effort: float = typer.Option(
-        2.0, "--effort", metavar="SECONDS", help="How long a trial of a method may take."
+    effort: float = option("--effort SECONDS", "How long a trial of a method may take.", 2.0),
+    bandwidth: float | None = option(
+        "--bandwidth MBIT", "What each party's connection carries, in Mbit a second."
     ),
-    bandwidth: float | None = typer.Option(
-        None, "--bandwidth", metavar="MBIT", help="What each party's connection carries, in Mbit a second."
+    latency: float = option(
+        "--latency MS", "How long a message takes from party to party, in milliseconds.", 0.0
     ),
-    latency: float = typer.Option(
-        0.0, "--latency", metavar="MS", help="How long a message takes from party to party, in milliseconds."
+    machine: Path | None = option(
+        "--machine FILE", "Another machine: what --json printed there. Else this one."
     ),
-    machine: Path | None = typer.Option(
-        None, "--machine", metavar="FILE", help="Another machine: what --json printed there. Else this one."
-    ),
-    verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
-) -> None:
-    """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
-    from colonnade.cli.plan_answer import (
-        counted_rows,
-        declared,
-        named_methods,
-        network_line,
-        people_held,
-        plan_facts,
-        plan_text,
-    )
+    verbose: bool = screen.VERBOSE,
+) -> Answer:
+    """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take.
+
+    It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
+    takes the least number of rows of any party instead, and reads these numbers, and nothing else, from the data.
+
+    Every method that can do the task is rehearsed on invented people with the declared columns: bytes, rounds, seconds
+    and memory by short runs, and the error of the model by trials on some thousand people. Schemas are those that the
+    parties' own files name; of a party whose file is not here, NAME.schema.toml beside the job. Ledgers are asked and
+    not written.
+
+    Examples (`colonnade demo` writes such files):
+
+      colonnade plan demo-run/job.toml --rows 455
+
+      colonnade plan demo-run/job.toml --rows 455 --bandwidth 100 --latency 20 --held clinic=600
+    """
+    from colonnade.cli import plan_answer as answers
     from colonnade.federation.job import Job
     from colonnade.planning.machine import Machine
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
-    if rows is not None and rows < 1:
-        raise InputError(f"--rows: found {rows}; it must be at least 1.")
-    line = network_line(bandwidth, latency)
+    check_least("--rows", rows, 1)
+    line = answers.network_line(bandwidth, latency)
     if not (math.isfinite(effort) and effort >= 0):
         raise InputError(f"--effort: found {effort:g}; it must be a number of seconds from 0.")
     agreed = Job.load(job)
-    files, schemas = declared(agreed, party)
-    counts = counted_rows(agreed, files) if rows is None else {}
+    files, schemas = answers.declared(agreed, party)
+    counts = answers.counted_rows(agreed, files) if rows is None else {}
     common = min(counts.values()) if rows is None else rows
-    people = people_held(agreed, held, common) | ({} if held else counts)
-    with progress(not as_json, piped=True) as advance:
-        facts = plan_facts(
+    people = answers.people_held(agreed, held, common) | ({} if held else counts)
+    with progress(piped=True) as advance:
+        facts = answers.plan_facts(
             agreed,
             schemas,
             files=files,
             rows=common,
             held=people,
-            named=named_methods(agreed, methods),
+            named=answers.named_methods(agreed, methods),
             simulated=simulation,
             effort=effort,
             line=line,
             there=None if machine is None else Machine.load(machine),
-            measured=as_json,
+            measured=as_json(),
             advance=advance,
         )
-    if as_json:
-        say_json(facts)
-        return
-    say(plan_text(facts, width(), verbose=verbose))
-
-
-plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
+    return Answer(facts, lambda wide: answers.plan_text(facts, wide, verbose=verbose))

@@ -21,31 +21,9 @@ from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.table import default_method, method_named, methods_for
-from colonnade.planning.forecast import (
-    ERRORS,
-    HALF_A_POINT,
-    PAST_THE_LAW,
-    Advance,
-    Work,
-    expected_loss,
-    left_open,
-    settle,
-    trained_on,
-)
+from colonnade.planning import forecast, recommend
 from colonnade.planning.machine import Machine, Matching, NetworkLink
 from colonnade.planning.pilot import PilotRuns
-from colonnade.planning.recommend import (
-    Candidate,
-    candidates,
-    choose,
-    coding_advice,
-    features_of,
-    group_of,
-    looked_at,
-    plan_job,
-    refusals_for,
-    warnings_for,
-)
 from colonnade.privacy.observers import observer_text
 from colonnade.protocols.plans import Plan, TrainingSpec
 from colonnade.report.facts import guarantee_facts
@@ -63,7 +41,7 @@ def plan_facts(
     rows: int,
     held: Mapping[str, int],
     named: frozenset[str] | None,
-    advance: Advance,
+    advance: forecast.Advance,
     simulated: bool = True,
     effort: float = 2.0,
     line: NetworkLink = HERE,
@@ -76,18 +54,20 @@ def plan_facts(
     `there` is another machine than this one, whose speed is then measured, as it is with `measured`. No row is read,
     and no ledger is written.
     """
-    trained, chosen = trained_on(rows, job.held_out), left_open(job)
+    trained, chosen = forecast.trained_on(rows, job.held_out), forecast.left_open(job)
     # Trials that choose the method are a part, each method is one, and so is the exact model they are read against.
-    work = Work(advance, chosen + looked_at(job, named) + simulated)
+    work = forecast.Work(advance, chosen + recommend.looked_at(job, named) + simulated)
     with prefix_job_errors(job):
-        job = settle(job, group_of(job, schemas), schemas, rows=trained, remaining=work.remaining)
+        job = forecast.settle(
+            job, recommend.group_of(job, schemas), schemas, rows=trained, remaining=work.remaining
+        )
     if chosen:
         work.done()
-    plan = plan_job(job, schemas, rows=trained)
+    plan = recommend.plan_job(job, schemas, rows=trained)
     here = Machine.measured() if measured or there is not None else None
     pilot_runs = PilotRuns(schemas, effort=effort)
     matching = Matching(plan.group, schemas, job.alignment, rows, held)
-    entries = candidates(
+    entries = recommend.candidates(
         job,
         plan,
         schemas,
@@ -101,17 +81,22 @@ def plan_facts(
     spec = TrainingSpec(job.task, job.epsilon)
     exact = pilot_runs.error_without_privacy(spec, plan, job.components) if simulated else None
     usual, _ = default_method(job.task, plan.group, epsilon=job.epsilon, delta=job.delta, gamma=job.gamma)
-    choice = choose(entries, usual=usual, without_privacy=exact)
+    choice = recommend.choose(entries, usual=usual, without_privacy=exact)
     work.end()
     rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
     bandwidth = line.bandwidth if math.isfinite(line.bandwidth) else None
+    # In which way ids are matched, and what that is of the forecast; nothing where they are simply equal.
+    way, cost = matching.by(plan), matching.cost(plan)
+    matched = None
+    if way is not None and cost is not None:
+        matched = {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
     return {
         **_promise_facts(job, schemas, plan, entries[0], files=files),
         "common": rows,
         "people": dict(held),
-        "matching": _matching_facts(plan, matching, line),
+        "matching": matched,
         "methods": [_method_facts(item, line=line, here=here, there=there) for item in entries],
-        "error": ERRORS[job.task],
+        "error": forecast.ERRORS[job.task],
         "without_privacy": choice.without_privacy,
         "recommended": choice.recommended,
         "why": choice.why,
@@ -125,12 +110,12 @@ def _promise_facts(
     job: Job,
     schemas: Mapping[str, PublicSchema],
     plan: Plan,
-    own: Candidate,
+    own: recommend.Candidate,
     *,
     files: Mapping[str, PartyFile],
 ) -> dict[str, Any]:
     """What the plan itself says, whatever it costs."""
-    features = features_of(job.task, schemas)
+    features = recommend.features_of(job.task, schemas)
     return {
         "name": job.name,
         "task": job.task,
@@ -147,45 +132,34 @@ def _promise_facts(
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
         **_noise_facts(plan, own),
         **({"block_lines": list(notes_on(plan))} if isinstance(plan, FunctionalPlan) else {}),
-        "expected": expected_loss(plan),
-        "coding": coding_advice(plan),
+        "expected": forecast.expected_loss(plan),
+        "coding": recommend.coding_advice(plan),
         "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
         "budgets": [asdict(answer) for answer in own.answers],
-        "warnings": [*refusals_for(job, plan, files), *warnings_for(plan, job.epsilon, features)],
+        "warnings": [
+            *recommend.refusals_for(job, plan, files),
+            *recommend.warnings_for(plan, job.epsilon, features),
+        ],
     }
-
-
-def _matching_facts(plan: Plan, matching: Matching, line: NetworkLink) -> dict[str, Any] | None:
-    """In which way ids are matched, and what that is of the forecast; None where they are simply equal."""
-    way, cost = matching.by(plan), matching.cost(plan)
-    if way is None or cost is None:
-        return None
-    return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
 
 
 def _method_facts(
-    item: Candidate, *, line: NetworkLink, here: Machine | None, there: Machine | None
+    item: recommend.Candidate, *, line: NetworkLink, here: Machine | None, there: Machine | None
 ) -> dict[str, Any]:
     """One method's promise and forecast, its seconds on the stated machine and line."""
+    facts: dict[str, Any] = {"method": item.method.name, "title": item.method.title}
+    facts |= {"admitted": item.admitted, "reason": item.reason, "passed": item.passed}
+    facts["guarantees"] = [] if item.plan is None else list(map(guarantee_facts, item.plan.guarantees))
     made = item.forecast
-    facts: dict[str, Any] = {
-        "method": item.method.name,
-        "title": item.method.title,
-        "admitted": item.admitted,
-        "reason": item.reason,
-        "passed": item.passed,
-        "guarantees": [] if item.plan is None else [guarantee_facts(each) for each in item.plan.guarantees],
-        "forecast": None,
-    }
     if made is None:
-        return facts
-    data = made.to_data()
+        return facts | {"forecast": None}
     work = made.cost.seconds * (1.0 if here is None or there is None else here.stretch(made.kernel, to=there))
     sent = line.seconds(made.cost)
-    return facts | {"forecast": {**data, "seconds": work + sent, "computing": work, "sending": sent}}
+    foretold = {**made.to_data(), "seconds": work + sent, "computing": work, "sending": sent}
+    return facts | {"forecast": foretold}
 
 
-def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
+def _noise_facts(plan: Plan, own: recommend.Candidate) -> dict[str, Any]:
     noise = None if own.forecast is None else own.forecast.noise
     if noise is None:
         return {}
@@ -208,13 +182,11 @@ _UNLESS = (
 _CHECKED = {
     "all": (
         'Everything that is dealt, verify = "all": two computing parties check the norm of every row, and every '
-        "product before "
-        "it is used. Whatever is not proved stops the run before it is opened."
+        "product before it is used. Whatever is not proved stops the run before it is opened."
     ),
     "rows": (
         'Rows, verify = "rows": two computing parties check that no row an owner deals is longer than agreed. '
-        "Whatever is not "
-        "proved stops the run before it is opened."
+        "Whatever is not proved stops the run before it is opened."
     ),
     "none": 'Nothing that is dealt, verify = "none": the guarantees suppose that everybody runs this protocol.',
 }
@@ -234,10 +206,7 @@ def _checked(plan: dict[str, Any]) -> str:
 
 
 def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
-    """The whole plan, wrapped to the terminal.
-
-    `verbose` has every statement as its sentence too, and noise and ε by observer of every method.
-    """
+    """The whole plan; `verbose` has every statement as its sentence too, and noise and ε of every method."""
     lines = wrapped([plan_line(facts)], columns, indent="")
     lines.append(f"  {facts['features']} features, plan {facts['plan']['hash'][:12]}")
     if facts["because"]:
@@ -255,23 +224,15 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
     if facts["coding"]:
         lines += ["", "Coding", *wrapped([facts["coding"]], columns)]
-    lines += [
-        "",
-        "Methods for this job",
-        *table_lines(method_rows(facts["methods"], facts["recommended"]), columns),
-    ]
+    lines += ["", "Methods for this job"]
+    lines += table_lines(method_rows(facts["methods"], facts["recommended"]), columns)
     lines += ["", *wrapped(notes(facts, verbose=verbose), columns)]
     lines += ["", "Recommended" if facts["recommended"] else "No recommendation"]
     named = f"{facts['recommended']}. " if facts["recommended"] else ""
     lines += wrapped([f"{named}{facts['why']}"], columns)
-    lines += ["", "Budgets"]
-    lines += table_lines(
-        [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]],
-        columns,
-        heads=False,
-    )
-    lines += ["", "Nothing was run or charged."]
-    return lines_text(lines)
+    budgets = [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]]
+    lines += ["", "Budgets", *table_lines(budgets, columns, heads=False)]
+    return lines_text([*lines, "", "Nothing was run or charged."])
 
 
 def plan_line(facts: dict[str, Any]) -> str:
@@ -281,11 +242,9 @@ def plan_line(facts: dict[str, Any]) -> str:
         worst = max(facts["guarantees"], key=lambda item: float(item["epsilon"]))
         said.append(f"ε at most {spent_text(worst['epsilon'])}, for {observer_text(worst['observer'])}")
     refusing = [item["party"] for item in facts["budgets"] if item["admits"] is False]
-    if refusing:
-        said.append(f"refused by the budget of {' and '.join(refusing)}")
-    else:
-        known = all(item["admits"] for item in facts["budgets"])
-        said.append("every budget admits it" if known else "not every budget is known here")
+    known = all(item["admits"] for item in facts["budgets"])
+    admitted = "every budget admits it" if known else "not every budget is known here"
+    said.append(f"refused by the budget of {' and '.join(refusing)}" if refusing else admitted)
     made = facts["methods"][0]["forecast"]
     if made is not None and made["expected"] is not None:
         exact = facts["without_privacy"]
@@ -317,9 +276,10 @@ def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
     if expected is None:
         return []
     lost, low, high = (f"{100 * expected[name]:.1f}" for name in ("lost", "low", "high"))
-    if expected["lost"] > PAST_THE_LAW:
-        said = f"More than {100 * PAST_THE_LAW:.0f} points of accuracy are lost to noise: such a model says little."
-    elif expected["lost"] < HALF_A_POINT:
+    if expected["lost"] > forecast.PAST_THE_LAW:
+        points = f"{100 * forecast.PAST_THE_LAW:.0f} points"
+        said = f"More than {points} of accuracy are lost to noise: such a model says little."
+    elif expected["lost"] < forecast.HALF_A_POINT:
         said = f"Less than half a point of accuracy is lost to noise, {high} at most on four tables in five."
     else:
         said = f"About {lost} points of accuracy are lost to noise, {low} to {high} on four tables in five."
@@ -340,18 +300,10 @@ def method_rows(methods: list[dict[str, Any]], recommended: str | None) -> list[
         if expected is not None and expected["spread"] is not None:
             error += f" ± {expected['spread']:.3f}"
         spent = [math.inf if each["epsilon"] is None else each["epsilon"] for each in item["guarantees"]]
-        rows.append(
-            (
-                f"{name} *" if name == recommended else name,
-                error,
-                spent_text(max(spent, default=math.inf)),
-                size_text(made["bytes"]),
-                str(made["rounds"]),
-                duration_text(made["seconds"]),
-                size_text(made["memory"]),
-                _SAID[item["admitted"]],
-            )
-        )
+        named = f"{name} *" if name == recommended else name
+        cost = size_text(made["bytes"]), str(made["rounds"]), duration_text(made["seconds"])
+        most = spent_text(max(spent, default=math.inf))
+        rows.append((named, error, most, *cost, size_text(made["memory"]), _SAID[item["admitted"]]))
     return rows
 
 
@@ -377,11 +329,8 @@ def notes(facts: dict[str, Any], *, verbose: bool = True) -> list[str]:
     fewer = {each["rows"] for each in known.values() if each["rows"] < facts["rows"]}
     if fewer:
         notes.append(f"Simulated on {max(fewer):,} people, so that the error is an upper figure.")
-    notes += [
-        f"No prediction of the error of {name}: {made[name]['unknown']}."
-        for name in made
-        if name not in known
-    ]
+    for name in (name for name in made if name not in known):
+        notes.append(f"No prediction of the error of {name}: {made[name]['unknown']}.")
     notes += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
     passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
     if passed:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, LABEL, PARTY_FILES, VERBOSE, Answer, answering, progress
-from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError, NameInUse
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, argument, check_free, flag, option, progress
+from colonnade.errors import ColumnMissing, InputError, LabelMismatch, ModelError
+from colonnade.report.plain import table_lines, wrapped
 from colonnade.runs.folders import write_named
 
 if TYPE_CHECKING:
@@ -20,38 +22,19 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-@answering
 def predict(
-    model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
-    job: Path | None = typer.Argument(
-        None, metavar="JOB", help="A job (TOML) whose parties hold the people to score."
+    model: Path = screen.MODEL,
+    job: Path | None = argument("JOB", "A job (TOML) whose parties hold the people to score.", None),
+    rows: Path | None = screen.ROWS,
+    id_columns: list[str] = screen.ID_COLUMNS,
+    label: str | None = screen.LABEL,
+    party: list[Path] = screen.PARTY_FILES,
+    epsilon: float | None = option("--epsilon -e ε", "Noisy scores at this ε for each person, charged."),
+    output: Path | None = option(
+        "--output -o FILE", "A new CSV file for all scores; some are shown without it."
     ),
-    rows: Path | None = typer.Option(
-        None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
-    ),
-    id_columns: list[str] = typer.Option(
-        ["id"],
-        "--id",
-        metavar="COLUMN",
-        help="The column of --rows that names people; repeat where several do together.",
-    ),
-    label: str | None = LABEL,
-    party: list[Path] = PARTY_FILES,
-    epsilon: float | None = typer.Option(
-        None, "--epsilon", "-e", metavar="ε", help="Noisy scores at this ε for each person, charged."
-    ),
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="A new CSV file for all scores; some are shown without it.",
-    ),
-    strict: bool = typer.Option(
-        False, "--strict", help="Refuse --rows with a value that is not as declared, and score nobody."
-    ),
-    verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
+    strict: bool = flag("--strict", "Refuse --rows with a value that is not as declared, and score nobody."),
+    verbose: bool = screen.VERBOSE,
 ) -> Answer:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job.
 
@@ -81,8 +64,7 @@ def predict(
         raise typer.BadParameter(
             "--epsilon and --party are for a JOB: scores by --rows are disclosed to nobody, and carry no noise."
         )
-    if output is not None and output.exists():
-        raise NameInUse(f"--output: {output} exists already. Name another file, or remove it first.")
+    check_free(output, "--output", screen.FREE)
     stored = Stored.load(model, label)
     if rows is not None:
         if stored.whole is None:
@@ -95,7 +77,7 @@ def predict(
     else:
         agreed = Job.load(job or Path())
         federation = federation_of(agreed, party_files(agreed, party))
-        with progress(not as_json) as advance:
+        with progress() as advance:
             federation.progress = advance
             scores = score_job(
                 stored, federation, epsilon=epsilon, delta=agreed.delta, accepted_delta=agreed.accepted_delta
@@ -113,9 +95,7 @@ def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) 
     from colonnade.data.files import open_file
 
     fields = open_file(rows, party="", wanted=(*id_columns, *wanted)).fields
-    for id_column in id_columns:
-        if id_column in fields:
-            continue
+    for id_column in (name for name in id_columns if name not in fields):
         advice = nearest_name(id_column, fields) or " Name the column that says who a row is."
         raise ColumnMissing(f"--id: {rows} has no column {id_column!r}.{advice}")
     missing = [name for name in wanted if name not in fields]
@@ -130,24 +110,17 @@ def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) 
 def _facts(scores: Scores, output: Path | None) -> dict[str, Any]:
     from colonnade.evaluation.predict import score_rows
 
-    facts: dict[str, Any] = {
-        "people": len(scores.ids),
-        "names": list(scores.names),
-        "exact": scores.exact,
-        "left_out": [{"id": one, "reason": reason} for one, reason in scores.left_out],
-        "statement": scores.statement,
-        "privacy": scores.privacy,
-        "output": None if output is None else str(output),
-    }
-    if output is None:
-        heads, *lines = score_rows(scores)
-        facts["scores"] = [dict(zip(heads, line, strict=True)) for line in lines]
-    return facts
+    left_out = [{"id": one, "reason": reason} for one, reason in scores.left_out]
+    facts: dict[str, Any] = {"people": len(scores.ids), "names": list(scores.names), "exact": scores.exact}
+    facts |= {"left_out": left_out, "statement": scores.statement, "privacy": scores.privacy}
+    heads, *lines = score_rows(scores)
+    if output is not None:
+        return facts | {"output": str(output)}
+    return facts | {"output": None, "scores": [dict(zip(heads, line, strict=True)) for line in lines]}
 
 
 def _text(scores: Scores, output: Path | None, wide: int | None, *, training: bool) -> str:
     from colonnade.evaluation.predict import score_rows
-    from colonnade.report.plain import table_lines, wrapped
 
     lines = table_lines(score_rows(scores)[: SHOWN + 1], wide)
     if len(scores.ids) > SHOWN:
@@ -168,63 +141,45 @@ def _text(scores: Scores, output: Path | None, wide: int | None, *, training: bo
 
 EVALUATION = "evaluation-{number}.json"
 NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
-EXAMPLE = """
-With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is charged.
-
-With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise for
-the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
-A network is judged by scores with noise, and the figures are its label holder's own.
-
---threshold says above which probability the second class is predicted: a number, or a rule that is read from what was
-opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
-
-Examples (`colonnade demo` writes such files):
-
-  colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
-
-  colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
-"""
 
 
-@answering
 def evaluate(
-    model: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its model.json."),
-    job: Path | None = typer.Argument(
-        None, metavar="JOB", help="A job (TOML) whose parties hold people with labels."
+    model: Path = argument("RUN", "The folder of a run, or its model.json."),
+    job: Path | None = argument("JOB", "A job (TOML) whose parties hold people with labels.", None),
+    rows: Path | None = screen.ROWS,
+    label: str | None = option(
+        "--label -l COLUMN",
+        "The column of --rows with what is to be predicted; of a run with several labels, the one that is meant.",
     ),
-    rows: Path | None = typer.Option(
-        None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
+    id_columns: list[str] = screen.ID_COLUMNS,
+    party: list[Path] = screen.PARTY_FILES,
+    epsilon: float | None = option(
+        "--epsilon -e ε", "What a judgement on private people may cost; the job's if left out."
     ),
-    label: str | None = typer.Option(
-        None,
-        "--label",
-        "-l",
-        metavar="COLUMN",
-        help="The column of --rows with what is to be predicted; of a run with several labels, the one that is meant.",
+    threshold: str | None = option(
+        "--threshold -t RULE", "A probability, or a rule such as f1 or recall=0.8."
     ),
-    id_columns: list[str] = typer.Option(
-        ["id"],
-        "--id",
-        metavar="COLUMN",
-        help="The column of --rows that names people; repeat where several do together.",
-    ),
-    party: list[Path] = PARTY_FILES,
-    epsilon: float | None = typer.Option(
-        None,
-        "--epsilon",
-        "-e",
-        metavar="ε",
-        help="What a judgement on private people may cost; the job's if left out.",
-    ),
-    threshold: str | None = typer.Option(
-        None, "--threshold", "-t", metavar="RULE", help="A probability, or a rule such as f1 or recall=0.8."
-    ),
-    as_json: bool = AS_JSON,
 ) -> Answer:
-    """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
+    """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors.
+
+    With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is
+    charged.
+
+    With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise
+    for the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
+    A network is judged by scores with noise, and the figures are its label holder's own.
+
+    --threshold says above which probability the second class is predicted: a number, or a rule that is read from what
+    was opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
+
+    Examples (`colonnade demo` writes such files):
+
+      colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
+
+      colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
+    """
     from colonnade.evaluation.predict import Stored, models_by_label
     from colonnade.report.evaluation import evaluation_note
-    from colonnade.report.plain import wrapped
     from colonnade.report.text import evaluation_lines
 
     if (job is None) == (rows is None):
@@ -234,22 +189,17 @@ def evaluate(
     if rows is not None and epsilon is not None:
         raise typer.BadParameter("--epsilon is for a JOB: figures of --rows are exact and cost nothing.")
     # A column of --rows may be called otherwise than the label that a model learnt.
-    named = (
-        label if rows is None or label in models_by_label(model if model.is_dir() else model.parent) else None
-    )
-    stored = Stored.load(model, named)
+    folder = model if model.is_dir() else model.parent
+    stored = Stored.load(model, label if rows is None or label in models_by_label(folder) else None)
     if rows is not None:
         facts = _of_rows(stored, model, rows, id_columns, str(label), threshold)
     else:
-        facts = _of_job(stored, model, job or Path(), party, epsilon, threshold, quiet=as_json)
+        facts = _of_job(stored, model, job or Path(), party, epsilon, threshold)
     kept = f"\n\nKept: {facts['kept']}" if "kept" in facts else ""
     said = ["", evaluation_note(facts), *facts.get("guarantees", [])]
     return Answer(
         facts, lambda wide: "\n".join([*evaluation_lines(facts, wide), *wrapped(said, wide)]) + kept
     )
-
-
-evaluate.__doc__ = f"{evaluate.__doc__}\n{EXAMPLE}"
 
 
 def _of_rows(
@@ -289,8 +239,6 @@ def _of_job(
     given: list[Path],
     epsilon: float | None,
     threshold: str | None,
-    *,
-    quiet: bool,
 ) -> dict[str, Any]:
     from dataclasses import replace
 
@@ -305,7 +253,7 @@ def _of_job(
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, given))
     price = Price(agreed.epsilon if epsilon is None else epsilon, agreed.delta, agreed.accepted_delta)
-    with progress(not quiet) as advance:
+    with progress() as advance:
         federation.progress = advance
         evaluation = evaluate_jointly(federation, stored, price)
     if evaluation.estimate is None:

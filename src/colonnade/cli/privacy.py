@@ -74,23 +74,17 @@ Entries = Annotated[
 ]
 
 
+FOR = "Whom --epsilon is meant for; the server (or whoever sees it) if left out."
+PAPER = "Show beside it what the papers' formulas say, with what is wrong with it."
+
+
 def _requested(  # the options of every command
     *,
     epsilon: Annotated[float | None, typer.Option(help="Find the least noise for this ε.")] = None,
     delta: Annotated[float, typer.Option(help="The δ of the guarantee.")] = 1e-5,
     times: Annotated[int, typer.Option(help="How often the release is made.")] = 1,
-    to: Annotated[
-        CalibrateFor | None,
-        typer.Option(
-            "--for", help="Whom --epsilon is meant for; the server (or whoever sees it) if left out."
-        ),
-    ] = None,
-    paper: Annotated[
-        bool,
-        typer.Option(
-            "--paper", help="Show beside it what the papers' formulas say, with what is wrong with it."
-        ),
-    ] = False,
+    to: Annotated[CalibrateFor | None, typer.Option("--for", help=FOR)] = None,
+    paper: Annotated[bool, typer.Option("--paper", help=PAPER)] = False,
     plot: Annotated[Path | None, typer.Option(help="Save a curve of ε: a .svg file.")] = None,
     against: Annotated[PlotAxis, typer.Option(help="What the curve runs over.")] = PlotAxis.DELTA,
 ) -> None: ...
@@ -99,21 +93,15 @@ def _requested(  # the options of every command
 def _command(
     name: str, flag: str, noise: str, *, delta: float = 1e-5, times: Any = None
 ) -> Callable[[Make], Make]:
-    """Make a command of a function that makes a mechanism: with its options, one for the noise, and those of all.
-
-    `times` is the option that says how often there is a release, where it is another than --times.
-    """
+    """A command of a function that makes a mechanism; `times` is its own option for how often there is a release."""
     requested = dict(inspect.signature(_requested, eval_str=True).parameters)
     requested["delta"] = requested["delta"].replace(default=delta)
     if times is not None:
-        requested["times"] = requested["times"].replace(
-            default=inspect.Parameter.empty, annotation=Annotated[int, times]
-        )
+        own = Annotated[int, times]
+        requested["times"] = requested["times"].replace(default=inspect.Parameter.empty, annotation=own)
     noisy = Annotated[Fraction | None, _number(f"{noise} Or give --epsilon.", flag)]
-    requested = {
-        "noise": requested["delta"].replace(name="noise", default=None, annotation=noisy),
-        **requested,
-    }
+    first = requested["delta"].replace(name="noise", default=None, annotation=noisy)
+    requested = {"noise": first, **requested}
 
     def register(make: Make) -> Make:
         own = inspect.signature(make, eval_str=True, locals={"MechanismFamily": None}).parameters
@@ -271,13 +259,7 @@ def skellam(
     Example:
       colonnade privacy skellam --l1 100 --l2 20 --epsilon 1 --owners 5 --threshold 2
     """
-    from colonnade.cli.privacy_answer import (
-        AS_GIVEN,
-        NEAR_ITS_LAW,
-        MechanismFamily,
-        added_noise,
-        threshold_of,
-    )
+    from colonnade.cli import privacy_answer as answers
     from colonnade.errors import PlanError
     from colonnade.noise.mechanism import VectorChange
     from colonnade.noise.sampler import LARGEST_DRAW
@@ -288,14 +270,15 @@ def skellam(
         theirs = VectorChange(others_l1, others_l2)
     elif others_l1 is not None or others_l2 is not None:
         raise PlanError("give both --others-l1 and --others-l2, or neither.")
-    t = threshold_of(owners, threshold)
+    t = answers.threshold_of(owners, threshold)
 
     def event(mu: Fraction, party: bool, **parts: int) -> Event:
         change = theirs if party else VectorChange(l1, l2)
         return SkellamNoise(mu).event(change, entries=entries or LARGEST_DRAW, **parts)
 
-    views = added_noise(event, unit=unit, rate=rate, owners=owners, threshold=t)
-    return MechanismFamily("Skellam noise", "μ", views, (NEAR_ITS_LAW, AS_GIVEN), SMALLEST_MU, LARGEST_MU)
+    views = answers.added_noise(event, unit=unit, rate=rate, owners=owners, threshold=t)
+    notes = answers.NEAR_ITS_LAW, answers.AS_GIVEN
+    return answers.MechanismFamily("Skellam noise", "μ", views, notes, SMALLEST_MU, LARGEST_MU)
 
 
 @_command("moments", "--mu", "μ of the matrix's noise.")
@@ -330,10 +313,8 @@ def moments(
 
     columns = [_party(text) for text in parties]
     task: Task = "regression" if regression else "classification" if classes else "pca"
-    label: Label | None = None
-    if regression:
-        label = RealLabel("label", low=-1, high=1)
-    elif classes:
+    label: Label | None = RealLabel("label", low=-1, high=1) if regression else None
+    if task == "classification":
         label = ClassLabel("label", classes=tuple(map(str, range(classes))))
     names = tuple(name for name, _ in columns)
     group = Group.of(names, active=names[0] if names and label is not None else None, threshold=threshold)
@@ -351,14 +332,11 @@ def moments(
     provided = {"server": server_assumption(group), "reader": reader_assumption(group)}
 
     def views(mu: Fraction, times: int) -> Views:
-        return tuple(
-            replace(
-                view,
-                event=Repeated(view.event, times),
-                assumption=provided.get(view.observer.name, view.assumption),
-            )
-            for view in replace(plan, mu=mu).views
-        )
+        found = []
+        for view in replace(plan, mu=mu).views:
+            assumption = provided.get(view.observer.name, view.assumption)
+            found.append(replace(view, event=Repeated(view.event, times), assumption=assumption))
+        return tuple(found)
 
     def paper(mu: Fraction, times: int, delta: float) -> Figures:
         if times > 1:
@@ -446,14 +424,8 @@ def poisson_binomial(
         if not (isinstance(event, Repeated) and isinstance(event.event, PoissonBinomial)):
             raise TypeError("a Poisson binomial release is a repeated leaf")
         leaf = event.event
-        found = calibrate_poisson_binomial(
-            leaf.contributors,
-            trials=(trials,),
-            times=event.times,
-            epsilon=epsilon,
-            delta=delta,
-            changed=leaf.changed,
-        )
+        release: dict[str, Any] = {"trials": (trials,), "times": event.times, "changed": leaf.changed}
+        found = calibrate_poisson_binomial(leaf.contributors, **release, epsilon=epsilon, delta=delta)
         return Fraction(found.beta)
 
     def paper(beta: Fraction, times: int, delta: float) -> Figures:
@@ -499,25 +471,20 @@ def messages(
     from colonnade.privacy.events import Approximated, PerStep
     from colonnade.privacy.guarantee import View
     from colonnade.privacy.observers import PartOf, PartyView
-    from colonnade.privacy.paper import PaperFigure
-    from colonnade.privacy.sensitivity.messages import (
-        Schedule,
-        active_messages,
-        logistic_bounds,
-        passive_messages,
-    )
+    from colonnade.privacy.sensitivity import messages as sensitivity
 
     descent: dict[str, Any] = {"radius": radius, "step_size": step_size}
+    rounded = descent | {"grid": float(grid)}
     passive = sender == Side.PASSIVE
 
     @cache
     def steps(epochs: int) -> tuple[Fraction, ...]:
-        schedule = Schedule(rows, batch, epochs)
+        schedule = sensitivity.Schedule(rows, batch, epochs)
         if passive:
-            moved = passive_messages(schedule, cap=passive_cap, clip=clip, grid=float(grid), **descent)
+            moved = sensitivity.passive_messages(schedule, cap=passive_cap, clip=clip, **rounded)
         else:
-            bounds = logistic_bounds(radius=radius, active_cap=active_cap)
-            moved = active_messages(schedule, bounds, cap=active_cap, grid=float(grid), **descent)
+            bounds = sensitivity.logistic_bounds(radius=radius, active_cap=active_cap)
+            moved = sensitivity.active_messages(schedule, bounds, cap=active_cap, **rounded)
         # Fractions keep Δ/grid exact: a float quotient could round down. Equal steps share one.
         exact = {step: Fraction(step) / grid for step in set(moved.per_step)}
         return tuple(exact[step] for step in moved.per_step)
@@ -533,7 +500,11 @@ def messages(
     def paper(sigma: Fraction, epochs: int, delta: float) -> Figures:
         if delta == 0:
             return ()
-        schedule = {"batch": batch, "epochs": epochs, "steps": Schedule(rows, batch, epochs).steps}
+        schedule = {
+            "batch": batch,
+            "epochs": epochs,
+            "steps": sensitivity.Schedule(rows, batch, epochs).steps,
+        }
         constants = vars(hdp_vfl.LOGISTIC)
         if passive:
             claimed = hdp_vfl.passive_sensitivity(**schedule, **descent, lipschitz=constants["lipschitz"])
@@ -541,7 +512,7 @@ def messages(
             claimed = hdp_vfl.active_sensitivity(**schedule, **descent, **constants)
         classical = hdp_vfl.classical_sigma(1.0, delta, sensitivity=claimed.value)
         formula = "ε by Lemma 1 of HDP-VFL, classical Gaussian, at that sensitivity"
-        return claimed, PaperFigure(classical.value / float(sigma), formula, classical.why_not)
+        return claimed, hdp_vfl.PaperFigure(classical.value / float(sigma), formula, classical.why_not)
 
     name = f"discrete Gaussian noise on the {sender} party's messages"
     notes = (

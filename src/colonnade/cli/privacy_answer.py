@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -175,11 +177,9 @@ def work_out(mechanism: MechanismFamily, query: PrivacyQuery) -> PrivacyAnswer:
     for view in views:
         check_claim(view.event, observer=view.observer, unit=view.unit)
         epsilon, method = math.inf, "no bound"
-        try:
+        with suppress(PrivacyError):  # the others are still told
             cost = account(view.event, query.delta)
             epsilon, method = cost.epsilon, cost.method
-        except PrivacyError:
-            pass  # the others are still told
         guarantees.append(Guarantee(view.observer, view.unit, epsilon, query.delta, view.assumption, method))
     if all(math.isinf(item.epsilon) for item in guarantees):
         account(views[0].event, query.delta)  # says why
@@ -205,12 +205,8 @@ def _calibrated(mechanism: MechanismFamily, query: PrivacyQuery, epsilon: float)
     if mechanism.search is not None:
         wanted = places[:1] if to == "server" else places
         return min(mechanism.search(event(place, some), epsilon, query.delta) for place in wanted), to
-    noise = drawable(
-        max(
-            calibrate(lambda noise, place=place: event(place, noise), epsilon=epsilon, delta=query.delta)  # type: ignore[misc]
-            for place in places
-        )
-    )
+    found = (calibrate(partial(event, place), epsilon=epsilon, delta=query.delta) for place in places)
+    noise = drawable(max(found))
     # A target that even the largest drawable noise misses looks met nowhere; one met by the least is met there.
     if any(account(event(place, noise), query.delta).epsilon > epsilon for place in places):
         raise PlanError(f"no {mechanism.parameter} that can be drawn keeps this within ε = {epsilon:g}.")
@@ -249,17 +245,14 @@ def _curve(mechanism: MechanismFamily, query: PrivacyQuery, answer: PrivacyAnswe
         places = [(float(count), mechanism.views(answer.noise, count), query.delta) for count in counts]
     for x, views, delta in places:
         for line, view in zip(points, views, strict=True):
-            try:
+            with suppress(PrivacyError):
                 line.append((x, account(view.event, delta).epsilon))
-            except PrivacyError:
-                continue
-    return tuple(
-        Series(
-            f"{view.observer.name}, {view.unit.name}", tuple(x for x, _ in line), tuple(y for _, y in line)
-        )
-        for view, line in zip(answer.views, points, strict=True)
-        if line
-    )
+    drawn = []
+    for view, line in zip(answer.views, points, strict=True):
+        if line:
+            xs, ys = zip(*line, strict=True)
+            drawn.append(Series(f"{view.observer.name}, {view.unit.name}", xs, ys))
+    return tuple(drawn)
 
 
 def _data(
@@ -275,6 +268,7 @@ def _data(
     noise = {"name": mechanism.parameter, "value": float(answer.noise), "exact": str(answer.noise)}
     target = {"epsilon": query.epsilon, "delta": query.delta, "for": answer.to}
     figures = mechanism.paper(answer.noise, query.times, query.delta) if mechanism.paper else ()
+    said = [{"label": LABEL, **asdict(figure), "sentence": str(figure)} for figure in figures]
     curves = [{"label": line.label, "x": line.xs, "epsilon": line.ys} for line in lines]
     return {
         "mechanism": mechanism.name,
@@ -289,9 +283,7 @@ def _data(
             for item, view in zip(answer.guarantees, answer.views, strict=True)
         ],
         "notes": [ROUNDED, *mechanism.notes],
-        "paper": [{"label": LABEL, **asdict(figure), "sentence": str(figure)} for figure in figures]
-        if query.paper
-        else None,
+        "paper": said if query.paper else None,
         "plot": {"file": str(query.plot), "against": query.against, "curves": curves} if query.plot else None,
     }
 

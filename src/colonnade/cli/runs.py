@@ -7,39 +7,15 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.screen import LABEL, VERBOSE, Answer, answering, note
-from colonnade.errors import InputError, NameInUse
+from colonnade.cli.screen import LABEL, RUN, VERBOSE, Answer, argument, check_free, note, option
+from colonnade.errors import InputError
+from colonnade.report.plain import table_lines
+from colonnade.runs import recovery, run_folders
 from colonnade.runs.folders import MODELS, write_named
-from colonnade.runs.recovery import (
-    charged_text,
-    failure_text,
-    killed_in,
-    put_away,
-    recovered,
-    where_text,
-)
-from colonnade.runs.run_folders import (
-    RUNS,
-    RunFolder,
-    find_run,
-    is_run,
-    not_ended_in,
-    page_of,
-    read_or_damaged,
-    readable,
-    recorded_text,
-    run_line,
-    runs_in,
-    unfinished_in,
-    with_facts,
-)
 
 
-@answering
 def recover(
-    run: Path = typer.Argument(
-        ..., metavar="RUN", help="The folder that the run was to write, or its name in runs."
-    ),
+    run: Path = argument("RUN", "The folder that the run was to write, or its name in runs."),
     verbose: bool = VERBOSE,
 ) -> Answer:
     """Finish a run that was stopped after its release was paid for.
@@ -54,31 +30,30 @@ def recover(
     from colonnade.report.run_folder import REPORT
     from colonnade.report.text import run_text
 
-    killed = next(filter(None, (put_away(name) for name in (run, RUNS / run) if name.name)), None)
+    killed = next(
+        filter(None, (recovery.put_away(name) for name in (run, run_folders.RUNS / run) if name.name)), None
+    )
     if killed is not None:
         where, record = killed
         nothing = f"Nothing was kept that could be recovered. The record is in {where}."
         if not record["charged"]:
             early = f"The run that was to be {where} was killed before any ledger was charged."
-            return Answer(record, lambda _: f"{early} Nothing is left of it.")
-        return Answer(record, lambda wide: f"{failure_text(record, width=wide)}\n\n{nothing}")
-    place, facts = recovered(run)
+            return Answer(record, f"{early} Nothing is left of it.")
+        return Answer(record, lambda wide: f"{recovery.failure_text(record, width=wide)}\n\n{nothing}")
+    place, facts = recovery.recovered(run)
     if facts is None:
         kept = sorted(str(path) for path in (place / MODELS).iterdir())
         stopped = "A comparison was stopped. What it was charged for by then:"
-        return Answer({"models": kept}, lambda _: f"{stopped} {', '.join(kept)}.")
+        return Answer({"models": kept}, f"{stopped} {', '.join(kept)}.")
     facts["report"] = str(place / REPORT)
     return Answer(
         facts, lambda wide: f"{run_text(facts, width=wide, verbose=verbose)}\n\nReport: {facts['report']}"
     )
 
 
-@answering
 def runs(
-    folder: Path = typer.Argument(RUNS, metavar="[FOLDER]", help="The folder that runs were written into."),
-    kit: Path | None = typer.Option(
-        None, "--kit", "-k", metavar="KIT", help="A party's or the server's kit, whose runs to list."
-    ),
+    folder: Path = argument("[FOLDER]", "The folder that runs were written into.", run_folders.RUNS),
+    kit: Path | None = option("--kit -k KIT", "A party's or the server's kit, whose runs to list."),
 ) -> Answer:
     """List the runs in a folder or of a kit: name, task, ε, rows, score, date and how they ended.
 
@@ -96,7 +71,7 @@ def runs(
     if kit is not None:
         from colonnade.sites.kit import Kit
 
-        if folder != RUNS:
+        if folder != run_folders.RUNS:
             raise typer.BadParameter("give a FOLDER, or --kit KIT, and not both.")
         folder = kit / Kit.load(kit).runs.name
     if kit is not None and not folder.exists():
@@ -107,23 +82,24 @@ def runs(
         wrong = "is a file, not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
     else:
-        places = (folder,) if is_run(folder) else runs_in(folder)
-    killed = (RunFolder(name, facts) for name, facts in killed_in(folder).items())
-    ended = (*map(read_or_damaged, places), *unfinished_in(folder), *killed)
-    listed = [run_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
+        places = (folder,) if run_folders.is_run(folder) else run_folders.runs_in(folder)
+    killed = (run_folders.RunFolder(name, facts) for name, facts in recovery.killed_in(folder).items())
+    ended = (*map(run_folders.read_or_damaged, places), *run_folders.unfinished_in(folder), *killed)
+    listed = [
+        run_folders.run_line(run)
+        for run in (*ended, *(() if kit is None else run_folders.not_ended_in(folder)))
+    ]
     data = {"folder": str(folder), "runs": listed}
     if not listed:
         made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
-        return Answer(data, lambda _: f"There are no runs in {folder}; {made}.")
-    from colonnade.report.plain import table_lines
+        return Answer(data, f"There are no runs in {folder}; {made}.")
 
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in listed]
     return Answer(data, lambda wide: "\n".join(table_lines([tuple(listed[0]), *rows], wide)))
 
 
-@answering
 def show(
-    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    run: Path = RUN,
     label: str | None = LABEL,
     verbose: bool = VERBOSE,
 ) -> Answer:
@@ -136,14 +112,14 @@ def show(
 
       colonnade show demo-run/run
     """
-    folder = _of_label(find_run(run), label)
+    folder = _of_label(run_folders.find_run(run), label)
 
     def text(wide: int | None) -> str:
-        with readable(folder):
+        with run_folders.readable(folder):
             if folder.recorded:
-                return recorded_text(folder)
+                return run_folders.recorded_text(folder)
             if folder.failed:
-                return failure_text(folder.facts, width=wide)
+                return recovery.failure_text(folder.facts, width=wide)
             from colonnade.report.text import run_text
 
             return run_text(folder.facts, width=wide, verbose=verbose)
@@ -157,7 +133,7 @@ UNSEALED = (
 )
 
 
-def _of_label(run: RunFolder, label: str | None) -> RunFolder:
+def _of_label(run: run_folders.RunFolder, label: str | None) -> run_folders.RunFolder:
     """The run with the model of one of its labels in the first's place; of facts that could be changed it says so."""
     if run.unsealed:
         note(UNSEALED.format(path=run.record))
@@ -168,17 +144,13 @@ def _of_label(run: RunFolder, label: str | None) -> RunFolder:
     return replace(run, facts=facts_of_label(run.facts, label))
 
 
-@answering
 def report(
-    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="FILE", help="A new file for the page; RUN/report.html if left out."
-    ),
-    alongside: list[Path] = typer.Option(
+    run: Path = RUN,
+    output: Path | None = option("--output -o FILE", "A new file for the page; RUN/report.html if left out."),
+    alongside: list[Path] = option(
+        "--with FOLDER",
+        "A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
         [],
-        "--with",
-        metavar="FOLDER",
-        help="A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
     ),
     label: str | None = LABEL,
 ) -> Answer:
@@ -191,19 +163,18 @@ def report(
 
       colonnade report demo-run/run --output page.html
     """
-    folder = with_facts(find_run(run))
+    folder = run_folders.with_facts(run_folders.find_run(run))
     if folder.failed:
-        with readable(folder):
-            failed = f"{where_text(folder.facts)} {charged_text(folder.facts)}"
+        with run_folders.readable(folder):
+            failed = f"{recovery.where_text(folder.facts)} {recovery.charged_text(folder.facts)}"
         raise InputError(
             f"{folder.path} has no report, because the run failed half way. {failed} `colonnade show {folder.path}` "
             "has the rest."
         )
-    if output is not None and (output.exists() or output.is_symlink()):
-        raise NameInUse(f"--output: {output} exists already. Name another file.")
+    check_free(output)
     folder = _of_label(folder, label)
-    with readable(folder):
-        page = page_of(folder, alongside)
+    with run_folders.readable(folder):
+        page = run_folders.page_of(folder, alongside)
     target = output or folder.path / "report.html"
     write_named(target, page, option="" if output is None else "--output")
-    return Answer({"run": str(folder.path), "report": str(target)}, lambda _: f"Report: {target}")
+    return Answer({"run": str(folder.path), "report": str(target)}, f"Report: {target}")

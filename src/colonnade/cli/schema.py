@@ -7,44 +7,37 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from colonnade.cli.screen import AS_JSON, PARTY_FILES, TASKS, answer, complete_tasks, progress
+from colonnade.cli import screen
+from colonnade.cli.screen import Answer, argument, check_free, complete_tasks, flag, option, progress
 from colonnade.data.declaring import nearest_name
-from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameInUse
+from colonnade.errors import ColumnMissing, InputError
 from colonnade.federation.files import write_whole
-from colonnade.runs.folders import new_folder
+from colonnade.runs.folders import new_folder, write_named
 
 if TYPE_CHECKING:
     from colonnade.data.sources import Source
 
 
-INCOMPLETE = InputError.exit_code
 FILL_IN = "Fill in the blanks from what you know: read from the rows, bounds and categories would be a leak."
 
 
 def schema(
-    data: str | None = typer.Argument(None, metavar="DATA", help="Whose columns to draft a schema for."),
-    output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="SCHEMA", help="Write the draft here instead of on the screen."
+    data: str | None = argument("DATA", "Whose columns to draft a schema for.", None),
+    output: Path | None = option("--output -o SCHEMA", "Write the draft here instead of on the screen."),
+    check: Path | None = option(
+        "--check SCHEMA", "Say what this schema still lacks; exit with 3 if anything."
     ),
-    check: Path | None = typer.Option(
-        None, "--check", metavar="SCHEMA", help="Say what this schema still lacks; exit with 3 if anything."
+    alongside: str | None = option("--data DATA", "With --check: compare with the columns of this data."),
+    sql: str | None = option("--sql QUERY", "The query, if DATA is a database."),
+    password_env: str | None = option(
+        "--password-env NAME", "The environment variable with the database's password."
     ),
-    alongside: str | None = typer.Option(
-        None, "--data", metavar="DATA", help="With --check: compare with the columns of this data."
-    ),
-    sql: str | None = typer.Option(None, "--sql", metavar="QUERY", help="The query, if DATA is a database."),
-    password_env: str | None = typer.Option(
-        None, "--password-env", metavar="NAME", help="The environment variable with the database's password."
-    ),
-    public: bool = typer.Option(
-        False, "--public", help="Everybody may read the rows: suggest bounds and categories from them."
-    ),
-    as_json: bool = AS_JSON,
-) -> None:
+    public: bool = flag("--public", "Everybody may read the rows: suggest bounds and categories from them."),
+) -> Answer:
     """Draft a schema from the names and types of columns, or say what a schema still lacks.
 
     DATA is a file (CSV, packed or not, or Parquet), a party's own file (TOML), or with --sql a database: a DuckDB file,
@@ -66,38 +59,33 @@ def schema(
     if check is not None:
         if output is not None:
             raise typer.BadParameter("--output is for drafts; --check writes nothing.")
-        _check(check, None if alongside is None else _source(alongside, sql, password_env), as_json)
-    elif alongside is not None:
+        return _check(check, None if alongside is None else _source(alongside, sql, password_env))
+    if alongside is not None:
         raise typer.BadParameter("--data goes with --check.")
-    elif data is not None:
-        from colonnade.data.documents import Document
+    from colonnade.data.documents import Document
 
-        if sql is None and data.endswith(".toml"):
-            public = public or Document.load(data).data.get("public") is True
-        _draft(_source(data, sql, password_env), output, as_json, public=public)
+    named = str(data)
+    if sql is None and named.endswith(".toml"):
+        public = public or Document.load(named).data.get("public") is True
+    return _draft(_source(named, sql, password_env), output, public=public)
 
 
-def _draft(source: Source, output: Path | None, as_json: bool, *, public: bool) -> None:
+def _draft(source: Source, output: Path | None, *, public: bool) -> Answer:
     from colonnade.data.drafting import draft
 
     drafted = draft(source, public=public)
     text = drafted.text.rstrip()
     if output is not None:
         # Never over something: a person may have corrected it already.
-        if output.exists() or output.is_symlink():
-            raise NameInUse(f"{output} exists already. Name another file, or move it away.")
-        try:
-            write_whole(output, drafted.text)
-        except OSError as error:
-            raise CannotWrite(f"{output} cannot be written ({error.strerror}). Name another file.") from None
+        check_free(output, "", "Name another file, or move it away.")
+        write_named(output, drafted.text)
         columns = "1 column" if len(drafted.kinds) == 1 else f"{len(drafted.kinds)} columns"
         text = f"Wrote {output}: {columns}, with blanks for you to fill in.\nThen: colonnade schema --check {output}"
-    facts: dict[str, Any] = {"source": drafted.source, "id": drafted.id or None, "kinds": drafted.kinds}
-    facts |= {"schema": drafted.text, "written": None if output is None else str(output)}
-    answer(facts, text, as_json)
+    facts = {"source": drafted.source, "id": drafted.id or None, "kinds": drafted.kinds}
+    return Answer(facts | {"schema": drafted.text, "written": None if output is None else str(output)}, text)
 
 
-def _check(path: Path, source: Source | None, as_json: bool) -> None:
+def _check(path: Path, source: Source | None) -> Answer:
     from colonnade.data.drafting import check_schema
 
     state = check_schema(path, source)
@@ -109,9 +97,7 @@ def _check(path: Path, source: Source | None, as_json: bool) -> None:
         lines += [FILL_IN] if state.blank else []
     facts = {"schema": state.name, "complete": state.complete, "blank": state.blank}
     facts |= {"absent": state.absent, "mistake": state.mistake}
-    answer(facts, "\n".join(lines), as_json)
-    if not state.complete:
-        raise typer.Exit(INCOMPLETE)
+    return Answer(facts, "\n".join(lines), None if state.complete else typer.Exit(InputError.exit_code))
 
 
 def _source(data: str, sql: str | None, password_env: str | None) -> Source:
@@ -135,29 +121,19 @@ def _source(data: str, sql: str | None, password_env: str | None) -> Source:
 
 
 def new(
-    folder: Path = typer.Argument(..., metavar="FOLDER", help="A new folder for the files."),
-    party: list[str] = typer.Option(
-        [],
-        "--party",
-        "-p",
-        metavar="NAME=DATA",
-        help="A party and its data (CSV or Parquet); repeat for each.",
+    folder: Path = argument("FOLDER", "A new folder for the files."),
+    party: list[str] = option(
+        "--party -p NAME=DATA", "A party and its data (CSV or Parquet); repeat for each.", []
     ),
-    label: str | None = typer.Option(
-        None, "--label", "-l", metavar="PARTY:COLUMN", help="Who holds the label, and in which column."
+    label: str | None = option("--label -l PARTY:COLUMN", "Who holds the label, and in which column."),
+    identity: list[str] = option(
+        "--id [PARTY:]COLUMN", "The column that says who a row is, of one party or of all; repeat.", []
     ),
-    identity: list[str] = typer.Option(
-        [],
-        "--id",
-        metavar="[PARTY:]COLUMN",
-        help="The column that says who a row is, of one party or of all; repeat.",
+    task: str = option(
+        "--task -t", f"One of {', '.join(screen.TASKS)}.", "classification", autocompletion=complete_tasks
     ),
-    task: str = typer.Option(
-        "classification", "--task", "-t", help=f"One of {', '.join(TASKS)}.", autocompletion=complete_tasks
-    ),
-    epsilon: float = typer.Option(1.0, "--epsilon", "-e", help="What the server and readers may learn."),
-    as_json: bool = AS_JSON,
-) -> None:
+    epsilon: float = option("--epsilon -e", "What the server and readers may learn.", 1.0),
+) -> Answer:
     """Write a job, and for every party its own file and a schema to fill in, with comments.
 
     Names and types of columns are read from the data; bounds, categories and the label's classes are left blank for
@@ -169,8 +145,10 @@ def new(
 
       colonnade new survey --party north=north.csv --party south=south.csv --task pca
     """
-    if task not in TASKS:
-        raise InputError(f"--task: {task!r} is not one of {', '.join(TASKS)}.{nearest_name(task, TASKS)}")
+    if task not in screen.TASKS:
+        raise InputError(
+            f"--task: {task!r} is not one of {', '.join(screen.TASKS)}.{nearest_name(task, screen.TASKS)}"
+        )
     if not epsilon > 0:
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
     data = _parties(party)
@@ -196,7 +174,7 @@ def new(
     if task != "pca":
         lines.append("and for people who were not in it, in a file with the columns of all parties:")
         lines.append(f"  colonnade predict {finished / 'run'} --rows people.csv --id COLUMN")
-    answer({"folder": str(finished), "files": files}, "\n".join(lines), as_json)
+    return Answer({"folder": str(finished), "files": files}, "\n".join(lines))
 
 
 def _parties(given: list[str]) -> dict[str, Path]:
@@ -268,9 +246,9 @@ def _schema(source: Path, *, identity: str | None, label: str | None, task: str)
     ).text
 
 
-def _check_column(option: str, name: str, known: Mapping[str, str], source: Path) -> None:
+def _check_column(named: str, name: str, known: Mapping[str, str], source: Path) -> None:
     if name not in known:
-        raise ColumnMissing(f"{option}: {source} has no column {name!r}.{nearest_name(name, known)}")
+        raise ColumnMissing(f"{named}: {source} has no column {name!r}.{nearest_name(name, known)}")
 
 
 def _quoted(text: str) -> str:
@@ -294,11 +272,8 @@ delta = 1e-6
 
 def _job(name: str, parties: tuple[str, ...], active: str | None, task: str, epsilon: float) -> str:
     named = ", ".join(f'"{party}"' for party in parties)
-    holder = (
-        f'active = "{active}"{" " * max(1, 15 - len(active))}# who holds the label\n'
-        if active is not None
-        else ""
-    )
+    pad = " " * max(1, 15 - len(active or ""))
+    holder = "" if active is None else f'active = "{active}"{pad}# who holds the label\n'
     return f"""# What all parties agree on; everybody holds the same file.
 name = {_quoted(name)}
 task = "{task}"
@@ -309,11 +284,7 @@ delta = 1e-6              # well below one over the number of people
 """
 
 
-def align(
-    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
-    party: list[Path] = PARTY_FILES,
-    as_json: bool = AS_JSON,
-) -> None:
+def align(job: Path = screen.JOB, party: list[Path] = screen.PARTY_FILES) -> Answer:
     """Find the people that all parties of a job have in common, by private set intersection.
 
     Example (`colonnade demo` writes such files):
@@ -331,7 +302,7 @@ def align(
 
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, party))
-    with progress(not as_json) as advance:
+    with progress() as advance:
         federation.progress = advance
         outcome = federation.align()
     owners = federation.group.owners
@@ -344,4 +315,4 @@ def align(
         f"Sent: {outcome.bytes_sent} bytes in {outcome.rounds} rounds.",
     ]
     facts = {"common": common, "rows": rows, "bytes": outcome.bytes_sent, "rounds": outcome.rounds}
-    answer(facts, "\n".join(lines), as_json)
+    return Answer(facts, "\n".join(lines))

@@ -12,6 +12,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, TextIO
 import typer
 
 import colonnade
-from colonnade.errors import CannotWrite, ColonnadeError
+from colonnade.errors import CannotWrite, InputError, NameInUse
 from colonnade.federation.files import plain
 from colonnade.report.plain import STEPS, one_line
 
@@ -56,16 +57,11 @@ def say_json(data: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a verb found: `data` for programs, `text` for people, at a width, and what it raises once that is said."""
+    """What a verb found: `data` for programs, `text` for people (at a width, or None), and what it raises then."""
 
     data: Any
-    text: Callable[[int | None], str]
-    error: ColonnadeError | None = None
-
-
-def answer(facts: Any, text: str, as_json: bool) -> None:
-    """Print what a verb found out, as JSON or as text."""
-    say_json(facts) if as_json else say(text)
+    text: str | Callable[[int | None], str] | None
+    error: Exception | None = None
 
 
 def complain(text: str, number: str) -> None:
@@ -83,8 +79,13 @@ def _put(text: str, *, err: bool = False) -> None:
     if not _encodable(plain_text, stream):
         encoding = stream.encoding or "ascii"
         plain_text = plain_text.encode(encoding, "backslashreplace").decode(encoding)
+    # What is refused, spent or lost in noise is coloured where a terminal takes it and nobody declines (no-color.org).
+    if stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        plain_text = _MARKED.sub(
+            lambda match: f"\x1b[{_COLOURS[match.lastgroup or '']}m{match[0]}\x1b[0m", plain_text
+        )
     try:
-        typer.echo(_coloured(plain_text) if stream.isatty() and _colours() else plain_text, err=err)
+        typer.echo(plain_text, err=err)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -92,16 +93,6 @@ def _put(text: str, *, err: bool = False) -> None:
         raise CannotWrite(
             f"standard {where} cannot be written to ({error.strerror}). What this verb writes elsewhere is written."
         ) from None
-
-
-def _colours() -> bool:
-    """Whether this terminal takes colours and its person has not declined them (no-color.org)."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _coloured(text: str) -> str:
-    """What is refused, spent or lost in noise, so that an eye finds it; every word of it is there without colour."""
-    return _MARKED.sub(lambda match: f"\x1b[{_COLOURS[match.lastgroup or '']}m{match[0]}\x1b[0m", text)
 
 
 def _harmless(character: str) -> bool:
@@ -138,7 +129,7 @@ def _now_and_then() -> Advance:
 @contextmanager
 def progress(shown: bool = True, *, piped: bool = False) -> Iterator[Advance]:
     """A bar per step with the time left, on a terminal. Elsewhere silence, or with `piped` a line now and then."""
-    if not shown or not sys.stderr.isatty():
+    if not shown or as_json() or not sys.stderr.isatty():
         yield _now_and_then() if piped and not sys.stderr.isatty() else lambda _step, _done, _total: None
         return
     from rich.console import Console
@@ -171,47 +162,99 @@ def progress(shown: bool = True, *, piped: bool = False) -> Iterator[Advance]:
         yield advance
 
 
-AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object instead of text.")
-VERBOSE: bool = typer.Option(
-    False, "--verbose", "-v", help="Also print exact statements and costs, as the report has them."
-)
+_as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 
 
-def answering(verb: Callable[..., Answer]) -> Callable[..., None]:
-    """A verb that prints what it returns, as text or with --json as one object; it may ask which, as `as_json`."""
+def as_json() -> bool:
+    """Whether the verb that runs was asked for JSON."""
+    return _as_json.get()
+
+
+def answering(verb: Callable[..., Answer | None]) -> Callable[..., None]:
+    """The verb with --json, printing what it returns as one object or as text; None if it has printed all itself."""
     signature = inspect.signature(verb, eval_str=True)
-    asks = "as_json" in signature.parameters
-    if not asks:
-        option = inspect.Parameter(
-            "as_json", inspect.Parameter.KEYWORD_ONLY, default=AS_JSON, annotation=bool
-        )
-        signature = signature.replace(parameters=[*signature.parameters.values(), option])
+    wanted = flag("--json", "Print one JSON object instead of text.")
+    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=wanted, annotation=bool)
+    signature = signature.replace(parameters=[*signature.parameters.values(), option])
 
     @wraps(verb)
     def printed(*, as_json: bool, **options: Any) -> None:
-        answer = verb(**options, as_json=as_json) if asks else verb(**options)
-        if as_json:
-            say_json(answer.data)
-        else:
-            say(answer.text(width()))
-        if answer.error is not None:
-            raise answer.error
+        before = _as_json.set(as_json)
+        try:
+            answer = verb(**options)
+            if answer is None:
+                return
+            if as_json:
+                say_json(answer.data)
+            elif answer.text is not None:
+                say(answer.text if isinstance(answer.text, str) else answer.text(width()))
+            if answer.error is not None:
+                raise answer.error
+        finally:
+            _as_json.reset(before)
 
     printed.__signature__ = signature  # type: ignore[attr-defined]
     printed.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
     return printed
 
 
-PARTY_FILES = typer.Option(
-    [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+def group(help: str, *verbs: Callable[..., Answer | None], **more: Any) -> typer.Typer:
+    """Verbs under one help, each called as its function is."""
+    app = typer.Typer(
+        help=help,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **more,
+    )
+    for verb in verbs:
+        app.command()(answering(verb))
+    return app
+
+
+def argument(metavar: str, help: str, default: Any = ..., **more: Any) -> Any:
+    return typer.Argument(default, metavar=metavar, help=help, **more)
+
+
+def option(names: str, help: str, default: Any = None, **more: Any) -> Any:
+    """An option by its flags and what its value is called: "--output -o FOLDER"."""
+    words = names.split()
+    value = words.pop() if not words[-1].startswith("-") else None
+    return typer.Option(default, *words, metavar=value, help=help, **more)
+
+
+def flag(names: str, help: str) -> Any:
+    return typer.Option(False, *names.split(), help=help)
+
+
+FREE = "Name another file, or remove it first."
+
+
+def check_least(named: str, found: int | None, least: int) -> None:
+    if found is not None and found < least:
+        raise InputError(f"{named}: found {found}; it must be at least {least}.")
+
+
+def check_free(path: Path | None, named: str = "--output", advice: str = "Name another file.") -> None:
+    """Refuse a file that is there: what a verb writes never goes over another."""
+    if path is not None and (path.exists() or path.is_symlink()):
+        raise NameInUse(f"{named}{': ' if named else ''}{path} exists already. {advice}")
+
+
+# Options and arguments of several verbs.
+VERBOSE: bool = flag("--verbose -v", "Also print exact statements and costs, as the report has them.")
+PARTY_FILES: list[Path] = option("--party -p FILE", "A party's own file (TOML); repeat for each party.", [])
+LABEL: str | None = option(
+    "--label -l NAME", "Of a run with several labels, the one that is meant; the first if left out."
 )
-LABEL: str | None = typer.Option(
-    None,
-    "--label",
-    "-l",
-    metavar="NAME",
-    help="Of a run with several labels, the one that is meant; the first if left out.",
+JOB: Path = argument("JOB", "The job file (TOML).")
+RUN: Path = argument("RUN", "The folder of a run, or its name within runs.")
+MODEL: Path = argument("MODEL", "The folder of a run, or its model.json.")
+ROWS: Path | None = option("--rows -r FILE", "A CSV or Parquet file with every column of the model.")
+ID_COLUMNS: list[str] = option(
+    "--id COLUMN", "The column of --rows that names people; repeat where several do together.", ["id"]
 )
+COLUMNS: list[str] = option("--columns -c NAME", "Only this column and others so named; repeat.", [])
 
 
 TASKS = ("classification", "regression", "pca")

@@ -7,10 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from colonnade.cli.screen import AS_JSON, PARTY_FILES, VERBOSE, Answer, answering, progress
+from colonnade.cli.screen import PARTY_FILES, VERBOSE, Answer, argument, option, progress
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
+from colonnade.report.plain import wrapped
 from colonnade.runs.folders import BEGUN, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.runs.recovery import charged_text, failure_facts, finish_run, keep_failure, note_begun
 from colonnade.runs.run_folders import RUNS
@@ -20,21 +19,13 @@ if TYPE_CHECKING:
     from colonnade.federation.job import Job
 
 
-@answering
 def train(
-    job: Path = typer.Argument(
-        ..., metavar="JOB", help="The job file (TOML): parties, task, method, epsilon, delta."
-    ),
+    job: Path = argument("JOB", "The job file (TOML): parties, task, method, epsilon, delta."),
     party: list[Path] = PARTY_FILES,
-    output: Path | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FOLDER",
-        help="A new folder for release, report and facts; runs/NAME-OF-JOB if left out.",
+    output: Path | None = option(
+        "--output -o FOLDER", "A new folder for release, report and facts; runs/NAME-OF-JOB if left out."
     ),
     verbose: bool = VERBOSE,
-    as_json: bool = AS_JSON,
 ) -> Answer:
     """Train one private model on the columns of all parties of a job.
 
@@ -45,16 +36,12 @@ def train(
 
       colonnade train demo-run/job.toml --output runs/first
     """
-    from colonnade.report.plain import wrapped
     from colonnade.report.text import run_text
 
-    facts = train_job(job, party, output, quiet=as_json)
+    facts = train_job(job, party, output)
     # What the run brought comes first.
-    further = []
-    if facts["taken"]["because"]:
-        further.append(
-            f"The job names no method, so it took {facts['taken']['method']}: {facts['taken']['because']}."
-        )
+    method, because = facts["taken"]["method"], facts["taken"]["because"]
+    further = [f"The job names no method, so it took {method}: {because}."] if because else []
     further += [
         f"{ledger} is new: what {name} spends is counted from this run on."
         for name, ledger in facts["new_ledgers"].items()
@@ -67,7 +54,7 @@ def train(
     return Answer(facts, text)
 
 
-def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
+def train_job(job_path: Path, given: list[Path], output: Path | None) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.evaluation.held_out import evaluate_trained, refuse_before_training
     from colonnade.federation.job import Job
@@ -84,17 +71,19 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         new = [file for file in files.values() if not file.ledger.exists()]
         federation = federation_of(job, files)
         chosen, public = left_open(job), federation.public
-        with progress(not quiet and (chosen or public)) as advance:
+        with progress(chosen or public) as advance:
             work = Work(advance, chosen + public)
             schemas, people = schemas_of(federation), people_of(federation)
             job = settle(job, federation.group, schemas, rows=people, remaining=work.remaining)
-            folder.reserve(_room(federation.features(job.task)))
+            features = federation.features(job.task)
+            # Generously what its files may need: the matrix, and a page and facts that name every column.
+            folder.reserve((1 << 20) + 4096 * features + 16 * features * features)
             if chosen:
                 work.done()
             made = forecast_before_run(job, federation, work.remaining)
             work.end()
         try:
-            with progress(not quiet) as advance, Clock() as clock:
+            with progress() as advance, Clock() as clock:
                 federation.progress, federation.logged = advance, True
                 if not federation.public:
                     federation.asks = refuse_before_training(job)
@@ -102,7 +91,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                 federation.begins = partial(note_begun, folder, job, federation)
                 result = result_for(job, federation)
             run = federation.runs[-1]
-            with progress(not quiet) as advance:
+            with progress() as advance:
                 federation.progress = advance
                 evaluation = evaluate_trained(job, federation, result, run)
         except BaseException as error:
@@ -110,7 +99,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             begun = "" if stopped is None else stopped.run
             _fail(folder, job, federation, error, run=federation.runs[-1].name if federation.runs else begun)
             raise
-        with uninterrupted() as interrupted, progress(not quiet) as advance:
+        with uninterrupted() as interrupted, progress() as advance:
             try:
                 folder.free_reserve()
                 facts, failure = finish_run(
@@ -177,18 +166,11 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
         name = Path(error.filename or folder.name).name
         left, remedy = "and nothing half-written was left", "name a folder on another disk, and run again"
         if paid:
-            left, remedy = (
-                "so the run's folder is not whole",
-                "move what is kept to another disk, and recover it",
-            )
+            left = "so the run's folder is not whole"
+            remedy = "move what is kept to another disk, and recover it"
         raise CannotWrite(
             f"{folder.name / name} cannot be written ({error.strerror or error}), {left}. {notify} Make room, or "
             f"{remedy}."
         ) from None
     if isinstance(error, ColonnadeError):
         raise type(error)(f"{error} {notify}") from None
-
-
-def _room(features: int) -> int:
-    """Bytes that a run's files may need, generously: the matrix, and a page and facts that name every column."""
-    return (1 << 20) + 4096 * features + 16 * features * features

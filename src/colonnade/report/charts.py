@@ -95,10 +95,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the two directions mean, whether they are logarithmic, and whether only whole numbers make sense.
-
-    Without `ticks` marks stand at round numbers; without `from_zero` the frame is as high as what it shows.
-    """
+    """What both directions mean; without `ticks` marks are round, without `from_zero` the frame begins anywhere."""
 
     horizontal: str
     up: str
@@ -167,28 +164,28 @@ class _Scale:
             decades = range(math.ceil(self._start), math.floor(self._end) + 1)
             if len(decades) >= 3:
                 every = -(-len(decades) // (_TICKS + 2))
-                return [(10.0**power, _decade(power)) for power in decades if power % every == 0]
+                return [
+                    (
+                        10.0**power,
+                        f"{10.0**power:g}" if -4 < power < 5 else f"10{str(power).translate(_DIGITS)}",
+                    )
+                    for power in decades
+                    if power % every == 0
+                ]
             powers = range(math.floor(self._start), math.ceil(self._end) + 1)
             values = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
-            return [(value, f"{value:g}") for value in values if self._within(math.log10(value))]
-        step = _round_step((self._end - self._start) / _TICKS, whole=whole)
+            return [
+                (value, f"{value:g}") for value in values if self._start <= math.log10(value) <= self._end
+            ]
+        # The next of 1, 2, 2.5 and 5 times a power of ten; whole if it has to be.
+        rough = (self._end - self._start) / _TICKS
+        power = 10.0 ** math.floor(math.log10(rough))
+        steps = (digit * power for digit in (1.0, 2.0, 2.5, 5.0, 10.0))
+        step = next(step for step in steps if step >= rough * (1 - 1e-9))
+        step = float(max(1, math.ceil(step))) if whole else step
         first, last = math.ceil(self._start / step - 1e-9), math.floor(self._end / step + 1e-9)
         decimals = max(0, -math.floor(math.log10(step) + 1e-9), 1 + (step * 10 % 1 > 0) if step < 1 else 0)
         return [(place * step, f"{place * step:.{decimals}f}") for place in range(first, last + 1)]
-
-    def _within(self, bent: float) -> bool:
-        return self._start <= bent <= self._end
-
-
-def _round_step(rough: float, *, whole: bool) -> float:
-    """The next of 1, 2, 2.5 and 5 times a power of ten; whole if it has to be."""
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(digit * power for digit in (1.0, 2.0, 2.5, 5.0, 10.0) if digit * power >= rough * (1 - 1e-9))
-    return float(max(1, math.ceil(step))) if whole else step
-
-
-def _decade(power: int) -> str:
-    return f"{10.0**power:g}" if -4 < power < 5 else "10" + str(power).translate(_DIGITS)
 
 
 def svg(chart: Chart, *, narrow: bool = False) -> str:
@@ -214,7 +211,7 @@ def svg(chart: Chart, *, narrow: bool = False) -> str:
     drawn = [*_grid(axes, horizontal, up, frame), *_levels(chart, up, frame)]
     for line, style in chart.styled:
         drawn += _line(line, style, horizontal, up)
-    legend, (alongside, below) = _legend_below(chart) if narrow else _legend(chart)
+    legend, (alongside, below) = _legend(chart, below=narrow)
     whole_width, whole_height = _LEFT + width + alongside, _TOP + height + _BOTTOM + below
     name = "" if narrow else 'xmlns="http://www.w3.org/2000/svg" '
     return (
@@ -293,34 +290,23 @@ def _mark(style: Style, x: float, y: float) -> str:
     return f'<polygon points="{corners}" {look}/>'
 
 
-def _entries(chart: Chart) -> list[tuple[str, Style]]:
+def _legend(chart: Chart, *, below: bool) -> tuple[list[str], tuple[float, float]]:
+    """The title and the legend, beside the frame or `below` it, and how much room they take there."""
     entries = [(line.label, style) for line, style in chart.styled]
-    return entries + [(level.label, level.style) for level in chart.levels if level.label]
-
-
-def _legend(chart: Chart) -> tuple[list[str], tuple[float, float]]:
-    entries = _entries(chart)
-    start = _LEFT + FRAME[0] + _GAP
-    drawn = [_text(_LEFT + FRAME[0] / 2, 18, chart.title, size=12)]
-    for place, (label, style) in enumerate(entries):
-        drawn += _entry(label, style, start, _TOP + 8 + place * _LEGEND_LINE)
-    most = max((len(label) for label, _ in entries), default=0)
-    # A long title needs room too, half of it on either side of the frame's middle.
-    title = len(chart.title) * _LETTER * 1.15 / 2 - FRAME[0] / 2
-    return drawn, (max(_GAP + _SAMPLE + 12 + most * _LETTER, title, _GAP), 0.0)
-
-
-def _legend_below(chart: Chart) -> tuple[list[str], tuple[float, float]]:
-    """The legend below the frame, two columns where labels are short, and how much room it takes."""
-    entries, width = _entries(chart), NARROW[0]
-    most = max((len(label) for label, _ in entries), default=0)
-    columns = 2 if _SAMPLE + 12 + most * _LETTER < (width + _LEFT - _GAP) / 2 else 1
-    top = _TOP + NARROW[1] + _BOTTOM + 6
+    entries += [(level.label, level.style) for level in chart.levels if level.label]
+    width, height = NARROW if below else FRAME
+    room = _SAMPLE + 12 + max((len(label) for label, _ in entries), default=0) * _LETTER
+    columns = 2 if below and room < (width + _LEFT - _GAP) / 2 else 1
+    left, top = (_GAP, _TOP + height + _BOTTOM + 6) if below else (_LEFT + width + _GAP, _TOP + 8)
     drawn = [_text(_LEFT + width / 2, 18, chart.title, size=12)]
     for place, (label, style) in enumerate(entries):
         row, column = divmod(place, columns)
-        drawn += _entry(label, style, _GAP + column * (width + _LEFT) / 2, top + row * _LEGEND_LINE)
-    return drawn, (_GAP, 12 + _LEGEND_LINE * -(-len(entries) // columns))
+        drawn += _entry(label, style, left + column * (width + _LEFT) / 2, top + row * _LEGEND_LINE)
+    if below:
+        return drawn, (_GAP, 12 + _LEGEND_LINE * -(-len(entries) // columns))
+    # A long title needs room too, half of it on either side of the frame's middle.
+    title = len(chart.title) * _LETTER * 1.15 / 2 - width / 2
+    return drawn, (max(_GAP + room, title, _GAP), 0.0)
 
 
 def _entry(label: str, style: Style, start: float, y: float) -> Iterator[str]:
@@ -352,15 +338,10 @@ def draw(path: Path, lines: Sequence[Series], axes: Axes, *, title: str) -> None
     """Draw the lines into a file, replaced in one step."""
     if not lines:
         raise ValueError("a plot needs a line")
-    draw_chart(path, Chart(title, axes, tuple(lines)))
-
-
-def draw_chart(path: Path, chart: Chart) -> None:
-    """Draw a chart into a file, replaced in one step."""
     check_plot_path(path)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_bytes(svg(chart).encode())
+        partial.write_bytes(svg(Chart(title, axes, tuple(lines))).encode())
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
+from typing import get_args
 
 from markupsafe import Markup
 
 from colonnade.evaluation.estimates import figure_text
 from colonnade.privacy.observers import joined
 from colonnade.privacy.paper import LABEL
+from colonnade.report import plain
 from colonnade.report.charts import Axes, Chart, Level, Mark, Series, Style, svg
 from colonnade.report.facts import Facts
 from colonnade.report.html import render
 from colonnade.report.lab import DEFENCES, success_text
-from colonnade.report.plain import (
-    Section,
-    chance_of,
-    compared_text,
-    lines_text,
-    size_text,
-    spent_text,
-    table_lines,
-    wrapped,
-)
 
 
 def recommendation(facts: Facts) -> str:
@@ -36,10 +28,8 @@ def recommendation(facts: Facts) -> str:
     takers = [
         row
         for row in facts["rows"]
-        if row["epsilon"] == epsilon
-        and row["mean"] is not None
-        and row["guarantees"]
-        and not (row["paper"] or row["trusted"] or row["failures"])
+        if row["epsilon"] == epsilon and row["mean"] is not None and row["guarantees"]
+        if not (row["paper"] or row["trusted"] or row["failures"])
     ]
     if not takers:
         return ""
@@ -52,7 +42,7 @@ def recommendation(facts: Facts) -> str:
     chosen = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
 
     def known(value: float, spread: float | None = None) -> str:
-        return figure_text(value, max(spread or 0.0, chance_of(value, facts, facts["metric"])))
+        return figure_text(value, max(spread or 0.0, plain.chance_of(value, facts, facts["metric"])))
 
     said = f"At ε = {epsilon:g} take {chosen['method']}: {facts['metric']} {known(chosen['mean'], chosen['spread'])}"
     alongside = []
@@ -83,18 +73,7 @@ def shown_epsilon(facts: Facts) -> float:
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
-_MARKS: tuple[Mark, ...] = (
-    "circle",
-    "square",
-    "up",
-    "diamond",
-    "down",
-    "plus",
-    "cross",
-    "star",
-    "left",
-    "right",
-)
+_MARKS: tuple[Mark, ...] = get_args(Mark)
 # Without ε there is no line to follow but a level.
 _LEVELS: tuple[tuple[float, ...], ...] = ((), (7, 2), (7, 2, 1, 2))
 _HAIR, _APART = 0.025, 9
@@ -105,16 +84,16 @@ FURTHER = {"R²": "R² (share of the variance explained)", "RMSE": "RMSE (in the
 
 def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     """The table, what each method promises, and what has to be known to read them."""
-    lines = [facts["name"], *wrapped([_setting(facts)], width)]
+    lines = [facts["name"], *plain.wrapped([_setting(facts)], width)]
     advice = recommendation(facts)
-    lines += [*wrapped([advice], width), ""] if advice else [""]
-    lines += table_lines(comparison_table(facts), width)
+    lines += [*plain.wrapped([advice], width), ""] if advice else [""]
+    lines += plain.table_lines(comparison_table(facts), width)
     for name, table in further_tables(facts).items():
-        lines += ["", name, *table_lines(table, width)]
+        lines += ["", name, *plain.table_lines(table, width)]
     lines += ["", f"What observers learn at most, at ε = {shown_epsilon(facts):g}"]
-    lines += table_lines([("method", "who learns how much"), *promise_table(facts)], width)
+    lines += plain.table_lines([("method", "who learns how much"), *promise_table(facts)], width)
     remarks = remarks_on(facts)
-    return lines_text(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
+    return plain.lines_text(lines + (["", *plain.wrapped(remarks, width, bullet="- ")] if remarks else []))
 
 
 def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
@@ -125,14 +104,8 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
         cells = [_cell(rows.get(epsilon, rows.get(None)), facts) for epsilon in facts["epsilons"]]
         seconds = [row["seconds"] for row in rows.values() if row["seconds"] is not None]
         sent = [row["bytes"] for row in rows.values() if row["bytes"] is not None]
-        lines.append(
-            (
-                method,
-                *cells,
-                f"{sum(seconds) / len(seconds):.2f}" if seconds else "not shown",
-                size_text(round(sum(sent) / len(sent))) if sent else "-",
-            )
-        )
+        took = f"{statistics.fmean(seconds):.2f}" if seconds else "not shown"
+        lines.append((method, *cells, took, plain.size_text(round(sum(sent) / len(sent))) if sent else "-"))
     return lines
 
 
@@ -144,28 +117,17 @@ def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
         lines = [("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]))]
         for method, rows in _by_method(facts).items():
             at = [rows.get(epsilon, rows.get(None)) for epsilon in facts["epsilons"]]
-            lines.append(
-                (
-                    method,
-                    *(
-                        _shown(row["further"].get(name, []), facts, name) if row is not None else "-"
-                        for row in at
-                    ),
-                )
-            )
+            figures = [[] if row is None else row["further"].get(name, []) for row in at]
+            lines.append((method, *(_shown(values, facts, name) for values in figures)))
         constant = facts.get("constants", {}).get(name)
-        alongside = (
-            "" if constant is None else f"; always the same answer has {compared_text(constant, facts, name)}"
-        )
+        alongside = "" if constant is None else "; always the same answer has "
+        alongside += "" if constant is None else plain.compared_text(constant, facts, name)
         tables[f"{FURTHER.get(name, name)}{alongside}"] = lines
     return tables
 
 
 def ties_in(facts: Facts) -> list[str]:
-    """For every ε which methods are as good as the best, within twice the error of their difference over the splits.
-
-    On one split that error is not known, so that nothing is said.
-    """
+    """For every ε which methods are as good as the best, within twice the error of their difference over splits."""
     said, sign = [], 1.0 if facts["larger_is_better"] else -1.0
     for epsilon in facts["epsilons"] if facts["seeds"] > 1 else ():
         rows = [
@@ -174,11 +136,11 @@ def ties_in(facts: Facts) -> list[str]:
             if row["epsilon"] == epsilon and len(row["scores"]) == facts["seeds"] and not row["paper"]
         ]
         rows.sort(key=lambda row: -sign * row["mean"])
-        tied = [
-            row["method"]
-            for row in rows[1:]
-            if not _differ([one - two for one, two in zip(rows[0]["scores"], row["scores"], strict=True)])
-        ]
+        tied = []
+        for row in rows[1:]:
+            differences = [one - two for one, two in zip(rows[0]["scores"], row["scores"], strict=True)]
+            error = statistics.stdev(differences) / math.sqrt(len(differences))
+            tied += [row["method"]] if abs(statistics.fmean(differences)) <= 2.0 * error else []
         if tied:
             said.append(
                 f"At ε = {epsilon:g} {rows[0]['method']} and {', '.join(tied)} are tied: they differ by less than "
@@ -187,19 +149,11 @@ def ties_in(facts: Facts) -> list[str]:
     return said
 
 
-def _differ(differences: list[float]) -> bool:
-    error = statistics.stdev(differences) / math.sqrt(len(differences))
-    return abs(statistics.fmean(differences)) > 2.0 * error
-
-
 def promise_table(facts: Facts) -> list[tuple[str, str]]:
     """Who learns how much from each method, at one ε of the list."""
-    lines = []
-    for method, rows in _by_method(facts).items():
-        row = rows.get(shown_epsilon(facts), rows.get(None))
-        if row is not None:
-            lines.append((method, _promise(row)))
-    return lines
+    shown = shown_epsilon(facts)
+    at = {method: rows.get(shown, rows.get(None)) for method, rows in _by_method(facts).items()}
+    return [(method, _promise(row)) for method, row in at.items() if row is not None]
 
 
 def _promise(row: Facts) -> str:
@@ -212,7 +166,7 @@ def _promise(row: Facts) -> str:
     observers = [item["observer"] for item in row["guarantees"]]
     several = len(set(observers)) < len(observers)
     said = [
-        f"{item['observer'].removeprefix('party:')} {spent_text(item['epsilon'])}"
+        f"{item['observer'].removeprefix('party:')} {plain.spent_text(item['epsilon'])}"
         + (f" ({item['unit']})" if several else "")
         for item in row["guarantees"]
     ]
@@ -252,7 +206,7 @@ def remarks_on(facts: Facts) -> list[str]:
     elif facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"
         said.append(
-            f"Always answering {same} scores {compared_text(facts['constant'], facts, facts['metric'])}."
+            f"Always answering {same} scores {plain.compared_text(facts['constant'], facts, facts['metric'])}."
         )
         said += ties_in(facts)
     return said
@@ -272,14 +226,8 @@ def comparison_chart(facts: Facts) -> Chart:
             lines.append(_line(place, method, rows))
     if facts["constant"] is not None:
         levels.append(Level(facts["constant"], Style("#999999", (1, 2)), note="always the same answer"))
-    axes = Axes(
-        "ε",
-        facts["metric"],
-        log_x=True,
-        log_y=bool(wide),
-        ticks=tuple(facts["epsilons"]),
-        from_zero=False,
-    )
+    ticks = tuple(facts["epsilons"])
+    axes = Axes("ε", facts["metric"], log_x=True, log_y=bool(wide), ticks=ticks, from_zero=False)
     return Chart(facts["name"], axes, tuple(lines), tuple(levels))
 
 
@@ -287,18 +235,11 @@ def _line(place: int, method: str, rows: list[Facts]) -> Series:
     # Bars that would lie on each other stay apart by a hair.
     shift = math.exp(_HAIR * (place % _APART - _APART // 2))
     paper, trusted = rows[0]["paper"], rows[0]["trusted"]
-    return Series(
-        method,
-        tuple(row["epsilon"] * shift for row in rows),
-        tuple(row["mean"] for row in rows),
-        tuple(row["spread"] or 0.0 for row in rows),
-        Style(
-            _COLOURS[place % len(_COLOURS)],
-            (5, 2) if paper else (1.5, 2) if trusted else (),
-            _MARKS[place % len(_MARKS)],
-            hollow=paper,
-        ),
-    )
+    dashes = (5, 2) if paper else (1.5, 2) if trusted else ()
+    style = Style(_COLOURS[place % len(_COLOURS)], dashes, _MARKS[place % len(_MARKS)], hollow=paper)
+    xs = tuple(row["epsilon"] * shift for row in rows)
+    ys, spreads = tuple(row["mean"] for row in rows), tuple(row["spread"] or 0.0 for row in rows)
+    return Series(method, xs, ys, spreads, style)
 
 
 def comparison_picture(facts: Facts) -> str:
@@ -340,11 +281,11 @@ def _cell(row: Facts | None, facts: Facts) -> str:
         return "-"
     if not facts["public"]:
         most = max((item["epsilon"] for item in row["guarantees"]), default=None)
-        return "-" if most is None else spent_text(most)
+        return "-" if most is None else plain.spent_text(most)
     if row["mean"] is None:
         return "no model"
     of = f" ({len(row['scores'])} of {facts['seeds']})" if row["failures"] else ""
-    return f"{compared_text(row['mean'], facts, facts['metric'], spread=row['spread'])}{of}"
+    return f"{plain.compared_text(row['mean'], facts, facts['metric'], spread=row['spread'])}{of}"
 
 
 def _shown(values: list[float], facts: Facts, name: str) -> str:
@@ -352,7 +293,7 @@ def _shown(values: list[float], facts: Facts, name: str) -> str:
     if not values:
         return "-"
     spread = statistics.stdev(values) if len(values) > 1 else None
-    return compared_text(statistics.fmean(values), facts, name, spread=spread)
+    return plain.compared_text(statistics.fmean(values), facts, name, spread=spread)
 
 
 def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
@@ -367,7 +308,7 @@ PRIVATE = (
 )
 
 
-def section_of(facts: Facts) -> Section | None:
+def section_of(facts: Facts) -> plain.Section | None:
     """The section of an attack's or a comparison's facts; None if they are neither."""
     if {"findings", "people"} <= set(facts) and all("attack" in item for item in facts["findings"]):
         return attack_section(facts)
@@ -376,7 +317,7 @@ def section_of(facts: Facts) -> Section | None:
     return None
 
 
-def attack_section(facts: Facts) -> Section:
+def attack_section(facts: Facts) -> plain.Section:
     """Every attack with its success, what chance would give, and an interval; undefended first."""
     lines = [
         f"{title}: {item['attack']}: {success_text(item)}"
@@ -387,14 +328,14 @@ def attack_section(facts: Facts) -> Section:
     note = (
         f"On {facts['people']} people's records, declared public; the defence has ε = {facts['epsilon']:g}."
     )
-    return Section("What attacks on encrypted gradients found", notes=(note,), lines=lines)
+    return plain.Section("What attacks on encrypted gradients found", notes=(note,), lines=lines)
 
 
-def comparison_section(facts: Facts) -> Section:
+def comparison_section(facts: Facts) -> plain.Section:
     """Score against ε for every method, where every party declared its data public."""
     title = f"{facts['metric'].capitalize()} against ε"
     if not facts["public"] or all(row["mean"] is None for row in facts["rows"]):
-        return Section(title, notes=(PRIVATE,))
+        return plain.Section(title, notes=(PRIVATE,))
     # A picture of ours, drawn anew from the facts: nothing of the file goes onto the page as markup.
     picture = Markup(svg(comparison_chart(facts), narrow=True))
-    return Section(title, comparison_table(facts), (facts["metric_note"],), [picture])
+    return plain.Section(title, comparison_table(facts), (facts["metric_note"],), [picture])

@@ -55,7 +55,12 @@ def description_text(facts: Facts, *, width: int | None = None) -> str:
         levels = [_level_cells(column, place) for place in range(len(column["levels"]))]
         lines += table_lines(levels, width, heads=False)
     lines += ["", *wrapped([f"Pairs of columns, the strongest first ({DRAWN})"], width, indent="")]
-    pairs = [_pair_cells(pair) for pair in facts["pairs"][:SHOWN_PAIRS]]
+    pairs = []
+    for pair in facts["pairs"][:SHOWN_PAIRS]:
+        correlation = ""
+        if "correlation" in pair:
+            correlation = f"correlation {pair['correlation']:+.3f} ± {pair['correlation_noise']:.3f}"
+        pairs.append((" and ".join(pair["columns"]), f"{pair['association']:.3f}", correlation))
     lines += table_lines(pairs, width, heads=False)
     if len(facts["pairs"]) > SHOWN_PAIRS:
         lines.append(
@@ -77,39 +82,23 @@ def description_page(facts: Facts) -> str:
         if "weight_of_evidence" in column
     }
     scale = effect_scale([{"points": points} for points in evidence.values()])
-    columns = [
-        {
-            **column,
-            "figures": _figures(column),
-            "picture": Markup(svg(share_chart(column), narrow=True)),
-            "rows": [_table_row(column, place) for place in range(len(column["levels"]))],
-            "evidence": effect_picture(
-                {
-                    "column": column["column"],
-                    "ordered": column["ordered"],
-                    "points": evidence[column["column"]],
-                },
-                scale,
-            )
-            if column["column"] in evidence
-            else "",
-        }
-        for column in facts["columns"]
-    ]
-    pairs = [{**pair, "rows": _count_rows(pair)} for pair in facts["pairs"][:SHOWN_PAIRS]]
+    columns, pairs = [], []
+    for column in facts["columns"]:
+        picture = Markup(svg(share_chart(column), narrow=True))
+        cells = (_level_cells(column, place) for place in range(len(column["levels"])))
+        rows = [(name, *(cell.removeprefix("weight of evidence ") for cell in rest)) for name, *rest in cells]
+        shown = {**column, "figures": _figures(column), "picture": picture, "rows": rows, "evidence": ""}
+        if (points := evidence.get(column["column"])) is not None:
+            shown["evidence"] = effect_picture({**column, "points": points}, scale)
+        columns.append(shown)
+    for pair in facts["pairs"][:SHOWN_PAIRS]:
+        counted = zip(pair["levels"][0], pair["counts"], pair["noise"], strict=True)
+        rows = [
+            (level, *(f"{count:.0f} ± {noise:.0f}" for count, noise in zip(counts, noises, strict=True)))
+            for level, counts, noises in counted
+        ]
+        pairs.append({**pair, "rows": rows})
     return render("description.html", facts, columns=columns, pairs=pairs)
-
-
-def _table_row(column: Mapping[str, Any], place: int) -> tuple[str, ...]:
-    name, *cells = _level_cells(column, place)
-    return (name, *(cell.removeprefix("weight of evidence ") for cell in cells))
-
-
-def _count_rows(pair: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    return [
-        (level, *(f"{count:.0f} ± {noise:.0f}" for count, noise in zip(counts, noises, strict=True)))
-        for level, counts, noises in zip(pair["levels"][0], pair["counts"], pair["noise"], strict=True)
-    ]
 
 
 def share_chart(column: Mapping[str, Any]) -> Chart:
@@ -146,12 +135,3 @@ def _level_cells(column: Mapping[str, Any], place: int) -> tuple[str, ...]:
         "hidden by noise" if weight["weight"] is None else f"{weight['weight']:+.2f} ± {weight['noise']:.2f}"
     )
     return (*cells, f"weight of evidence {sentence}")
-
-
-def _pair_cells(pair: Mapping[str, Any]) -> tuple[str, ...]:
-    correlation = (
-        f"correlation {pair['correlation']:+.3f} ± {pair['correlation_noise']:.3f}"
-        if "correlation" in pair
-        else ""
-    )
-    return (" and ".join(pair["columns"]), f"{pair['association']:.3f}", correlation)

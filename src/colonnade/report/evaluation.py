@@ -53,10 +53,7 @@ def estimate_facts(estimate: Estimate) -> Facts:
 
 
 def figure_rows(facts: Facts) -> list[tuple[str, str, str]]:
-    """What, how much, and what always answering with the commonest class, or with the mean, would have.
-
-    Of several classes first all of them on average, then each.
-    """
+    """Each figure, of several classes on average and then of each, beside that of always the same answer."""
     from colonnade.evaluation.estimates import Figure, figure_text
 
     named = dict(facts["figures"])
@@ -110,10 +107,13 @@ def evaluation_pictures(facts: Facts) -> list[Markup]:
     precision = Axes("recall", "precision")
     if "each" in facts:
         both = (("ROC", "roc", roc, (_CHANCE,)), ("Precision and recall", "precision-recall", precision, ()))
-        return [
-            Markup(svg(Chart(title, axes, (*_class_lines(facts, key), *more))))
-            for title, key, axes, more in both
-        ]
+        styles = [Style(_COLOURS[place % len(_COLOURS)]) for place in range(len(facts["each"]))]
+        pictures = []
+        for title, key, axes, more in both:
+            classes = zip(facts["each"].items(), styles, strict=True)
+            lines = [_line(name, one["curves"][key], style) for (name, one), style in classes]
+            pictures.append(Markup(svg(Chart(title, axes, (*lines, *more)))))
+        return pictures
     curves, share = facts["curves"], facts["counts"][1] / sum(facts["counts"])
     said = [(item["said"], item["so"]) for item in facts["calibration"]]
     often = Series("chance", (0.0, 1.0), (share, share), style=_DASHED)
@@ -145,13 +145,6 @@ def evaluation_section(found: Facts | None, *, drawn: bool = True) -> Section | 
 
 def _line(name: str, pairs: Sequence[Sequence[float]], style: Style) -> Series:
     return Series(name, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=style)
-
-
-def _class_lines(facts: Facts, key: str) -> list[Series]:
-    return [
-        _line(name, one["curves"][key], Style(_COLOURS[place % len(_COLOURS)]))
-        for place, (name, one) in enumerate(facts["each"].items())
-    ]
 
 
 def _numbers_picture(facts: Facts) -> Markup:

@@ -14,18 +14,7 @@ from colonnade.ledger.bounds import Account
 from colonnade.ledger.entry_store import Entry
 from colonnade.ledger.state import LedgerState, left
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.report.record import (
-    BeforeRecord,
-    FlowRecord,
-    GuaranteeRecord,
-    LearntRecord,
-    PartyRecord,
-    RunRecord,
-    SpectrumRecord,
-    StepRecord,
-    TotalsRecord,
-    TrafficRecord,
-)
+from colonnade.report import record as records
 from colonnade.runtime.party import Group
 
 if TYPE_CHECKING:
@@ -63,14 +52,10 @@ def run_facts(
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
     here = [owner for owner in group.owners if owner in federation.ledgers]
-    record: RunRecord = {
+    record: records.RunRecord = {
         "name": name,
         "version": __version__,
-        "versions": {
-            "colonnade": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+        "versions": {"colonnade": __version__, "python": platform.python_version(), "numpy": np.__version__},
         "task": described["spec"]["task"],
         "method": described["protocol"],
         "run": run.name,
@@ -88,8 +73,8 @@ def run_facts(
         "collusion": collusion_text(group, checked=described.get("verify", "none") != "none")
         if "computing_parties" in described
         else NO_SHARES,
-        "learnt": cast(LearntRecord, dict(model_facts)),
-        "spectrum": None if release is None else cast(SpectrumRecord, spectrum_facts(release)),
+        "learnt": cast(records.LearntRecord, dict(model_facts)),
+        "spectrum": None if release is None else cast(records.SpectrumRecord, spectrum_facts(release)),
         "measured": None if measured is None else dict(measured),
         "measured_on": None if measured is None else plan.rows,
         "traffic": traffic_facts(run),
@@ -104,10 +89,10 @@ def run_facts(
     return dict(record)
 
 
-def _party(owner: str, group: Group, schema: Facts) -> PartyRecord:
+def _party(owner: str, group: Group, schema: Facts) -> records.PartyRecord:
     from colonnade.data.schema import PublicSchema
 
-    party: PartyRecord = {
+    party: records.PartyRecord = {
         "name": owner,
         "columns": [column.name for column in PublicSchema.from_data(schema).columns],
         "holds_label": owner == group.active,
@@ -118,7 +103,7 @@ def _party(owner: str, group: Group, schema: Facts) -> PartyRecord:
     return party
 
 
-def guarantee_facts(item: Guarantee) -> GuaranteeRecord:
+def guarantee_facts(item: Guarantee) -> records.GuaranteeRecord:
     return {
         "observer": item.observer.name,
         "unit": item.unit.name,
@@ -130,10 +115,10 @@ def guarantee_facts(item: Guarantee) -> GuaranteeRecord:
     }
 
 
-def traffic_facts(run: Run[Any]) -> TrafficRecord:
+def traffic_facts(run: Run[Any]) -> records.TrafficRecord:
     """Bytes and rounds of what everybody may read of, by sender, receiver and step."""
     outcome = run.outcome.shared
-    flows: list[FlowRecord] = [
+    flows: list[records.FlowRecord] = [
         {"from": sender, "to": to, "step": step, "bytes": size}
         for sender, traffic in outcome.traffic.items()
         for (to, step), size in traffic.sent.items()
@@ -142,7 +127,7 @@ def traffic_facts(run: Run[Any]) -> TrafficRecord:
     for traffic in outcome.traffic.values():
         for step, count in traffic.rounds_by_step.items():
             rounds[step] = max(count, rounds.get(step, 0))
-    steps: list[StepRecord] = [
+    steps: list[records.StepRecord] = [
         {"step": step, "bytes": size, "rounds": rounds.get(step, 0)}
         for step, size in outcome.bytes_by_step.items()
     ]
@@ -153,23 +138,17 @@ def collusion_text(group: Group, *, checked: bool) -> str:
     """What the sharing itself assumes, and what would be lost without it; `checked` if a member may deviate."""
     computing_parties, t = ", ".join(group.computing_parties), group.threshold
     alone = "no computing party alone learns" if t == 1 else f"no {t} computing parties together learn"
-    deviating = (
-        "Every statement says how far a member may deviate from the protocol."
-        if checked
-        else "Everybody is taken to follow the protocol."
-    )
+    deviating = "Everybody is taken to follow the protocol."
+    if checked:
+        deviating = "Every statement says how far a member may deviate from the protocol."
     return (
         f"The shares of all columns lie with {computing_parties}: {alone} anything from them but what is opened, "
-        f"and any "
-        f"{t + 1} of them together could recover every column. {deviating}"
+        f"and any {t + 1} of them together could recover every column. {deviating}"
     )
 
 
-def totals_facts(ledger: Ledger, dataset: str) -> TotalsRecord:
-    """What others may read of a ledger: where the accounts of one data set stand.
-
-    Entries, their number and the ledger's head also speak of other data sets.
-    """
+def totals_facts(ledger: Ledger, dataset: str) -> records.TotalsRecord:
+    """What others may read of a ledger: the accounts of one data set. Entries and head also speak of others."""
     whole = ledger_facts(ledger)
     return {
         "party": whole["party"],
@@ -211,20 +190,15 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, LedgerState]:
             for (dataset, receiver), people in sorted(state.exact.items())
         ],
         "entries": [
-            {
-                "number": entry.seq,
-                "time": entry.time,
-                "kind": entry.kind,
-                "what": entry_text(entry),
-                "hash": entry.hash,
-            }
+            {"number": entry.seq, "time": entry.time, "kind": entry.kind}
+            | {"what": entry_text(entry), "hash": entry.hash}
             for entry in entries
         ],
     }
     return facts, state
 
 
-def before_facts(ledger: Ledger, dataset: str, run: str) -> list[BeforeRecord]:
+def before_facts(ledger: Ledger, dataset: str, run: str) -> list[records.BeforeRecord]:
     """What every account of a data set stood at before the first charge of a run, in the order of the totals.
 
     ε is at the δ of the budget that governs the account now, so that before and after can be compared.
@@ -234,7 +208,7 @@ def before_facts(ledger: Ledger, dataset: str, run: str) -> list[BeforeRecord]:
         if entry.kind == "charge" and entry.body["release"]["run"] == run:
             break
         state.read(entry)
-    before: list[BeforeRecord] = []
+    before: list[records.BeforeRecord] = []
     for total in ledger.totals():
         if total.dataset != dataset:
             continue
@@ -262,18 +236,16 @@ def entry_text(entry: Entry) -> str:
             release, run = body["release"], body["release"]["run"][:12]
             seeded = ", with seeded noise: no privacy" if release["reproducible"] else ""
             part = f", {release['part']['name']} part," if "part" in release else ""
-            return (
-                f"{release['what']} of {body['dataset']!r}{part} to {release['receiver']}, run {run}{seeded}"
-            )
+            what = f"{release['what']} of {body['dataset']!r}{part}"
+            return f"{what} to {release['receiver']}, run {run}{seeded}"
         case "compared":
             through = f", through {body['through']}" if "through" in body else ""
             partners = ", ".join(body["partners"])
             return f"ids of {body['dataset']!r} compared with {partners}{through}, run {body['run'][:12]}"
         case "decision":
             because = f": {body['because']}" if body["because"] else ""
-            said = _SUBMITTED.get(
-                body["signature"].get("scheme"), "approved" if body["approved"] else "declined"
-            )
+            decided = "approved" if body["approved"] else "declined"
+            said = _SUBMITTED.get(body["signature"].get("scheme"), decided)
             return f"{body['by']} {said} job {body['job']}, {body['what']}{because}"
         case _:
             return f"{body['party']}'s ledger stood at entry {body['entry']}"

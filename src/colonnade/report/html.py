@@ -7,9 +7,10 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +19,11 @@ from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, observer_text, observers_text, unit_text
+from colonnade.report import text as words
 from colonnade.report.evaluation import evaluation_section
 from colonnade.report.facts import Facts
 from colonnade.report.lab import audit_section
 from colonnade.report.plain import Section, budget_text, left_text, merged, signed_text, size_text, spent_text
-from colonnade.report.text import (
-    NONE_STANDS_OUT,
-    WOULD_HOLD,
-    brought_text,
-    clear,
-    declared_text,
-    exact_text,
-    forecast_rows,
-    label_rows,
-    none_stands_out,
-    verdict,
-)
 
 
 @dataclass(frozen=True)
@@ -44,19 +34,15 @@ class SvgStyle:
     hash: str
 
 
+@lru_cache(64)
 def page_style(run: str = "") -> SvgStyle:
     """The style of a page; on paper every page of it carries the name of the run."""
     # The name stands in a string of the style: what could end it is left out.
     name = re.sub(r"[^\w.-]", "", run)
     footer = f'@page {{ @bottom-left {{ content: "run {name}"; font: 8pt monospace; }} }}\n' if name else ""
-    text = _css() + footer
+    text = Path(__file__).with_name("page.css").read_text(encoding="utf-8") + footer
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
     return SvgStyle(Markup(text), f"sha256-{digest}")
-
-
-@cache
-def _css() -> str:
-    return Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
 # An interval may reach this many times past the largest effect before the picture cuts it off.
@@ -110,10 +96,7 @@ def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
 
 
 def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
-    """Eigenvalues from the largest down, against the edge of what noise alone shows and the floor of the rule.
-
-    The scale is linear within the noise and logarithmic beyond it, on both sides.
-    """
+    """Eigenvalues from the largest down, linear within the noise's edge and logarithmic beyond it, on both sides."""
     values = list(spectrum["eigenvalues"][:SHOWN_EIGENVALUES])
     if not values:
         return Markup("")
@@ -134,10 +117,8 @@ def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
     edge, zero = spectrum["edge"], y(0.0)
     drawn = [f'<line class="axis" x1="0" x2="{width:g}" y1="{zero:.1f}" y2="{zero:.1f}"/>']
     if edge:
-        drawn.insert(
-            0,
-            f'<rect class="noisezone" x="0" width="{width:g}" y="{y(edge):.1f}" height="{y(-edge) - y(edge):.1f}"/>',
-        )
+        zone = f'y="{y(edge):.1f}" height="{y(-edge) - y(edge):.1f}"'
+        drawn.insert(0, f'<rect class="noisezone" x="0" width="{width:g}" {zone}/>')
     for place, value in enumerate(values):
         kind = "above" if value > edge else "within"
         high, low = min(y(value), zero), max(y(value), zero)
@@ -163,12 +144,10 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         return Markup("")
     width, height = 400.0, 250.0
     start = math.pi if len(names) == 2 else -math.pi / 2
+    angles = {name: start + 2 * math.pi * i / len(names) for i, name in enumerate(names)}
     spots = {
-        name: (
-            width / 2 + 138 * math.cos(start + 2 * math.pi * i / len(names)),
-            height / 2 + 84 * math.sin(start + 2 * math.pi * i / len(names)),
-        )
-        for i, name in enumerate(names)
+        name: (width / 2 + 138 * math.cos(angle), height / 2 + 84 * math.sin(angle))
+        for name, angle in angles.items()
     }
     most = max(size for _, _, size in flows)
     drawn, labels = [], []
@@ -179,21 +158,20 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         labels.append(label)
     nodes = [
         f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="33"/>'
-        f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class="name">{escape(_short(name))}</text>'
+        f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class="name">{escape(shown)}</text>'
         for name, (x, y) in spots.items()
+        for shown in (name if len(name) <= 10 else f"{name[:9]}…",)
     ]
     said = "; ".join(f"{sender} to {to} {size_text(size)}" for sender, to, size in flows)
     sentence = labels if len(names) <= SHOWN_FLOWS - 1 else []
-    return _svg(
-        width, height, [*drawn, *sentence, *nodes], "bytes sent between the parties", "wide", values=said
-    )
+    title = "bytes sent between the parties"
+    return _svg(width, height, [*drawn, *sentence, *nodes], title, "wide", values=said)
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, said: str) -> tuple[str, str]:
     """A bent line with a head, beside the straight way so that the way back has room; and its label."""
     (x1, y1), (x2, y2) = start, end
-    length = math.hypot(x2 - x1, y2 - y1)
-    along = ((x2 - x1) / length, (y2 - y1) / length)
+    along = _unit(start, end)
     aside = (-along[1], along[0])
     bend, gap = 26.0, 37.0
     middle = ((x1 + x2) / 2 + aside[0] * bend, (y1 + y2) / 2 + aside[1] * bend)
@@ -202,12 +180,8 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, s
     tip = _towards(end, middle, gap)
     neck = _towards(tip, middle, head)
     way = _unit(neck, tip)
-    horizontal = (-way[1] * head * 0.55, way[0] * head * 0.55)
-    corners = [
-        tip,
-        (neck[0] + horizontal[0], neck[1] + horizontal[1]),
-        (neck[0] - horizontal[0], neck[1] - horizontal[1]),
-    ]
+    across = (-way[1] * head * 0.55, way[0] * head * 0.55)
+    corners = [tip, *((neck[0] + side * across[0], neck[1] + side * across[1]) for side in (1, -1))]
     line = (
         f'<path class="flow" stroke-width="{thick:.1f}" d="M{first[0]:.1f} {first[1]:.1f} '
         f'Q{middle[0]:.1f} {middle[1]:.1f} {neck[0]:.1f} {neck[1]:.1f}"/>'
@@ -225,10 +199,6 @@ def _towards(start: tuple[float, float], end: tuple[float, float], far: float) -
 def _unit(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
     length = math.hypot(end[0] - start[0], end[1] - start[1]) or 1.0
     return (end[0] - start[0]) / length, (end[1] - start[1]) / length
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 10 else name[:9] + "…"
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
@@ -282,21 +252,19 @@ SHOWN_EFFECTS = 12
 
 
 def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
-    """The page of a run, from its facts alone: fresh, or read again from facts.json.
-
-    `alongside` are sections of what other commands found on the same data (`colonnade.report.comparison`).
-    """
+    """The page of a run, from its facts alone; `alongside` is what other commands found on the same data."""
     sent, spectrum = flows(facts), facts.get("spectrum")
+    plan = {key: value for key, value in facts["plan"].items() if key != "hash"}
     owners = [party["name"] for party in facts["parties"]]
     return render(
         "run.html",
         facts,
-        verdict=verdict(facts),
+        verdict=words.verdict(facts),
         guarantees=[
             {**item, "about": about_text(item["observer"], item["unit"], owners)}
             for item in facts["guarantees"]
         ],
-        brought=[(party["name"], brought_text(party)) for party in facts["parties"]],
+        brought=[(party["name"], words.brought_text(party)) for party in facts["parties"]],
         effects=effects(facts["learnt"]),
         charts=charts(facts["learnt"]),
         shown=SHOWN_COEFFICIENTS,
@@ -305,7 +273,7 @@ def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
             (step["step"], step["rounds"], size_text(step["bytes"]))
             for step in facts["traffic"].get("steps", ())
         ],
-        forecast=forecast_rows(facts),
+        forecast=words.forecast_rows(facts),
         ledgers=ledgers(facts),
         audit=audit_section(facts.get("audit")),
         alongside=alongside,
@@ -313,16 +281,11 @@ def run_page(facts: Facts, alongside: Sequence[Section] = ()) -> str:
         eigenvalues=eigenvalue_picture(spectrum) if spectrum else "",
         eigenvalues_text=", ".join(f"{value:.3g}" for value in spectrum["eigenvalues"]) if spectrum else "",
         flow_picture=flow_picture(sent),
-        plan_text=json.dumps(
-            {key: value for key, value in facts["plan"].items() if key != "hash"},
-            ensure_ascii=False,
-            indent=1,
-            sort_keys=True,
-        ),
-        none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
-        would_hold=WOULD_HOLD,
+        plan_text=json.dumps(plan, ensure_ascii=False, indent=1, sort_keys=True),
+        none_stands_out=words.NONE_STANDS_OUT if words.none_stands_out(facts["learnt"]) else "",
+        would_hold=words.WOULD_HOLD,
         evaluated=evaluation_section(facts.get("evaluated")),
-        labels=label_rows(facts),
+        labels=words.label_rows(facts),
     )
 
 
@@ -334,10 +297,7 @@ def render(template: str, facts: Facts, **values: Any) -> str:
 
 @cache
 def environment(*packages: str) -> Environment:
-    """Where pages are made: whatever is put into them is text, and a name that is missing is an error.
-
-    Templates of `packages` come before those of reports, which they may use.
-    """
+    """Where pages are made, first of templates of `packages`: what is put in is text, a missing name an error."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader(name, ".") for name in (*packages, "colonnade.report")]),
         # Column names, party names and job names are other people's text.
@@ -353,7 +313,7 @@ def environment(*packages: str) -> Environment:
         "budget": budget_text,
         "size": size_text,
         "signed": signed_text,
-        "declared": declared_text,
+        "declared": words.declared_text,
         "observer": observer_text,
         "observers": observers_text,
         "unit": unit_text,
@@ -361,7 +321,7 @@ def environment(*packages: str) -> Environment:
         "bar": bar_picture,
         "people": lambda count: f"{count:,}".replace(",", " "),
     }
-    made.globals["exact_text"] = exact_text
+    made.globals["exact_text"] = words.exact_text
     return made
 
 
@@ -377,7 +337,7 @@ def effects(model_facts: Facts) -> list[dict[str, Any]]:
                 "picture": effect_picture(column, scale),
                 "least": min(column["points"], key=lambda point: point["effect"]),
                 "most": max(column["points"], key=lambda point: point["effect"]),
-                "stands_out": clear(column),
+                "stands_out": words.clear(column),
             }
             for column in columns[:SHOWN_EFFECTS]
         ]
@@ -417,7 +377,7 @@ def ledgers(facts: Facts) -> list[Facts]:
 
 def flows(facts: Facts) -> list[tuple[str, str, int]]:
     """Who sent how much to whom, largest first."""
-    totals: dict[tuple[str, str], int] = {}
+    totals: Counter[tuple[str, str]] = Counter()
     for flow in facts["traffic"]["flows"]:
-        totals[flow["from"], flow["to"]] = totals.get((flow["from"], flow["to"]), 0) + flow["bytes"]
-    return [(sender, to, size) for (sender, to), size in sorted(totals.items(), key=lambda item: -item[1])]
+        totals[flow["from"], flow["to"]] += flow["bytes"]
+    return [(*ends, size) for ends, size in sorted(totals.items(), key=lambda item: -item[1])]

@@ -49,22 +49,19 @@ def success_text(finding: dict[str, Any]) -> str:
 
 def draw_attacks(path: Path, facts: Facts) -> bool:
     """Success over the epochs of every attack that has them, and chance; False if none has."""
-    lines: list[Series] = []
-    chances: Sequence[float] = ()
+    drawn: list[tuple[str, list[float]]] = []
+    chances: list[float] = []
     for finding in facts["findings"]:
-        epochs = finding["by_epoch"]
-        if epochs:
-            xs = tuple(float(number) for number in range(1, len(epochs) + 1))
+        if epochs := finding["by_epoch"]:
             defended = f"ε = {facts['epsilon']:g}" if finding["defence"] == "sound" else "no defence"
             label = f"{defended}: {finding['attack']} ({finding['run']})"
-            lines.append(Series(label, xs, tuple(item["rate"] for item in epochs)))
+            drawn.append((label, [item["rate"] for item in epochs]))
             if len(epochs) > len(chances) and finding["defence"] == "sound":
                 chances = [item["chance"] for item in epochs]
-    if not lines:
+    if not drawn:
         return False
-    if chances:
-        xs = tuple(float(number) for number in range(1, len(chances) + 1))
-        lines.append(Series("chance", xs, tuple(chances)))
+    drawn += [("chance", chances)] if chances else []
+    lines = [Series(label, tuple(map(float, range(1, len(ys) + 1))), tuple(ys)) for label, ys in drawn]
     draw(path, lines, Axes("epoch", "labels read right", whole_x=True), title=facts["name"])
     return True
 

@@ -15,27 +15,9 @@ from colonnade.ledger.bounds import Account
 from colonnade.ledger.entry_store import Entry
 from colonnade.ledger.export import Exported, load_export
 from colonnade.ledger.ledger import PATIENCE
-from colonnade.ledger.state import LedgerState, remaining_epsilon
-from colonnade.report.charts import Axes, Chart, Series, draw
+from colonnade.ledger.state import LedgerState, Total, remaining_epsilon
+from colonnade.report.charts import Axes, Chart, Series
 from colonnade.report.facts import entries_facts, entry_text
-
-COLUMNS = (
-    "entry",
-    "time",
-    "kind",
-    "what",
-    "run",
-    "receiver",
-    "dataset",
-    "unit",
-    "observer",
-    "epsilon_total",
-    "delta",
-    "budget_epsilon",
-    "left",
-    "private",
-    "hash",
-)
 
 
 @dataclass(frozen=True)
@@ -43,18 +25,11 @@ class Standing:
     """One account after one entry: what it has lost by then, and of which budget."""
 
     entry: Entry
-    dataset: str
-    unit: str
-    observer: str
-    epsilon: float
-    delta: float
-    budget: float
-    left: float
-    private: bool
+    total: Total
 
     @property
     def account(self) -> str:
-        return f"{self.observer}, {self.unit} of {self.dataset}"
+        return f"{self.total.observer}, {self.total.unit} of {self.total.dataset}"
 
 
 def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
@@ -68,55 +43,26 @@ def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
         for total in running_state.totals():
             account = (total.dataset, total.unit, total.observer)
             state = (total.epsilon, total.delta, total.budget_epsilon, total.entries)
-            if last.get(account) == state:
-                continue
-            last[account] = state
-            standings.append(
-                Standing(
-                    entry,
-                    *account,
-                    epsilon=total.epsilon,
-                    delta=total.delta,
-                    budget=total.budget_epsilon,
-                    left=total.left,
-                    private=not total.reproducible,
-                )
-            )
+            if last.get(account) != state:
+                last[account] = state
+                standings.append(Standing(entry, total))
     return tuple(standings)
 
 
 def history_csv(entries: Sequence[Entry]) -> str:
     """The history as a table for a spreadsheet: one line for each account that an entry changed."""
-    rows: list[Sequence[object]] = [COLUMNS]
+    heads = "entry time kind what run receiver dataset unit observer epsilon_total delta budget_epsilon left"
+    rows: list[Sequence[object]] = [[*heads.split(), "private", "hash"]]
     for item in history(entries):
-        entry = item.entry
+        entry, total = item.entry, item.total
         release = entry.body["release"] if entry.kind == "charge" else {}
-        rows.append(
-            [
-                entry.seq,
-                entry.time,
-                entry.kind,
-                entry_text(entry),
-                release.get("run", ""),
-                release.get("receiver", ""),
-                item.dataset,
-                item.unit,
-                item.observer,
-                item.epsilon,
-                item.delta,
-                item.budget,
-                item.left,
-                "yes" if item.private else "no",
-                entry.hash,
-            ]
-        )
+        made = (entry.seq, entry.time, entry.kind, entry_text(entry))
+        given = (release.get("run", ""), release.get("receiver", ""))
+        account = (total.dataset, total.unit, total.observer)
+        spent = (total.epsilon, total.delta, total.budget_epsilon, total.left)
+        private = "no" if total.reproducible else "yes"
+        rows.append([*made, *given, *account, *spent, private, entry.hash])
     return csv_text(rows)
-
-
-def draw_timeline(path: Path, entries: Sequence[Entry], *, party: str) -> None:
-    """Draw the timeline into a file; a `ValueError` where no account has a history yet."""
-    chart = timeline(entries, party=party)
-    draw(path, chart.lines, chart.axes, title=chart.title)
 
 
 def timeline(entries: Sequence[Entry], *, party: str) -> Chart:
@@ -124,7 +70,7 @@ def timeline(entries: Sequence[Entry], *, party: str) -> Chart:
     lines: dict[str, tuple[list[float], list[float]]] = {}
     for item in history(entries):
         xs, ys = lines.setdefault(item.account, ([], []))
-        share = item.epsilon / item.budget
+        share = item.total.epsilon / item.total.budget_epsilon
         if ys:  # a step, not a slope: nothing was spent in between
             xs.append(float(item.entry.seq))
             ys.append(ys[-1])
@@ -143,10 +89,7 @@ def verified(
     *,
     patience: float = PATIENCE,
 ) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
-    """What a ledger or an export says, once it was checked against its chain and the witnesses.
-
-    An export must be signed by the key that is `public`, if one is given.
-    """
+    """What a ledger, or an export signed by the key `public`, says once chain and witnesses were checked."""
     if given.suffix == ".json":
         receipts = [receipt for peer in witnesses for receipt in peer.receipts()]
         exported = load_export(given, signer=public)
@@ -177,10 +120,7 @@ def witness_of(given: Path, *, patience: float = PATIENCE) -> Ledger | Exported:
 
 
 def opened(given: Path, *, patience: float = PATIENCE) -> Ledger:
-    """The ledger that a person means: the file itself, or the one that a party's own file names.
-
-    `patience` is how many seconds to wait while another process holds it.
-    """
+    """The ledger that a person means, itself or by a party's own file; `patience` is how many seconds to wait."""
     if given.suffix != ".toml":
         return Ledger.open(given, patience=patience)
     file = PartyFile.load(given)

@@ -35,6 +35,7 @@ _UNCHECKED = (
     "Its probabilities follow from how large the classes are and how much the score explains, both noisy; nobody has "
     "compared them with what came true."
 )
+_GRAPH = "\n- ONNX: the graph beside this card takes the raw columns by name; its metadata has this statement, too."
 _UNPROTECTED = "Nothing is promised to the people it was trained on: it was made without a privacy guarantee."
 
 
@@ -76,15 +77,20 @@ def metadata(
         "library_name": "colonnade",
         "tags": [*TAGS, *(["onnx"] if onnx else [])],
     }
-    task = _task(model)
-    if task is not None:
+    components = model.reading.answer == "components"
+    task = "tabular-classification" if model.reading.classifies else "tabular-regression"
+    if not components:
         entries["pipeline_tag"] = task
     metrics = [
-        {"type": "accuracy" if "accuracy" in what else "r_squared", "value": round(value, 6), "name": what}
-        for what, value in _measured(facts).items()
+        {
+            "type": "accuracy" if "accuracy" in what else "r_squared",
+            "value": round(float(value), 6),
+            "name": what,
+        }
+        for what, value in (facts.get("measured") or {}).items()
         if not what.startswith("non-private")
     ]
-    if metrics and task is not None:
+    if metrics and not components:
         entries["metrics"] = sorted({metric["type"] for metric in metrics})
         result = {
             "task": {"type": task},
@@ -100,11 +106,10 @@ def _details(model: ModelFile, license: str, onnx: bool) -> str:
     learns = f" of {_code(label.label.column)}" if label.label is not None else ""
     classes = f" Classes: {', '.join(map(_code, label.classes))}." if label.classes else ""
     undeclared = " Whoever publishes it has not declared one yet." if license == UNDECLARED else ""
-    graph = (
-        "\n- ONNX: the graph beside this card takes the raw columns by name; its metadata has this statement, too."
-        if onnx
-        else ""
-    )
+    predicts = ""
+    if model.kind == "LogisticRegression" and len(label.classes) == 2:
+        second = _code(label.classes[1])
+        predicts = f"- Predicts {second} where its probability is above {model.threshold:g}\n"
     return (
         "## Model details\n\n"
         f"This is {model.reading.title}{learns}, trained with Colonnade {__version__} "
@@ -113,17 +118,9 @@ def _details(model: ModelFile, license: str, onnx: bool) -> str:
         f"- Kind: {model.kind}, {model.frame.columns} features from {len(model.frame.column_names)} columns\n"
         f"- Method: {model.method}\n"
         f"- Run: {model.run or 'not recorded'}\n"
-        f"{_cut(model)}"
-        f"- License: {_prose(license)}.{undeclared}{graph}\n"
+        f"{predicts}"
+        f"- License: {_prose(license)}.{undeclared}{_GRAPH if onnx else ''}\n"
     )
-
-
-def _cut(model: ModelFile) -> str:
-    """Where the second of two classes is predicted."""
-    classes = model.frame.label.classes
-    if model.kind != "LogisticRegression" or len(classes) != 2:
-        return ""
-    return f"- Predicts {_code(classes[1])} where its probability is above {model.threshold:g}\n"
 
 
 def _uses(model: ModelFile) -> str:
@@ -139,11 +136,8 @@ def _uses(model: ModelFile) -> str:
 
 
 def _training(model: ModelFile, facts: Mapping[str, Any]) -> str:
-    rows = (
-        f"{facts['rows']} people that all parties hold, a number that the parties agreed to show.\n\n"
-        if facts.get("rows")
-        else ""
-    )
+    shown = "people that all parties hold, a number that the parties agreed to show"
+    rows = f"{facts['rows']} {shown}.\n\n" if facts.get("rows") else ""
     lines = ["| column | party | declared as |", "|---|---|---|"]
     names = iter(model.frame.column_names)
     for party, encoder in model.frame.encoders:
@@ -174,60 +168,27 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
         lines = [f"| {_cell(what)} | {value} | {alongside} |" for what, value, alongside in rows]
         drawn = [base64.b64encode(str(picture).encode()).decode() for picture in section.pictures]
         pictures = [f"![A curve of this judgement](data:image/svg+xml;base64,{one})" for one in drawn]
-        return (
-            f"## Evaluation\n\n{_prose(section.notes[0])}\n\n| figure | value | {heads[2]} |\n|---|---|---|\n"
-            + "\n".join(lines)
-            + "\n\n"
-            + "\n\n".join(pictures)
-            + "\n"
-        )
+        table = "\n".join([f"| figure | value | {heads[2]} |", "|---|---|---|", *lines])
+        return "\n\n".join(["## Evaluation", _prose(section.notes[0]), table, *pictures]) + "\n"
     measured = measured_rows(facts)
     if not measured:
         return (
             "## Evaluation\n\nNone is shown: an exact figure on people who are not public would itself be a release, "
             "and nobody paid for one.\n"
         )
-    lines = [f"| {_cell(what)} | {value} |" for what, value in measured]
-    return (
-        "## Evaluation\n\nMeasured on data that every party declared public.\n\n| figure | value |\n|---|---|\n"
-        + ("\n".join(lines) + "\n")
-    )
+    lines = ["| figure | value |", "|---|---|", *(f"| {_cell(what)} | {value} |" for what, value in measured)]
+    said = "Measured on data that every party declared public."
+    return "\n\n".join(["## Evaluation", said, "\n".join(lines)]) + "\n"
 
 
 def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
-    notes = [_prose(str(note)) for note in facts.get("notes") or ()]
-    linear = (
-        "It is linear in its features, so what bends more than once along a column it cannot say."
-        if model.frame.label.one_hot
-        else "It is linear in its features."
-    )
-    unchecked = (
-        model.kind == "LogisticRegression" and model.method == "moments" and not facts.get("evaluated")
-    )
-    return (
-        "## Limitations\n\n"
-        + "\n".join(
-            f"- {limit}"
-            for limit in (
-                _NOISY if model.privacy else _UNPROTECTED,
-                linear,
-                *([_UNCHECKED] if unchecked else []),
-                "Whatever was unfair in the data is in the model; privacy does not mend it.",
-                *notes,
-            )
-        )
-        + "\n"
-    )
-
-
-def _task(model: ModelFile) -> str | None:
-    if model.reading.answer == "components":
-        return None
-    return "tabular-classification" if model.reading.classifies else "tabular-regression"
-
-
-def _measured(facts: Mapping[str, Any]) -> dict[str, float]:
-    return {str(what): float(value) for what, value in (facts.get("measured") or {}).items()}
+    bends = ", so what bends more than once along a column it cannot say" if model.frame.label.one_hot else ""
+    limits = [_NOISY if model.privacy else _UNPROTECTED, f"It is linear in its features{bends}."]
+    if model.kind == "LogisticRegression" and model.method == "moments" and not facts.get("evaluated"):
+        limits.append(_UNCHECKED)
+    limits.append("Whatever was unfair in the data is in the model; privacy does not mend it.")
+    limits += [_prose(str(note)) for note in facts.get("notes") or ()]
+    return "## Limitations\n\n" + "\n".join(f"- {limit}" for limit in limits) + "\n"
 
 
 def _prose(text: str) -> str:
@@ -272,6 +233,5 @@ def _yaml(value: Mapping[str, Any], *, indent: str = "") -> list[str]:
 
 def _scalar(value: object) -> str:
     # YAML takes no control characters, also not escaped as JSON leaves some of them.
-    return json.dumps(
-        readable(value) if isinstance(value, str) else value, ensure_ascii=False, allow_nan=False
-    )
+    shown = readable(value) if isinstance(value, str) else value
+    return json.dumps(shown, ensure_ascii=False, allow_nan=False)

@@ -54,10 +54,7 @@ def now() -> str:
 
 
 def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, heads: bool = True) -> list[str]:
-    """Rows in columns, indented; wider than `width`, long cells are wrapped, and where that is not enough rows stack.
-
-    `heads` is whether the first row names the columns, whose names then stand before stacked cells.
-    """
+    """Rows in columns, the first one `heads`; wider than `width` long cells wrap, and at last rows stack."""
     if not rows:
         return []
     rows = [[one_line(cell) for cell in row] for row in rows]

@@ -255,13 +255,3 @@ class RunRecord(TypedDict):
     requested: NotRequired[RequestRecord]
     format: NotRequired[int]
     digest: NotRequired[str]
-
-
-def record_schema() -> dict[str, Any]:
-    """The JSON Schema of `facts.json`."""
-    from pydantic import TypeAdapter
-
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **TypeAdapter(RunRecord).json_schema(),
-    }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from colonnade.errors import ColonnadeError
 from colonnade.evaluation.estimates import Estimate, NumberEstimate
 from colonnade.evaluation.evaluate import Evaluation
 from colonnade.evaluation.trained_run import TrainedRun
@@ -24,7 +24,7 @@ from colonnade.report.evaluation import estimate_facts, evaluation_facts, evalua
 from colonnade.report.facts import Facts, ledger_facts, run_facts
 from colonnade.report.html import render, run_page
 from colonnade.report.plain import merged, now
-from colonnade.report.record import ForecastRecord, LabelRecord, LearntRecord, RequestRecord
+from colonnade.report.record import ForecastRecord, ForecastSide, LabelRecord, LearntRecord, RequestRecord
 from colonnade.runtime.party import Group
 
 NOTE = (
@@ -34,30 +34,21 @@ NOTE = (
 
 
 def forecast_facts(
-    made: Forecast,
-    run: Run[Any],
-    *,
-    seconds: float,
-    measured: Mapping[str, float] | None,
+    made: Forecast, run: Run[Any], *, seconds: float, measured: Mapping[str, float] | None
 ) -> ForecastRecord:
     """Both sides as plain values, for data that everybody declared public."""
     own = {step for traffic in run.outcome.traffic.values() for step in traffic.own}
     cost, outcome = made.cost.without(own), run.outcome.shared
     accuracy = next((value for name, value in (measured or {}).items() if name.startswith("accuracy")), None)
-    expected = made.expected
+    foretold = None if made.expected is None or accuracy is None else made.expected.error
+    error = None if accuracy is None else 1.0 - accuracy
+
+    def side(work: Any, seconds: float, error: float | None) -> ForecastSide:
+        return {"bytes": work.bytes_sent, "rounds": work.rounds, "seconds": seconds, "error": error}
+
     return {
-        "predicted": {
-            "bytes": cost.bytes_sent,
-            "rounds": cost.rounds,
-            "seconds": cost.seconds,
-            "error": None if expected is None or accuracy is None else expected.error,
-        },
-        "measured": {
-            "bytes": outcome.bytes_sent,
-            "rounds": outcome.rounds,
-            "seconds": seconds,
-            "error": None if accuracy is None else 1.0 - accuracy,
-        },
+        "predicted": side(cost, cost.seconds, foretold),
+        "measured": side(outcome, seconds, error),
         "note": NOTE,
     }
 
@@ -65,9 +56,9 @@ def forecast_facts(
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
     """Everything about a run that belongs to one owner of columns."""
     table, traffic = run.aligned[party].table, run.outcome.traffic[party]
-    sent: dict[str, int] = {}
+    sent: Counter[str] = Counter()
     for (_, step), size in traffic.sent.items():
-        sent[step] = sent.get(step, 0) + size
+        sent[step] += size
     steps = dict.fromkeys([*traffic.seconds, *sent])
     return {
         "name": name,
@@ -80,8 +71,7 @@ def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, nam
         "clipped_rows": table.clipping.rows,
         "warning": table.clipping.warning,
         "steps": [
-            {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent.get(step, 0)}
-            for step in steps
+            {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent[step]} for step in steps
         ],
         "seconds": sum(traffic.seconds.values()),
         "ledger": ledger_facts(federation.ledgers[party]),
@@ -148,19 +138,10 @@ def write_run(
     made: Forecast | None = None,
     seconds: float | None = None,
 ) -> Facts:
-    """Everything that a run leaves with those who are here: models, facts, pages, logs and lists of people.
-
-    `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
-    """
+    """Everything that a run leaves with those who are here; `made` was foretold of it, on public data alone."""
     job, run, first = trained.job, trained.run, trained.models[0]
-    facts = run_facts(
-        run,
-        place,
-        name=job.name,
-        model_facts=first.model_facts,
-        measured=first.measured,
-        notes=trained.notes,
-    )
+    learnt, measured = first.model_facts, first.measured
+    facts = run_facts(run, place, name=job.name, model_facts=learnt, measured=measured, notes=trained.notes)
     facts["time"] = now()
     if trained.result is not None:
         keep_result(folder, job, run, trained.result, first.model)
@@ -175,7 +156,13 @@ def write_run(
     pages = party_pages(run, place, name=job.name, evaluation=trained.evaluation, alone=trained.alone)
     for party, page in pages.items():
         write_whole(own_file(folder, party, PAGE), page, own=True)
-    _keep_notes(folder, job, run, facts, trained.failure)
+    for party in run.aligned:
+        if party in run.outcome.log:
+            recorded = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
+            outcome = {**recorded, **run.summary_for(party), **outcome_note(facts, trained.failure)}
+            write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
+            log = "".join(f"{line}\n" for line in run.outcome.log[party])
+            write_whole(own_file(folder, party, LOG), log, own=True)
     write_report(folder, facts)
     (folder / PAID).unlink(missing_ok=True)
     return facts
@@ -184,10 +171,7 @@ def write_run(
 def write_labels(
     folder: Path, method: str, run: str, result: TrainingResult, trained: Sequence[Trained]
 ) -> Facts:
-    """Of a release with several labels a model of each in a file of its own, and what is known of them.
-
-    What the model of the first learnt stands with the run's own.
-    """
+    """Of a release with several labels a model of each in its own file; the first's facts stand with the run's."""
     if not isinstance(result, MomentRelease) or not result.more_labels:
         return {}
     listed: list[LabelRecord] = []
@@ -211,10 +195,7 @@ def write_labels(
 def keep_paid(
     folder: Path, job: Job, run: Run[Any], place: Federation | Site, result: TrainingResult
 ) -> None:
-    """What was paid for, on the disk before anything else is made of it, and what is known of it by then.
-
-    From the two `colonnade recover` makes the rest, if whoever was to write it is killed. Done once.
-    """
+    """What was paid for, on the disk at once: of it `colonnade recover` makes the rest. Done once."""
     if (folder / PAID).exists():
         return
     keep_opened(folder, job, run, result)
@@ -222,17 +203,6 @@ def keep_paid(
     facts["requested"] = requested_facts(job, run.plan.group)
     recorded = {"format": FORMAT, "facts": facts, "components": job.components}
     write_whole(folder / PAID, json_text(recorded))
-
-
-def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:
-    for party in run.aligned:
-        if party not in run.outcome.log:
-            continue
-        recorded = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
-        outcome = {**recorded, **run.summary_for(party), **outcome_note(facts, failure)}
-        write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
-        log = "".join(f"{line}\n" for line in run.outcome.log[party])
-        write_whole(own_file(folder, party, LOG), log, own=True)
 
 
 def write_report(folder: Path, facts: Facts) -> None:

@@ -9,65 +9,36 @@ from colonnade.data.declaring import nearest_name
 from colonnade.errors import LabelMismatch
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.observers import about_text, joined, observer_text, observers_text, unit_text
-from colonnade.report.evaluation import (
-    baseline_text,
-    confusion_rows,
-    evaluation_note,
-    evaluation_section,
-    figure_rows,
-)
+from colonnade.report import evaluation, plain
 from colonnade.report.facts import Facts
-from colonnade.report.plain import (
-    budget_text,
-    duration_text,
-    left_text,
-    lines_text,
-    measured_rows,
-    measured_text,
-    merged,
-    one_line,
-    signed_text,
-    size_text,
-    spent_text,
-    table_lines,
-    wrapped,
-)
 
 HEADS = ("label", "learnt as", "how good it is", "model")
 _TASKS = {"classes": "classification", "real": "regression", "count": "regression"}
 
 
 def label_rows(facts: Facts) -> list[tuple[str, str, str, str]]:
-    """A row for each label of a run with several: its name, what it is learnt as, how good its model is, and where.
-
-    Heads come first; a run with one label has no rows.
-    """
-    rows = [
-        (one["label"], _TASKS[one["kind"]], _quality(facts, one, first=place == 0), one["model"] or "")
-        for place, one in enumerate(facts.get("labels", ()))
-    ]
+    """Under heads a row for each label of a run with several: learnt as what, how good its model is, and where."""
+    rows = []
+    for place, one in enumerate(facts.get("labels", ())):
+        measured = plain.measured_rows({**facts, "measured": one["measured"]})
+        evaluated = one.get("evaluated") or (place == 0 and facts.get("evaluated"))
+        quality = "judged on the people held out" if evaluated else "not measured"
+        if one["failure"] is not None:
+            quality = f"no model: {one['failure']}"
+        elif measured:
+            quality = ", ".join(f"{name} {value}" for name, value in measured)
+        rows.append((one["label"], _TASKS[one["kind"]], quality, one["model"] or ""))
     return [HEADS, *rows] if rows else []
 
 
-def _quality(facts: Facts, one: Facts, *, first: bool) -> str:
-    if one["failure"] is not None:
-        return f"no model: {one['failure']}"
-    measured = measured_rows({**facts, "measured": one["measured"]})
-    if measured:
-        return ", ".join(f"{name} {value}" for name, value in measured)
-    evaluated = one.get("evaluated") or (first and facts.get("evaluated"))
-    return "judged on the people held out" if evaluated else "not measured"
-
-
 def facts_of_label(facts: Facts, label: str | None) -> Facts:
-    """The facts of a run with the model of one of its labels in the first's place; a `LabelMismatch` names them all.
-
-    What was foretold and judged is of the first, and left out for another.
-    """
+    """A run's facts with the model of one label in the first's place, without what was judged of the first."""
     if label is None:
         return facts
     labels = facts.get("labels", ())
-    names = [one["label"] for one in labels] or _only(facts)
+    schemas = facts.get("plan", {}).get("schemas", {}).values()
+    only = [schema["label"]["column"] for schema in schemas if "label" in schema]
+    names = [one["label"] for one in labels] or only
     if label not in names:
         raise LabelMismatch(
             f"--label: this run has no model of {label!r}. It learnt {joined(names) or 'no label'}."
@@ -88,11 +59,6 @@ def facts_of_label(facts: Facts, label: str | None) -> Facts:
     }
 
 
-def _only(facts: Facts) -> list[str]:
-    schemas = facts.get("plan", {}).get("schemas", {})
-    return [schema["label"]["column"] for schema in schemas.values() if "label" in schema]
-
-
 def brought_text(party: Facts) -> str:
     count, labels = len(party["columns"]), f"{party['labels']} labels" if "labels" in party else "the label"
     columns = "1 column" if count == 1 else f"{count} columns"
@@ -107,7 +73,12 @@ _LEADING = ("accuracy", "AUC", "R²", "RMSE", "explained")
 def verdict(facts: Facts) -> Facts:
     """The verdict of a run's facts: `kept` is whether every budget holds, the rest are words."""
     accounts = [(party, total) for party, ledger in facts["ledgers"].items() for total in ledger["totals"]]
-    over = [(party, total) for party, total in accounts if not _within(total)]
+    over = [
+        (party, total)
+        for party, total in accounts
+        if total["budget"] not in (None, math.inf)
+        if total["epsilon"] is None or total["epsilon"] > total["budget"]
+    ]
     said: Facts = {
         "kept": facts["private"] and not over,
         "headline": "Within every budget",
@@ -126,19 +97,14 @@ def verdict(facts: Facts) -> Facts:
     elif not accounts:
         said["headline"] = "No budget is known here"
     if accounts:
-        party, total = min(
-            accounts, key=lambda item: math.inf if item[1]["left"] is None else item[1]["left"]
-        )
-        said |= {
-            "left": f"{left_text(total['left'])} of {budget_text(total['budget'])}",
-            "left_of": account_text(party, total),
-        }
+        party, total = min(accounts, key=lambda item: _size(item[1]["left"]))
+        said["left"] = f"{plain.left_text(total['left'])} of {plain.budget_text(total['budget'])}"
+        said["left_of"] = account_text(party, total)
     return said
 
 
-def _within(total: Facts) -> bool:
-    epsilon, budget = total["epsilon"], total["budget"]
-    return budget in (None, math.inf) or (epsilon is not None and epsilon <= budget)
+def _size(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 def account_text(party: str, total: Facts) -> str:
@@ -152,7 +118,7 @@ def worst(facts: Facts) -> Facts | None:
     items = facts["guarantees"]
     if not items:
         return None
-    item = max(items, key=lambda one: math.inf if one["epsilon"] is None else one["epsilon"])
+    item = max(items, key=lambda one: _size(one["epsilon"]))
     about = about_text(item["observer"], item["unit"], [party["name"] for party in facts.get("parties", ())])
     return {**item, "about": about, "meaning": meaning(item)}
 
@@ -174,13 +140,11 @@ def meaning(item: Facts) -> str:
     factor = math.ceil(growth * 100) / 100 if growth < 1e4 else math.ceil(growth)
     grown = f"{factor:,.2f}" if growth < 1e4 else f"{factor:.1e}"
     which = "sets of columns a party" if item["unit"].startswith("columns:") else "records a person"
+    slack = f", plus δ = {delta_text(delta)}," if delta else ""
     return (
-        f"ε = {spent_text(epsilon)} bounds every attack: whoever sees what {who} saw, and knows all other rows, "
+        f"ε = {plain.spent_text(epsilon)} bounds every attack: whoever sees what {who} saw, and knows all other rows, "
         f"is right about which of two {which} has at most {share:g} % of the time (50 % is chance), and concludes "
-        f"nothing that is more than {grown} times as likely"
-        + (f", plus δ = {delta_text(delta)}," if delta else "")
-        + " with the "
-        "one as with the other."
+        f"nothing that is more than {grown} times as likely{slack} with the one as with the other."
     )
 
 
@@ -189,21 +153,18 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
     lines = []
     evaluated = facts.get("evaluated")
     if evaluated:
-        rows = [row for row in figure_rows(evaluated) if row[0].startswith(_LEADING)]
-        constant = baseline_text(evaluated).removesuffix(" alone")
+        rows = [row for row in evaluation.figure_rows(evaluated) if row[0].startswith(_LEADING)]
+        constant = evaluation.baseline_text(evaluated).removesuffix(" alone")
         always = constant if constant.startswith("always") else f"always {constant}"
-        lines += [
-            (f"{name} on people held out", value, f"{always} {baselines}")
-            for name, value, baselines in rows[:2]
-        ]
+        lines += [(f"{name} on people held out", value, f"{always} {base}") for name, value, base in rows[:2]]
     measured = facts.get("measured") or {}
     baselines = " · ".join(
-        f"{said} {measured_text(measured[name], facts, name)}"
+        f"{said} {plain.measured_text(measured[name], facts, name)}"
         for said, name in (("always the commonest class", COMMONEST), ("without privacy", NON_PRIVATE))
         if name in measured
     )
     lines += [
-        (name, measured_text(value, facts, name), baselines)
+        (name, plain.measured_text(value, facts, name), baselines)
         for name, value in measured.items()
         if name not in (COMMONEST, NON_PRIVATE)
     ]
@@ -216,15 +177,11 @@ def verdict_line(facts: Facts) -> str:
     said = [f"{facts['task']} on {facts['rows']} people"]
     if overall["worst"]:
         item = overall["worst"]
-        said.append(f"ε at most {spent_text(item['epsilon'])}, for {observer_text(item['observer'])}")
-    headline = overall["headline"][0].lower() + overall["headline"][1:]
-    said.append(
-        headline + (f", {overall['left']} left at least" if overall["left"] and overall["kept"] else "")
-    )
-    said += [
-        f"{name} {value}" + (f" ({baselines})" if baselines else "")
-        for name, value, baselines in overall["quality"][:1]
-    ]
+        said.append(f"ε at most {plain.spent_text(item['epsilon'])}, for {observer_text(item['observer'])}")
+    left = f", {overall['left']} left at least" if overall["left"] and overall["kept"] else ""
+    said.append(overall["headline"][0].lower() + overall["headline"][1:] + left)
+    for name, value, baselines in overall["quality"][:1]:
+        said.append(f"{name} {value}" + (f" ({baselines})" if baselines else ""))
     return f"{facts['name']}: {'; '.join(said)}."
 
 
@@ -239,44 +196,35 @@ WOULD_HOLD = "With noise that nobody can reproduce, the same run would promise:"
 
 
 def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -> str:
-    """What a person wants to know after a run, the verdict first; `verbose` has what else the report has.
-
-    Sentences and tables are wrapped to `width`.
-    """
-    lines = wrapped([verdict_line(facts)], width, indent="")
+    """What a person wants to know after a run, the verdict first; `verbose` has what else the report has."""
+    lines = plain.wrapped([verdict_line(facts)], width, indent="")
     if verbose:
         brought = [(party["name"], brought_text(party)) for party in facts["parties"]]
-        lines += [f"  run {facts['run']}", *table_lines(brought, width, heads=False)]
+        lines += [f"  run {facts['run']}", *plain.table_lines(brought, width, heads=False)]
     lines += ["", "What each observer can learn at most"]
     if facts["warning"]:
-        lines += wrapped([facts["warning"], WOULD_HOLD], width)
+        lines += plain.wrapped([facts["warning"], WOULD_HOLD], width)
     owners = [party["name"] for party in facts["parties"]]
     lines += guarantee_lines(facts["guarantees"], owners, width, verbose=verbose)
     if facts["measured"]:
         lines += ["", "How good it is, measured on data declared public"]
-        lines += table_lines(measured_rows(facts), width, heads=False)
+        lines += plain.table_lines(plain.measured_rows(facts), width, heads=False)
     if labels := label_rows(facts):
-        lines += ["", "A model of each label, at no further cost", *table_lines(labels, width)]
+        lines += ["", "A model of each label, at no further cost", *plain.table_lines(labels, width)]
     if facts.get("evaluated"):
         lines += ["", "How good it is", *evaluation_lines(facts["evaluated"], width)]
-        lines += wrapped([evaluation_note(facts["evaluated"])], width)
+        lines += plain.wrapped([evaluation.evaluation_note(facts["evaluated"])], width)
     if facts["notes"]:
-        lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
+        lines += ["", "Notes", *plain.wrapped(facts["notes"], width, bullet="- ")]
     lines += learnt_lines(facts, width, verbose=verbose)
     lines += ["", "Budgets after this run", *budget_lines(facts["ledgers"].values(), width)]
     if verbose:
-        lines += _cost_lines(facts, width)
-    return lines_text(lines)
-
-
-def _cost_lines(facts: Facts, width: int | None) -> list[str]:
-    traffic = facts["traffic"]
-    sent = f"{size_text(traffic['bytes'])} in {traffic['rounds']} rounds"
-    lines = ["", f"Sent: {sent}, besides finding the common people.", *forecast_lines(facts, width)]
-    if facts.get("versions"):
-        made = ", ".join(f"{what} {version}" for what, version in facts["versions"].items())
-        lines.append(f"Made by {made}.")
-    return lines
+        traffic = facts["traffic"]
+        sent = f"{plain.size_text(traffic['bytes'])} in {traffic['rounds']} rounds"
+        lines += ["", f"Sent: {sent}, besides finding the common people.", *forecast_lines(facts, width)]
+        made = ", ".join(f"{what} {version}" for what, version in facts.get("versions", {}).items())
+        lines += [f"Made by {made}."] if made else []
+    return plain.lines_text(lines)
 
 
 def guarantee_lines(
@@ -285,7 +233,7 @@ def guarantee_lines(
     """Who could learn how much about what, as a table; with `verbose` each as its exact sentence too."""
     rows = [
         (
-            spent_text(item["epsilon"]),
+            plain.spent_text(item["epsilon"]),
             delta_text(item["delta"]),
             observer_text(item["observer"]),
             about_text(item["observer"], item["unit"], owners),
@@ -293,21 +241,20 @@ def guarantee_lines(
         )
         for item in guarantees
     ]
-    lines = table_lines([("ε", "at δ", "who", "about what", ""), *rows], width) if rows else []
-    return lines + (wrapped((item["sentence"] for item in guarantees), width, bullet="- ") if verbose else [])
+    lines = plain.table_lines([("ε", "at δ", "who", "about what", ""), *rows], width) if rows else []
+    return lines + (
+        plain.wrapped((item["sentence"] for item in guarantees), width, bullet="- ") if verbose else []
+    )
 
 
 def evaluation_lines(found: Facts, width: int | None = None) -> list[str]:
     """Figures of an evaluation beside what the commonest class alone would have, and who was taken for what."""
-    section = evaluation_section(found, drawn=False)
+    section = evaluation.evaluation_section(found, drawn=False)
     if section is None:
         return []
     heads, *rows = section.table
-    confused = confusion_rows(found)
-    return [
-        *table_lines([("", "", heads[2]), *rows], width),
-        *(["", *table_lines(confused, width)] if confused else []),
-    ]
+    lines, confused = plain.table_lines([("", "", heads[2]), *rows], width), evaluation.confusion_rows(found)
+    return [*lines, "", *plain.table_lines(confused, width)] if confused else lines
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
@@ -316,78 +263,66 @@ def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
     if not made:
         return []
     before, after = made["predicted"], made["measured"]
-    seconds = after["seconds"]
+    took = "not shown" if after["seconds"] is None else plain.duration_text(after["seconds"])
     # The error foretold is that of invented people: beside one of the rows trained on it would say nothing.
     return [
-        ("sent", size_text(before["bytes"]), size_text(after["bytes"])),
+        ("sent", plain.size_text(before["bytes"]), plain.size_text(after["bytes"])),
         ("rounds", str(before["rounds"]), str(after["rounds"])),
-        (
-            "time",
-            duration_text(before["seconds"]),
-            "not shown" if seconds is None else duration_text(seconds),
-        ),
+        ("time", plain.duration_text(before["seconds"]), took),
     ]
 
 
 def forecast_lines(facts: Facts, width: int | None) -> list[str]:
     """The same as text, with what to know of it."""
-    rows = forecast_rows(facts)
-    if not rows:
+    if not (rows := forecast_rows(facts)):
         return []
-    return [
-        "",
-        "Plan against outcome",
-        *table_lines([("", "planned", "measured"), *rows], width),
-        *wrapped([facts["forecast"]["note"]], width),
-    ]
+    table = plain.table_lines([("", "planned", "measured"), *rows], width)
+    return ["", "Plan against outcome", *table, *plain.wrapped([facts["forecast"]["note"]], width)]
 
 
 def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> list[str]:
     """The columns that move the score most, with the noise's part in it; nothing where there is no model."""
     model_facts, lines = facts["learnt"], []
     if model_facts.get("split"):
-        lines += ["", "What was learnt", *wrapped([SPLIT], width)]
-    lines += wrapped(model_facts.get("paper", ()), width)
+        lines += ["", "What was learnt", *plain.wrapped([SPLIT], width)]
+    lines += plain.wrapped(model_facts.get("paper", ()), width)
     if model_facts.get("by_column"):
         unit = "log-odds" if facts["task"] == "classification" else "units of the label"
         known = "intervals" in model_facts
         lines += ["", f"What was learnt: what a column adds over its range, in {unit}"]
         for row in model_facts["by_column"][:TEXT_ROWS]:
             lines += [f"  towards {row['row']}"] if len(model_facts["by_column"]) > 1 else []
-            lines += table_lines(
-                [
-                    (*effect_words(column), "within noise" if known and not clear(column) else "")
-                    for column in row["columns"][:TEXT_COLUMNS]
-                ],
-                width,
-                heads=False,
-            )
+            effects = [
+                (*effect_words(column), "within noise" if known and not clear(column) else "")
+                for column in row["columns"][:TEXT_COLUMNS]
+            ]
+            lines += plain.table_lines(effects, width, heads=False)
         if verbose and model_facts.get("intervals"):
-            lines += wrapped([model_facts["intervals"]["covers"]], width)
+            lines += plain.wrapped([model_facts["intervals"]["covers"]], width)
         if none_stands_out(model_facts):
-            lines += wrapped([NONE_STANDS_OUT], width)
+            lines += plain.wrapped([NONE_STANDS_OUT], width)
     if verbose and model_facts.get("rule"):
-        lines += wrapped([model_facts["rule"]["reason"]], width)
+        lines += plain.wrapped([model_facts["rule"]["reason"]], width)
     if model_facts.get("classes"):
         noise = model_facts.get("count_noise")
         counts = ", ".join(f"{name} {count:.0f}" for name, count in model_facts["classes"].items())
-        lines += wrapped(
-            [f"Noisy class counts: {counts}" + (f" (± {2 * noise:.0f} each)." if noise else ".")], width
-        )
+        each = f" (± {2 * noise:.0f} each)" if noise else ""
+        lines += plain.wrapped([f"Noisy class counts: {counts}{each}."], width)
     spectrum = facts.get("spectrum")
     if verbose and spectrum:
         rank, directions = spectrum["learnable_rank"], len(spectrum["eigenvalues"])
-        stands = (
-            f"{'stands' if rank == 1 else 'stand'} out of the noise (eigenvalue above {spectrum['edge']:.3g})"
+        stands = f"{'stands' if rank == 1 else 'stand'} out of the noise"
+        above = f"(eigenvalue above {spectrum['edge']:.3g})"
+        lines += plain.wrapped(
+            [f"Learnable rank: {rank} of {directions} directions {stands} {above}."], width
         )
-        lines += wrapped([f"Learnable rank: {rank} of {directions} directions {stands}."], width)
     return lines
 
 
 def effect_words(column: Facts) -> tuple[str, str, str, str]:
     """A column, its owner, and its effect where it is least and where it is most."""
     ends = [pick(column["points"], key=lambda point: point["effect"]) for pick in (min, max)]
-    least, most = (f"{signed_text(end['effect'], end['half_width'])} at {end['at']}" for end in ends)
+    least, most = (f"{plain.signed_text(end['effect'], end['half_width'])} at {end['at']}" for end in ends)
     return column["column"], column["owner"], least, most
 
 
@@ -422,28 +357,28 @@ def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str
     for ledger in ledgers:
         if not ledger["totals"]:
             bare.append(f"  {ledger['party']}: no account has been charged yet.")
-        for total in merged(ledger["totals"]):
+        for total in plain.merged(ledger["totals"]):
             rows.append(
                 (
                     ledger["party"],
                     total["dataset"],
                     observers_text(total["observers"]),
                     f"{unit_text(total['unit'], owner=ledger['party'])} ({total['unit']})",
-                    f"{spent_text(total['epsilon'])} of {budget_text(total['budget'])}",
-                    left_text(total["left"]),
+                    f"{plain.spent_text(total['epsilon'])} of {plain.budget_text(total['budget'])}",
+                    plain.left_text(total["left"]),
                     delta_text(total["delta"]),
                     "" if total["private"] else "seeded noise: no privacy",
                 )
             )
-        bare += wrapped((exact_text(ledger["party"], item) for item in ledger.get("exact", ())), width)
-        bare += wrapped(_otherwise(ledger), width)
+        bare += plain.wrapped((exact_text(ledger["party"], item) for item in ledger.get("exact", ())), width)
+        bare += plain.wrapped(_otherwise(ledger), width)
     heads = ("party", "data set", "who could learn", "about what", "ε spent", "ε left", "at δ", "")
     datasets = {row[1] for row in rows}
     if len(datasets) == 1:
         # One name in every row would only take room.
-        named = [f"  Data set: {one_line(rows[0][1])}"]
-        return [*named, *table_lines([row[:1] + row[2:] for row in (heads, *rows)], width), *bare]
-    return (table_lines([heads, *rows], width) if rows else []) + bare
+        named = [f"  Data set: {plain.one_line(rows[0][1])}"]
+        return [*named, *plain.table_lines([row[:1] + row[2:] for row in (heads, *rows)], width), *bare]
+    return (plain.table_lines([heads, *rows], width) if rows else []) + bare
 
 
 def _otherwise(ledger: Facts) -> list[str]:
