@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_project import Cli
 from encrypted_runs import WIDER
 
-from colonnade.cli.app import run
 from colonnade.lab.campaign import Campaign
 from colonnade.protocols import paillier
 
@@ -48,11 +48,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow  # the same claim in process: tests/lab/test_attacks_campaign.py
-def test_attacks_succeed_without_a_defence_and_fail_with_one(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["attack", "job.toml", "--epochs", "1", "--people", "24"]) == 0
-    said = capsys.readouterr().out
+def test_attacks_succeed_without_a_defence_and_fail_with_one(project: Path, cli: Cli) -> None:
+    said = cli("attack job.toml --epochs 1 --people 24")
     assert "The encrypted gradient without a defence" in said and "refused: bank at step" in said
     facts = json.loads((project / "attacks" / "job" / "facts.json").read_text())
     rates = {
@@ -70,11 +67,8 @@ def test_attacks_succeed_without_a_defence_and_fail_with_one(
     assert not (project / "bank.ledger").exists()
 
 
-def test_attacks_are_told_to_programs(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_attacks_are_told_to_programs(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Campaign, "findings", lambda self: iter(()))
-    assert run(["attack", "job.toml", "--output", "out", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = cli.facts("attack job.toml --output out")
     assert facts["findings"] == [] and facts["people"] == 60 and facts["picture"] is None
     assert (project / "out" / "facts.json").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_project import Project, one_object
+from cli_project import Cli, Project, one_object
 
 from colonnade import MomentRelease
 from colonnade.cli.app import run
@@ -121,13 +121,10 @@ def test_a_task_that_the_label_does_not_fit_is_told_of_the_job(
 
 
 @pytest.mark.parametrize("method", ["central", "dp-sgd-laplace", "functional"])
-def test_training_by_a_simulation_points_to_the_comparison(
-    public: Project, method: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_by_a_simulation_points_to_the_comparison(public: Project, method: str, cli: Cli) -> None:
     """There is no run between parties to report on."""
     paper = '\n[options]\ncalibration = "paper"' if method == "functional" else ""
     public.edit("job.toml", 'method = "moments"', f'method = "{method}"')
     public.path("job.toml").write_text(public.path("job.toml").read_text() + paper)
-    assert run(["train", str(public.path("job.toml"))]) == INPUT
-    assert f"--methods {method}" in capsys.readouterr().err
+    assert f"--methods {method}" in cli("train", str(public.path("job.toml")), code=INPUT)
     assert not public.path("runs").exists()

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from cli_project import Project, train, write_project
+from cli_project import Cli, Project, write_project
 
 from colonnade.data.documents import Document
 from colonnade.errors import LedgerError
@@ -28,22 +28,21 @@ def test_long_texts_are_no_long_keys() -> None:
 
 
 @pytest.mark.parametrize("name", [".", "", "/"])
-def test_what_is_no_name_for_a_folder_is_refused(
-    project: Project, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    assert train(project, "--output", name) == INPUT
-    assert "is no name for a new folder. Nothing was run or charged" in capsys.readouterr().err
+def test_what_is_no_name_for_a_folder_is_refused(project: Project, cli: Cli, name: str) -> None:
+    assert "is no name for a new folder. Nothing was run or charged" in cli(
+        "train", "job.toml", "--output", name, code=INPUT
+    )
     assert project.charges("bank") == 0
 
 
-def test_advice_fits_the_mistake(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_advice_fits_the_mistake(project: Project, cli: Cli) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\n[options]\nfoo = 1")
-    assert train(project) == INPUT
-    assert "unknown key 'foo'; known are threshold, class_weight, conditional." in capsys.readouterr().err
+    assert "unknown key 'foo'; known are threshold, class_weight, conditional." in cli(
+        "train job.toml", code=INPUT
+    )
     project.edit("job.toml", "[options]\nfoo = 1", "")
     project.edit("job.toml", "epsilon = 1.0", "epsilon = 1e-9")
-    assert train(project) == 4
-    assert "raise epsilon" in capsys.readouterr().err
+    assert "raise epsilon" in cli("train job.toml", code=4)
 
 
 def test_a_full_disk_under_a_ledger_is_named_whatever_sqlite_calls_it(project: Project) -> None:

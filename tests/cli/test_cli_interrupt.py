@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_project import Project, one_object, write_project
+from cli_project import Cli, Project, one_object, write_project
 
-from colonnade.cli.app import run
 from colonnade.errors import InputError
 from colonnade.models import uncertainty
 from colonnade.runs.folders import new_folder, uninterrupted
@@ -125,7 +124,7 @@ def test_ctrl_c_that_a_block_answers_by_skipping_something_ends_nothing_else() -
 
 
 def test_ctrl_c_during_the_estimate_of_uncertainty_keeps_the_run_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     project = write_project(tmp_path)
     rehearse = uncertainty._rehearse
@@ -136,8 +135,7 @@ def test_ctrl_c_during_the_estimate_of_uncertainty_keeps_the_run_whole(
 
     monkeypatch.setattr(uncertainty, "_rehearse", pressed)
     monkeypatch.chdir(tmp_path)
-    assert run(["train", "job.toml", "--output", "out", "--json"]) == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("train job.toml --output out")
     assert any("not estimated: it was interrupted" in note for note in facts["notes"])
     assert {"facts.json", "model.json", "release.npz", "report.html"} <= {
         path.name for path in project.path("out").iterdir()

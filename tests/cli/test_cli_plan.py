@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from cli_project import ROWS, Project, one_object, train
+from cli_project import ROWS, Cli, Project, one_object, train
 from typed import untyped
 
 from colonnade.cli import plan_answer as plan_words
@@ -31,7 +31,7 @@ def plan(project: Project, *options: str) -> int:
 
 
 def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = {name: project.path(name).read_text() for name in ("bank.csv", "insurer.csv")}
     for name in data:
@@ -42,8 +42,7 @@ def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
     assert set(project.folder.iterdir()) == before, "no ledger is made, and no data is needed"
     for name, text in data.items():
         project.path(name).write_text(text)
-    assert train(project, "--json") == 0
-    after = one_object(capsys.readouterr().out)
+    after = cli.facts("train job.toml")
     assert facts["plan"] == after["plan"]
     assert facts["guarantees"] == after["guarantees"]
     assert facts["noise"]["standard_deviation"] == after["noise"]["standard_deviation"]
@@ -187,7 +186,7 @@ def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
 
 
 def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says_why(
-    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(METHODS[name] for name in ("moments", "local", "functional", "encrypted", "network"))
     monkeypatch.setattr("colonnade.planning.recommend.methods_for", lambda task: few)
@@ -208,8 +207,7 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
             untyped(rehearsed).append(method.name) or REHEARSE(self, method, requested, plan)
         ),
     )
-    assert run(["plan", str(project.path("job.toml")), "--rows", "2000", "--json"]) == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("plan", str(project.path("job.toml")), "--rows", "2000")
     methods = {item["method"]: item for item in facts["methods"]}
     assert rehearsed == ["moments", "local"] and facts["recommended"] == "moments"
     assert (
@@ -309,14 +307,12 @@ def test_people_whom_a_party_holds_alone_make_matching_part_of_the_forecast(
 
 
 def test_a_run_on_public_data_sets_its_plan_against_its_outcome_and_another_run_does_not(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
-    assert train(project, "--json") == 0
-    assert "forecast" not in one_object(capsys.readouterr().out)
+    assert "forecast" not in cli.facts("train job.toml")
     for name in ("bank.toml", "insurer.toml"):
         project.edit(name, "patience = 0.2", "patience = 0.2\npublic = true")
-    assert train(project, "--json") == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("train job.toml")
     predicted, measured = facts["forecast"]["predicted"], facts["forecast"]["measured"]
     for name in ("bytes", "rounds"):
         assert predicted[name] == measured[name] == facts["traffic"][name]
