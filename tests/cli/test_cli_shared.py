@@ -34,7 +34,7 @@ FROM_NOISE = ("learnt", "spectrum", "notes", "digest")
 METHODS = {
     "moments": "",
     "functional": "",
-    "slr": "[options]\nepochs = 1\nrate = 0.5\n",
+    "slr": "[options]\nepochs = 1\nrate = 1.0\n",
     "margin": "[options]\nsteps = 2\n",
     "local": "",
     "intermediate": "[options]\nepochs = 1\n",

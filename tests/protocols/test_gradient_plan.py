@@ -92,8 +92,7 @@ def test_the_assumption_names_the_batches(plan: GradientPlan) -> None:
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_noise_parts_of_the_honest_make_the_whole(count: int) -> None:
-    tables = tables_of(NAMES[:count], 100)
-    plan = plan_for(tables)
+    plan = plan_for(tables_of(NAMES[:count], 100), rate=1.0)
     whole = plan.group.whole
     assert untyped(plan.noise.part(whole)).sigma_squared * whole == 2 * plan.mu == plan.dealt_noise.variance
     leaf = untyped(plan.all_replaced(plan.group.threshold)).event.event
@@ -107,10 +106,11 @@ def test_rows_and_constant_share_a_norm_of_gamma(plan: GradientPlan) -> None:
     assert plan.size == features + 1
 
 
-def test_longer_training_and_longer_weights_need_more_noise(plan: GradientPlan) -> None:
+def test_longer_training_and_longer_weights_need_more_noise() -> None:
     tables = tables_of(("bank", "insurer"), 2000)
-    assert plan_for(tables, epochs=8, rate=0.2).mu > plan.mu
-    assert plan_for(tables, epochs=4, rate=0.2, weight_cap=16).mu > plan.mu
+    least = plan_for(tables, epochs=4, rate=1.0).mu
+    assert plan_for(tables, epochs=8, rate=1.0).mu > least
+    assert plan_for(tables, epochs=4, rate=1.0, weight_cap=16).mu > least
 
 
 def test_three_classes_are_refused_by_name() -> None:
@@ -180,7 +180,7 @@ def test_a_plan_says_what_reports_read_of_it(plan: GradientPlan) -> None:
 
 @pytest.mark.parametrize("gamma", [64, 100, 1000])
 def test_the_field_has_room_for_all_of_every_row(gamma: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = plan_for(tables_of(("bank", "insurer"), 60), gamma=gamma)
+    made = plan_for(tables_of(("bank", "insurer"), 60), gamma=gamma, rate=1.0)
     most = Fraction(fused_zero_out(made.shape).l2)
     assert most.denominator > 1, "what is rounded is no integer"
     requested = {}
