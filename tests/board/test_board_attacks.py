@@ -1,7 +1,5 @@
 """Attacks on every address of a board: without a link, from elsewhere, as an auditor, with names of others."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

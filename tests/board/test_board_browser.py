@@ -1,7 +1,5 @@
 """A board in a real browser: pages at three widths, for people who cannot see or point, and a job that is decided."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

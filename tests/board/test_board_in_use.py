@@ -1,7 +1,5 @@
 """A board on what others use: ledgers that are held or altered, runs that are removed, two boards on one kit."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """What stands on the pages of a board, and what happens when somebody changes it while they look."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

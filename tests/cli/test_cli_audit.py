@@ -1,7 +1,5 @@
 """`colonnade audit` as a user runs it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What only shows in a run: whose mistake it is, what stays at home, what is charged. Single mistakes: tests/corpus."""
 
-from __future__ import annotations
-
 import pytest
 from cli_project import Cli, Project, train
 

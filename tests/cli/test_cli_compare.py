@@ -1,7 +1,5 @@
 """`colonnade compare`: what it prints and writes on public data, and what it refuses on private data."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

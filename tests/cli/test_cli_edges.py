@@ -1,7 +1,5 @@
 """What is odd about a file, a path or a stream is told as that, and never as a mistake in Colonnade."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """However a verb ends, what was paid for is kept, what was noted shows changes, and names make no lines."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every error has a number, a section that ships with the package, and a way to it."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """`colonnade train` with people held out, and `colonnade evaluate`: private people, public rows, refusals."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """A released model leaves as ONNX and with a card; one in parts does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ctrl-C at a person's keyboard: the run ends, nothing half-made stays, and no ledger forgets."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """A job with several labels: one run, a model for each of them, and verbs that take one by name."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

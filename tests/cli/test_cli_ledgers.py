@@ -1,7 +1,5 @@
 """What the command line does with ledgers: shows them, and stops where one cannot be trusted or reached."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

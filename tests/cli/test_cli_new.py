@@ -1,7 +1,5 @@
 """`colonnade new`: files that lack only what a person has to say, and nothing over what is there."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

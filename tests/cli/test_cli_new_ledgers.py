@@ -1,7 +1,5 @@
 """A ledger that is gone: what was spent is not forgotten in silence, and beginning again is said aloud."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every method with two to five owners of columns: what a run left is read again by every verb that takes it."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

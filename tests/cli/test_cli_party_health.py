@@ -1,7 +1,5 @@
 """A member's health is what its server, its files and its clock say, and alarms are about numbers that are served."""
 
-from __future__ import annotations
-
 import datetime
 import errno
 import json

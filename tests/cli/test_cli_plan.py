@@ -1,7 +1,5 @@
 """A plan says before the run what the run will say after it, without a row and without a charge."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`colonnade predict`: released models score anywhere, parties score together, and what would disclose is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`colonnade privacy`: from noise to ε and back, for every observer."""
 
-from __future__ import annotations
-
 import json
 import re
 from fractions import Fraction

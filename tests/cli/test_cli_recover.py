@@ -1,7 +1,5 @@
 """A release that was paid for is found again, whatever ended the run after it was opened."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

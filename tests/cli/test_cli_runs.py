@@ -1,7 +1,5 @@
 """Runs on the disk: listed, shown, reported again; failed ones say where they stopped and what they cost."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

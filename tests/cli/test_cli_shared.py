@@ -4,8 +4,6 @@ Every run here draws the same coins for its noise, and others for finding the co
 sums are equal release the same numbers: whatever then differs in a shared file is told without noise.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every verb that takes a run takes a site's, and those that earlier versions left are read or refused by name."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables and descriptions of a release on the command line: what they write, and what they refuse without writing."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nobody who was trained on gets an exact score: not under other rules for ids, not by another model."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from typing import Any

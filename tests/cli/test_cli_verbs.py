@@ -1,7 +1,5 @@
 """The verbs themselves: what they print, what they write, how fast they answer."""
 
-from __future__ import annotations
-
 import html
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What a check sends, altered at random: nothing that was altered is accepted."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What goes wrong with checks of rows that are nearly right, each shown on the wrong version and on ours."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Queries read and never write, read nothing but what is named, and take no rows together unacknowledged."""
 
-from __future__ import annotations
-
 import itertools
 import sqlite3
 from contextlib import closing

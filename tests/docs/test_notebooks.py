@@ -1,7 +1,5 @@
 """The notebooks that are kept are those that their sources make, ran to the end, and name no machine."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

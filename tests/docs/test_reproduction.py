@@ -1,7 +1,5 @@
 """The frame of the studies: a quick run of one, what is kept of it, and the page that is made of what is kept."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Intervals around coefficients: they cover what the noise hides, at their rate, and not by being endless."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache

@@ -1,7 +1,5 @@
 """Logistic regression by noisy gradients as users meet it: learners, options, notes, the paper's three releases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two organisations' files as a user would write them, and the command line run on them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A fence `diff PATH` is a change of that file: lines that begin with a blank must
 A file that is not there yet is all of `+` lines. `check.py` lies beside the sources and is run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Which method is recommended, on what people it is rehearsed, and what a machine and a line do to seconds."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

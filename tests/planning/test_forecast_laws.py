@@ -1,7 +1,5 @@
 """A forecast is what the run then takes: the same rounds, and the same bytes but for digits in the names of steps."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Plans of training by gradients: what they promise, what they cost, what they refuse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -201,7 +199,7 @@ def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = tuple(table.public() for table in tables)
     rows = 2 * MOST_ROWS
-    requested = spec_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=0.01, verify="rows")
+    requested = spec_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=1.0, verify="rows")
     made = requested.plan(group, schemas, rows)
     assert made.verify == "rows" and made.block < MOST_ROWS < made.rows
     for claims in made.claims.values():

@@ -1,7 +1,5 @@
 """How near their law noise is drawn: as near as the largest ε of any observer asks for, and paid by each of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

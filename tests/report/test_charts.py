@@ -1,7 +1,5 @@
 """Charts: what is drawn is where it belongs, names are escaped."""
 
-from __future__ import annotations
-
 import math
 import re
 import xml.etree.ElementTree as ElementTree

@@ -1,7 +1,5 @@
 """Pages in a real browser, by structure: nothing is cut, stacked or laid over something else, at any width."""
 
-from __future__ import annotations
-
 import re
 import sys
 from functools import cache

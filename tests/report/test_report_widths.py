@@ -1,7 +1,5 @@
 """Tables on the screen are no wider than it, whatever their names are: they shrink, or their rows stack."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No party can reach another party's rows, except through the bytes of its channel."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sys

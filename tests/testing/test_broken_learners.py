@@ -1,7 +1,5 @@
 """For every law of learners one that breaks it, and the suite names the law."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

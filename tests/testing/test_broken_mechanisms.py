@@ -1,7 +1,5 @@
 """For every law of mechanisms one that breaks it, and the suite names the law."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
