@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from cli_project import Cli, Project, one_object
+from cli_project import Project, one_object
 
 from colonnade import MomentRelease
 from colonnade.cli.app import run
 
-INPUT, PLAN, PRIVACY = 3, 4, 5
+PRIVACY = 5
 FEW = ("--methods", "moments,non-private,dp-sgd-laplace", "--epsilons", "2,4", "--seeds", "2")
 
 
@@ -98,31 +98,3 @@ def test_an_error_on_private_data_is_told_to_the_operator_and_not_to_readers(
     for text in (printed.out, *(path.read_text() for path in project.path("out").glob("comparison.*"))):
         assert "bank.csv" not in text and "its own operator can see why" in text
     assert project.charges("bank") == 0
-
-
-def test_one_party_that_is_not_public_makes_all_of_it_private(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.edit("bank.toml", "patience = 0.2", "patience = 0.2\npublic = true")
-    assert compare(project, *FEW) == PRIVACY
-    assert "insurer did not declare" in capsys.readouterr().err
-
-
-def test_a_task_that_the_label_does_not_fit_is_told_of_the_job(
-    public: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    public.edit("job.toml", 'task = "classification"', 'task = "regression"')
-    assert compare(public, "--methods", "moments") == PLAN
-    said = capsys.readouterr().err
-    assert "job.toml: regression needs a label of kind real or count" in said
-    assert not public.path("runs").exists()
-
-
-@pytest.mark.parametrize("method", ["central", "dp-sgd-laplace", "functional"])
-def test_training_by_a_simulation_points_to_the_comparison(public: Project, method: str, cli: Cli) -> None:
-    """There is no run between parties to report on."""
-    paper = '\n[options]\ncalibration = "paper"' if method == "functional" else ""
-    public.edit("job.toml", 'method = "moments"', f'method = "{method}"')
-    public.path("job.toml").write_text(public.path("job.toml").read_text() + paper)
-    assert f"--methods {method}" in cli("train", str(public.path("job.toml")), code=INPUT)
-    assert not public.path("runs").exists()

@@ -18,7 +18,7 @@ from colonnade.ledger import Ledger
 from colonnade.numbers import compiling
 from colonnade.runs.folders import new_folder, terminated_as_interrupted
 
-INPUT, INTERRUPTED = 3, 130
+INTERRUPTED = 130
 AT_ONCE = 8
 
 
@@ -168,15 +168,3 @@ def test_a_terminal_that_is_gone_is_ctrl_c_unless_somebody_said_nohup() -> None:
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_options_that_would_do_nothing_are_refused(project: Project, cli: Cli) -> None:
-    assert train(project, "--output", "out") == 0
-    project.path("new.csv").write_text("customer,age,job,claims,smoker\nN1,30,clerk,2,no\n")
-    for words, said in (
-        (["predict", "out", "--rows", "new.csv", "--id", "customer", "--epsilon", "1"], "carry no noise"),
-        (["export", "out", "--onnx", "same", "--card", "same"], "are both same"),
-        (["ledger", "bank.toml", "--reason", "lost"], "Add --new"),
-    ):
-        assert said in cli(*words, code=2)
-    assert not project.path("same").exists()

@@ -170,19 +170,3 @@ def test_a_folder_that_another_run_is_writing_is_refused_and_one_that_a_killed_r
     with new_folder(tmp_path / "other") as folder:
         assert list(folder.draft.iterdir()) == []
         folder.finish()
-
-
-@pytest.mark.slow  # a run that is interrupted says as much
-def test_an_interrupted_demonstration_leaves_nothing(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*COLONNADE, "demo", "--people", "few"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        wait_until(lambda: any(tmp_path.glob(".demo-run.*/*.ledger")), process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
-        process.wait()
-    assert (process.returncode, "Traceback" in err) == (INTERRUPTED, False)
-    assert list(tmp_path.iterdir()) == []

@@ -60,19 +60,6 @@ def test_another_ledger_in_the_place_of_the_known_one_is_refused(trained: Projec
     assert train(trained, "--output", "second") == 0
 
 
-def test_a_ledger_with_charges_is_not_begun_anew_and_only_a_party_file_names_one(
-    trained: Project, cli: Cli
-) -> None:
-    charged = trained.charges("bank")
-    for words, found in (
-        (("bank.toml", "--new"), "holds charges"),
-        (("bank.ledger", "--new"), "no party file"),
-        (("bank.toml", "--new", "--reason", " "), "--reason: it is empty"),
-    ):
-        assert found in cli("ledger", *words, code=INPUT)
-    assert trained.charges("bank") == charged
-
-
 def test_sites_refuse_a_peers_new_ledger_before_anything_is_charged(tmp_path: Path) -> None:
     kits = houses(tmp_path, Root.make())
     texts = dict.fromkeys(MEMBERS, job_text('method = "moments"'))

@@ -144,15 +144,6 @@ def test_a_large_delta_is_warned_of_and_a_larger_one_refused(
     assert "1/n" in capsys.readouterr().err
 
 
-def test_a_plan_refuses_what_the_run_would_refuse(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.edit("job.toml", 'active = "bank"', 'active = "insurer"')
-    assert plan(project, "--rows", str(ROWS)) == PLAN
-    err = capsys.readouterr().err
-    assert "job.toml" in err and "active = 'bank'" in err
-
-
 def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -189,7 +189,3 @@ def test_sigterm_is_heard_where_ctrl_c_is_ignored() -> None:
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_there_is_nothing_to_recover_where_nothing_was_left(project: Project, cli: Cli) -> None:
-    assert "there is no run none that was stopped" in cli("recover none", code=INPUT)

@@ -50,10 +50,6 @@ def imported(source: str) -> Iterator[Any]:
             yield from ((node.module, alias.name) for alias in node.names)
 
 
-def test_there_is_a_notebook_for_each_of_the_five_papers() -> None:
-    assert set(SOURCES) == {"functional_mechanism", "hdp_vfl", "pbm_vfl", "skellam", "vertical_logistic"}
-
-
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_notebook_that_is_kept_has_the_cells_of_its_source(name: str) -> None:
     from notebooks.making import cells_of

@@ -33,7 +33,7 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
     ("moments", "pca", {}),
     ("functional", "classification", {}),
     ("spca", "pca", {}),
-    ("slr", "classification", {"epochs": 12.0, "rate": 1.0}),
+    ("slr", "classification", {"epochs": 30.0, "rate": 1.0}),
     ("margin", "classification", {"steps": 9}),
     ("local", "classification", {}),
     ("intermediate", "classification", {"epochs": 13}),

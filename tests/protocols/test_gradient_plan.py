@@ -123,17 +123,6 @@ def test_a_label_that_nobody_holds_is_refused() -> None:
         plan_for(tables, Group.of(("bank", "insurer")))
 
 
-@pytest.mark.slow  # it searches; that a grid is refused with the largest that fits is quick in other methods
-def test_a_grid_too_fine_for_the_noise_says_which_one_fits() -> None:
-    tables = tables_of(("bank", "insurer"), 60)
-    with pytest.raises(PlanError, match=r"The largest gamma that fits is \d+") as error:
-        plan_for(tables, gamma=1 << 17)
-    largest = int(str(error.value).split("fits is ")[1].rstrip("."))
-    plan_for(tables, gamma=largest)
-    with pytest.raises(PlanError, match="The largest gamma"):
-        plan_for(tables, gamma=largest + 1)
-
-
 def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out() -> None:
     with pytest.raises(PlanError, match="Take a rate above"):
         plan_for(tables_of(("bank", "insurer"), 5000), epsilon=150.0, epochs=20, rate=0.002)
