@@ -5,6 +5,7 @@ every run.
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -14,7 +15,7 @@ import pytest
 import typer
 from _pytest.doctest import DoctestModule
 from browser import Browser, BrowserError, browser, executable
-from cli_project import Project, write_project
+from cli_project import Cli, Project, train, write_project
 from hypothesis import settings
 from postgresql_server import serve
 from same_noise import SameNoise
@@ -78,6 +79,30 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The files under which the command line is tried."""
     monkeypatch.chdir(tmp_path)
     return write_project(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same files after a run, which no test changes."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        patched.setattr(uncertainty, "MOST_DRAWS", uncertainty.FEWEST_DRAWS)
+        assert train(write_project(folder), "--output", "run") == 0
+    return folder
+
+
+@pytest.fixture
+def trained(trained_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A copy of the files after a run, with its ledgers, for a test to go on with."""
+    shutil.copytree(trained_once, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """What benchmarks/house.py counts is what it says it counts; what it must not find is not there."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the tree of the source must look like for the proofs to be about the code."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

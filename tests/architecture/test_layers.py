@@ -1,7 +1,5 @@
 """Imports go downward only; rooms on one level do not know each other."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

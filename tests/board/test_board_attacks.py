@@ -1,10 +1,7 @@
 """Attacks on every address of a board: without a link, from elsewhere, as an auditor, with names of others."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +19,8 @@ from boards import (
     write_runs,
 )
 from cli_project import write_project
-from two_houses import job_text
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-
 from report_runs import HOSTILE, hostile_run
+from two_houses import job_text
 
 from colonnade.board.access import LARGEST_FORM, MOST_FIELDS, Access
 from colonnade.board.workspace import Workspace

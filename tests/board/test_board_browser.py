@@ -1,9 +1,6 @@
 """A board in a real browser: pages at three widths, for people who cannot see or point, and a job that is decided."""
 
-from __future__ import annotations
-
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,11 +12,8 @@ from boards import ADA, EVE, HOSTILE_JOB, ask, growing, live, write_runs
 from browser import Browser
 from certificates import Root
 from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, charges, job_text, policy_text
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-
 from report_runs import hostile_run
+from two_houses import MEMBERS, charges, job_text, policy_text
 
 from colonnade.board.access import Access
 from colonnade.ledger import Ledger

@@ -1,7 +1,5 @@
 """A board among real processes: a request is approved on the page, runs, is judged and stands in the ledger."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

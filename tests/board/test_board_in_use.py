@@ -1,7 +1,5 @@
 """A board on what others use: ledgers that are held or altered, runs that are removed, two boards on one kit."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -17,11 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from boards import ADA, Visit, ask, bank, cookie_of, growing, live, recorded, visit, write_runs
-from typed import there
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-
 from report_runs import private_run
+from typed import there
 
 from colonnade.board.access import alone
 from colonnade.board.pages import MOST_STREAMS

@@ -1,7 +1,5 @@
 """A board is locked: attacks that a page elsewhere, a neighbour on the machine or a reader could try."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

@@ -1,24 +1,18 @@
 """What stands on the pages of a board, and what happens when somebody changes it while they look."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from boards import ADA, BEN, EVE, HOSTILE_JOB, Client, application, ask, bank, recorded, visit, write_runs
 from cli_project import Project, train, write_project
-from two_houses import job_text
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-
 from report_runs import hostile_run, private_run
+from two_houses import job_text
 
 from colonnade.board.access import Access
 from colonnade.board.pages import EXPORT_KEY

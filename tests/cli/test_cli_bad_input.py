@@ -1,44 +1,24 @@
 """What only shows in a run: whose mistake it is, what stays at home, what is charged. Single mistakes: tests/corpus."""
 
-from __future__ import annotations
-
 import pytest
-from cli_project import Project, train
+from cli_project import Cli, Project, train
 
 INPUT, PRIVACY = 3, 5
 
 
-def test_no_message_shows_a_value_from_a_data_file(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.row("bank.csv", 3, "C2,30,pirate,low")
-    train(project)
-    project.row("bank.csv", 3, "XSECRET,30,clerk,low")
-    train(project)
-    printed = capsys.readouterr()
-    assert "pirate" not in printed.err and "SECRET" not in printed.err
-
-
-def test_delta_past_one_over_n_needs_to_be_said_twice(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_delta_past_one_over_n_needs_to_be_said_twice(project: Project, cli: Cli) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 0.1\naccepted_delta = 0.1")
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "delta = 1e-5", "delta = 0.1")
-    assert train(project, "--verbose") == 0
-    assert "δ = 0.1" in capsys.readouterr().out
+    assert "δ = 0.1" in cli("train job.toml --verbose")
 
 
-def test_a_budget_that_the_file_dropped_is_not_kept_in_silence(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_budget_that_the_file_dropped_is_not_kept_in_silence(project: Project, cli: Cli) -> None:
     closer = '\n[[budget]]\nepsilon = 9.0\ndelta = 1e-5\nobserver = "reader"\n'
     project.path("bank.toml").write_text(project.path("bank.toml").read_text() + closer)
     assert train(project) == 0
     project.edit("bank.toml", closer, "")
-    capsys.readouterr()
-    assert train(project) == INPUT
-    assert "observer 'reader' (ε = 9" in capsys.readouterr().err
+    assert "observer 'reader' (ε = 9" in cli("train job.toml", code=INPUT)
     assert project.charges("bank") == 1
 
 
@@ -47,25 +27,23 @@ def nothing(*_: object) -> None:
 
 
 def test_what_a_party_finds_in_the_middle_of_a_run_is_told_as_that_party_found_it(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
     project.row("insurer.csv", 3, "C2,nan,no")
     before = project.files()
-    assert train(project) == INPUT
-    err = capsys.readouterr().err
+    err = cli("train job.toml", code=INPUT)
     assert "party 'insurer'" in err and "'claims'" in err and "stopped" not in err
     assert project.files() == before
     assert project.charges("bank") == project.charges("insurer") == 0
 
 
 def test_a_refusal_in_the_middle_of_a_run_is_told_as_the_party_that_refused_said_it(
-    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("colonnade.federation.federation.check_budgets", nothing)
     project.edit("insurer.toml", "epsilon = 4.0", "epsilon = 0.5")
     before = project.files()
-    assert train(project) == PRIVACY
-    err = capsys.readouterr().err
+    err = cli("train job.toml", code=PRIVACY)
     assert err.startswith("error E501: insurer: releasing") and "stopped" not in err
     assert project.charges("insurer") == 0
     left = {"runs", "runs/job", "runs/job/failed.json"} if project.charges("bank") else set()

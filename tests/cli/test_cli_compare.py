@@ -1,7 +1,5 @@
 """`colonnade compare`: what it prints and writes on public data, and what it refuses on private data."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -10,7 +8,7 @@ from cli_project import Project, one_object
 from colonnade import MomentRelease
 from colonnade.cli.app import run
 
-INPUT, PLAN, PRIVACY = 3, 4, 5
+PRIVACY = 5
 FEW = ("--methods", "moments,non-private,dp-sgd-laplace", "--epsilons", "2,4", "--seeds", "2")
 
 
@@ -100,34 +98,3 @@ def test_an_error_on_private_data_is_told_to_the_operator_and_not_to_readers(
     for text in (printed.out, *(path.read_text() for path in project.path("out").glob("comparison.*"))):
         assert "bank.csv" not in text and "its own operator can see why" in text
     assert project.charges("bank") == 0
-
-
-def test_one_party_that_is_not_public_makes_all_of_it_private(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.edit("bank.toml", "patience = 0.2", "patience = 0.2\npublic = true")
-    assert compare(project, *FEW) == PRIVACY
-    assert "insurer did not declare" in capsys.readouterr().err
-
-
-def test_a_task_that_the_label_does_not_fit_is_told_of_the_job(
-    public: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    public.edit("job.toml", 'task = "classification"', 'task = "regression"')
-    assert compare(public, "--methods", "moments") == PLAN
-    said = capsys.readouterr().err
-    assert "job.toml: regression needs a label of kind real or count" in said
-    assert not public.path("runs").exists()
-
-
-@pytest.mark.parametrize("method", ["central", "dp-sgd-laplace", "functional"])
-def test_training_by_a_simulation_points_to_the_comparison(
-    public: Project, method: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """There is no run between parties to report on."""
-    paper = '\n[options]\ncalibration = "paper"' if method == "functional" else ""
-    public.edit("job.toml", 'method = "moments"', f'method = "{method}"')
-    public.path("job.toml").write_text(public.path("job.toml").read_text() + paper)
-    assert run(["train", str(public.path("job.toml"))]) == INPUT
-    assert f"--methods {method}" in capsys.readouterr().err
-    assert not public.path("runs").exists()

@@ -1,7 +1,5 @@
 """The tab key: verbs, options, names of methods and numbers of errors; files where a file is meant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`colonnade doctor` without a kit: what is wrong with an installation or with a job's files, and what to do."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 from pathlib import Path

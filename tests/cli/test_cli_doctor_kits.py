@@ -1,7 +1,5 @@
 """Everything that can be wrong with a kit is found, with what to do, and a kit that is in order passes."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import shutil

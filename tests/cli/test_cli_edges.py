@@ -1,24 +1,12 @@
 """What is odd about a file, a path or a stream is told as that, and never as a mistake in Colonnade."""
 
-from __future__ import annotations
-
 import sqlite3
-from pathlib import Path
 
 import pytest
-from cli_project import Project, train, write_project
 
 from colonnade.data.documents import Document
 from colonnade.errors import LedgerError
 from colonnade.ledger.entry_store import _translated
-
-INPUT = 3
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.chdir(tmp_path)
-    return write_project(tmp_path)
 
 
 def test_long_texts_are_no_long_keys() -> None:
@@ -27,26 +15,7 @@ def test_long_texts_are_no_long_keys() -> None:
     assert sql in Document.parse(text, "bank.toml").data["sql"]
 
 
-@pytest.mark.parametrize("name", [".", "", "/"])
-def test_what_is_no_name_for_a_folder_is_refused(
-    project: Project, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    assert train(project, "--output", name) == INPUT
-    assert "is no name for a new folder. Nothing was run or charged" in capsys.readouterr().err
-    assert project.charges("bank") == 0
-
-
-def test_advice_fits_the_mistake(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\n[options]\nfoo = 1")
-    assert train(project) == INPUT
-    assert "unknown key 'foo'; known are threshold, class_weight, conditional." in capsys.readouterr().err
-    project.edit("job.toml", "[options]\nfoo = 1", "")
-    project.edit("job.toml", "epsilon = 1.0", "epsilon = 1e-9")
-    assert train(project) == 4
-    assert "raise epsilon" in capsys.readouterr().err
-
-
-def test_a_full_disk_under_a_ledger_is_named_whatever_sqlite_calls_it(project: Project) -> None:
+def test_a_full_disk_under_a_ledger_is_named_whatever_sqlite_calls_it() -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
     with (

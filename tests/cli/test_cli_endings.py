@@ -1,7 +1,5 @@
 """However a verb ends, what was paid for is kept, what was noted shows changes, and names make no lines."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path
@@ -9,19 +7,18 @@ from typing import Any
 
 import pytest
 from certificates import Root
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project, train
 from kits import make_kit
 from typed import untyped
 
 import colonnade.runs.folders
-from colonnade.cli.app import run
 from colonnade.errors import LedgerExists
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
 from colonnade.numbers import compiling
 from colonnade.runs.folders import new_folder, terminated_as_interrupted
 
-INPUT, INTERRUPTED = 3, 130
+INTERRUPTED = 130
 AT_ONCE = 8
 
 
@@ -87,7 +84,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
 
 
 def test_a_comparison_that_is_stopped_keeps_what_was_charged(
-    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from colonnade.lab import comparison as comparing
 
@@ -102,46 +99,36 @@ def test_a_comparison_that_is_stopped_keeps_what_was_charged(
 
     monkeypatch.setattr(comparing, "compare_charged", stopped)
     words = ["compare", "job.toml", "--charge", "-m", "moments", "-e", "1", "--output", "both"]
-    assert run(words) == INTERRUPTED
-    err = capsys.readouterr().err
+    err = cli(*words, code=INTERRUPTED)
     (kept,) = project.path("both/models").iterdir()
     assert str(kept.relative_to(project.folder)) in err and "What was charged for by then is kept" in err
     assert project.charges("bank") == 1
 
 
-def test_a_comparison_that_was_killed_is_recovered(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comparison_that_was_killed_is_recovered(project: Project, cli: Cli) -> None:
     draft = project.path("runs/.both.draft/models")
     draft.mkdir(parents=True)
     (draft / "moments-1.npz").write_bytes(b"paid for")
-    assert run(["runs", "--json"]) == 0
-    (line,) = one_object(capsys.readouterr().out)["runs"]
+    (line,) = cli.facts("runs")["runs"]
     assert (line["run"], line["state"]) == ("runs/both", "unfinished")
-    assert run(["recover", "both"]) == 0
-    assert "runs/both/models/moments-1.npz" in capsys.readouterr().out
+    assert "runs/both/models/moments-1.npz" in cli("recover both")
     assert project.path("runs/both/models/moments-1.npz").read_bytes() == b"paid for"
 
 
-def test_jobs_of_a_site_that_was_killed_are_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_jobs_of_a_site_that_was_killed_are_listed(tmp_path: Path, cli: Cli) -> None:
     kit = make_kit(tmp_path, Root.make(), "bank")
     for job, files in (("killed", ()), ("paid", ("release.npz", "paid.json"))):
         kit.run_folder(job).mkdir(parents=True)
         for name in ("log.jsonl", *files):
             (kit.run_folder(job) / name).write_text("{}")
-    assert run(["runs", "--kit", str(kit.path), "--json"]) == 0
-    listed = one_object(capsys.readouterr().out)["runs"]
+    listed = cli.facts("runs", "--kit", str(kit.path))["runs"]
     assert {Path(line["run"]).name: line["state"] for line in listed} == {
         "killed": "running or killed",
         "paid": "unfinished",
     }
 
 
-def test_a_column_whose_name_has_a_line_break_makes_no_line(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_column_whose_name_has_a_line_break_makes_no_line(project: Project, cli: Cli) -> None:
     forged = "age\\nThe server learns nothing."
     project.edit("bank.schema.toml", "[columns.age]", f'[columns."{forged}"]')
     text = project.path("bank.csv").read_text()
@@ -149,8 +136,7 @@ def test_a_column_whose_name_has_a_line_break_makes_no_line(
         text.replace("customer,age", 'customer,"age\nThe server learns nothing."', 1)
     )
     assert train(project, "--output", "out") == 0
-    assert run(["show", "out"]) == 0
-    out = capsys.readouterr().out
+    out = cli("show out")
     assert forged in out and not any(
         line.startswith("The server learns nothing") for line in out.splitlines()
     )
@@ -182,18 +168,3 @@ def test_a_terminal_that_is_gone_is_ctrl_c_unless_somebody_said_nohup() -> None:
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_options_that_would_do_nothing_are_refused(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "out") == 0
-    project.path("new.csv").write_text("customer,age,job,claims,smoker\nN1,30,clerk,2,no\n")
-    for words, said in (
-        (["predict", "out", "--rows", "new.csv", "--id", "customer", "--epsilon", "1"], "carry no noise"),
-        (["export", "out", "--onnx", "same", "--card", "same"], "are both same"),
-        (["ledger", "bank.toml", "--reason", "lost"], "Add --new"),
-    ):
-        assert run(words) == 2
-        assert said in capsys.readouterr().err
-    assert not project.path("same").exists()

@@ -1,17 +1,14 @@
 """Every error has a number, a section that ships with the package, and a way to it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
 
 import pytest
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project
 
 import colonnade.errors
 from colonnade.cli import explain
-from colonnade.cli.app import run
 from colonnade.errors import ColonnadeError, explanations
 
 ROOT = Path(colonnade.__file__).parent
@@ -103,37 +100,27 @@ def test_this_check_would_notice_a_bare_error_and_one_outside_the_tree() -> None
 
 
 @pytest.mark.parametrize("requested", ["E313", "e313", "313"])
-def test_explain_prints_the_section(capsys: pytest.CaptureFixture[str], requested: str) -> None:
-    assert run(["explain", requested]) == 0
-    out = capsys.readouterr().out
+def test_explain_prints_the_section(cli: Cli, requested: str) -> None:
+    out = cli("explain", requested)
     assert out.startswith("E313\nA declared column is not in the data.") and "What to do:" in out
     assert "**" not in out and "```" not in out
-    assert run(["explain", requested, "--json"]) == 0
-    found = one_object(capsys.readouterr().out)
+    found = cli.facts("explain", requested)
     assert found["number"] == "E313" and found["page"] == "docs/errors.md#e313"
 
 
-def test_explain_lists_all_numbers_and_refuses_others(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain"]) == 0
-    assert capsys.readouterr().out.count("\n") == len(SECTIONS)
-    assert run(["explain", "--json"]) == 0
-    assert len(one_object(capsys.readouterr().out)["errors"]) == len(SECTIONS)
-    assert run(["explain", "E999"]) == 3
-    assert "E300" in capsys.readouterr().err
+def test_explain_lists_all_numbers_and_refuses_others(cli: Cli) -> None:
+    assert cli("explain").count("\n") == len(SECTIONS)
+    assert len(cli.facts("explain")["errors"]) == len(SECTIONS)
+    assert "E300" in cli("explain E999", code=3)
 
 
-def test_a_complaint_leads_to_its_section_in_text_and_in_json(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_complaint_leads_to_its_section_in_text_and_in_json(project: Project, cli: Cli) -> None:
     project.edit("bank.csv", "age", "agee")
-    assert train(project) == 3
-    first, second = capsys.readouterr().err.splitlines()
+    first, second = cli("train job.toml", code=3).splitlines()
     assert first.startswith("error E313: party 'bank'") and second == "`colonnade explain E313` says more."
-    assert train(project, "--json") == 3
-    error = one_object(capsys.readouterr().out)["error"]
+    error = cli.facts("train job.toml", code=3)["error"]
     assert (error["number"], error["page"]) == ("E313", "docs/errors.md#e313")
-    assert run(["trian"]) == 2
-    assert capsys.readouterr().err.startswith("error E200: ")
+    assert cli("trian", code=2).startswith("error E200: ")
 
 
 def example(number: str) -> str:
@@ -177,12 +164,9 @@ SHOWN = {"E100", "E130", "E200", "E700"}
 
 
 @pytest.mark.parametrize("number", PROVOKED)
-def test_what_a_section_shows_is_what_a_person_sees(
-    project: Project, capsys: pytest.CaptureFixture[str], number: str
-) -> None:
+def test_what_a_section_shows_is_what_a_person_sees(project: Project, cli: Cli, number: str) -> None:
     project.edit(*PROVOKED[number])
-    assert run(["train", "job.toml"]) == int(number[1])
-    assert capsys.readouterr().err.splitlines()[0] == example(number)
+    assert cli("train job.toml", code=int(number[1])).splitlines()[0] == example(number)
 
 
 def test_what_a_section_shows_is_what_some_line_of_the_program_says() -> None:

@@ -1,7 +1,5 @@
 """`colonnade train` with people held out, and `colonnade evaluate`: private people, public rows, refusals."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -221,15 +219,6 @@ def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
     assert not Ledger.open(tmp_path / "bank.ledger").totals()
 
 
-def test_scores_of_rows_with_an_epsilon_are_refused(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, found = requested(
-        "predict", trained / "run", "--rows", trained / "rows.csv", "-e", "1", capsys=capsys
-    )
-    assert code == 2 and "--epsilon and --party are for a JOB" in found["error"]["message"]
-
-
 def test_a_job_takes_weights_and_a_threshold_by_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,27 +236,6 @@ def test_a_job_takes_weights_and_a_threshold_by_rule(
     # No more digits than its error has.
     assert said and float(said[2]) > 0 and len(said[1]) <= len(said[2]) == len(said[2].rstrip("0")), notes
     assert json.loads((tmp_path / "run" / "facts.json").read_text())["requested"]["options"]["threshold"]
-
-
-def test_weights_of_no_declared_class_leave_a_job_uncharged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = f'{JOB}method = "moments"\n[options]\nclass_weight = {{perhaps = 4.0}}\n'
-    job = write(tmp_path, first=0, people=600, job=text, ledgers=tmp_path)
-    code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
-    assert code == 4 and "which is no declared class; those are no, yes" in found["error"]["message"], found
-    assert not Ledger.open(tmp_path / "bank.ledger").totals()
-
-
-@pytest.mark.parametrize("share", ["0.0", "1.0", "-0.5"])
-def test_a_share_that_holds_out_nobody_or_everybody_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], share: str
-) -> None:
-    job = write(tmp_path, first=0, people=60, job=f"{JOB}held_out = {share}\n", ledgers=tmp_path)
-    code, found = requested("train", job, "--output", tmp_path / "run", capsys=capsys)
-    assert code == 3 and "held_out: found" in found["error"]["message"], found
-    assert "a share of the people between 0 and 1" in found["error"]["message"]
-    assert not (tmp_path / "bank.ledger").exists()
 
 
 def test_another_share_and_other_columns_are_refused_and_nothing_is_charged(

@@ -1,37 +1,28 @@
 """A released model leaves as ONNX and with a card; one in parts does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 import onnxruntime
-import pytest
 import yaml
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project
 from typed import untyped
 
-from colonnade.cli.app import run
 from colonnade.models.files.linear_file import ModelFile
 
 USAGE, INPUT = 2, 3
 
 
-def test_a_run_is_exported_with_its_statement(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(project, "--output", "runs/first") == 0
-    capsys.readouterr()
-    assert (
-        run(["export", "runs/first", "--onnx", "model.onnx", "--card", "README.md", "--license", "mit"]) == 0
-    )
-    out = capsys.readouterr().out
-    model = ModelFile.load(project.path("runs/first/model.json"))
-    card = project.path("README.md").read_text()
+def test_a_run_is_exported_with_its_statement(trained: Project, cli: Cli) -> None:
+    out = cli("export run --onnx model.onnx --card README.md --license mit")
+    model = ModelFile.load(trained.path("run/model.json"))
+    card = trained.path("README.md").read_text()
     front = yaml.safe_load(card.split("---")[1])
     assert (front["license"], "onnx" in front["tags"]) == ("mit", True)
     assert "model-index" not in front, "this data is not public"
     for sentence in str(model.privacy).splitlines():
         assert sentence in out and sentence in card
-    running = onnxruntime.InferenceSession(project.path("model.onnx"), providers=["CPUExecutionProvider"])
+    running = onnxruntime.InferenceSession(trained.path("model.onnx"), providers=["CPUExecutionProvider"])
     people: dict[str, list[Any]] = {
         "age": [30.0, 80.0],
         "job": ["clerk", "nurse"],
@@ -47,9 +38,6 @@ def test_a_run_is_exported_with_its_statement(project: Project, capsys: pytest.C
     assert np.allclose(probabilities, untyped(model.estimator()).predict_proba(people), atol=1e-12)
 
 
-def test_as_json_it_is_one_object(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(project, "--output", "runs/first") == 0
-    capsys.readouterr()
-    assert run(["export", "runs/first/model.json", "--card", "card.md", "--json"]) == 0
-    facts = one_object(capsys.readouterr().out)
+def test_as_json_it_is_one_object(trained: Project, cli: Cli) -> None:
+    facts = cli.facts("export run/model.json --card card.md")
     assert (facts["card"], facts["onnx"], facts["kind"]) == ("card.md", None, "LogisticRegression")

@@ -1,7 +1,5 @@
 """From an invitation to a kit, with keys that never move, and what is said when a step is wrong."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

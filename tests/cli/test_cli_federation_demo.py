@@ -1,7 +1,5 @@
 """The demonstration of a federation: the same numbers as in one process, and nothing left of it when it is stopped."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

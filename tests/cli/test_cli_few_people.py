@@ -1,7 +1,5 @@
 """A run from which nothing could be learnt is refused before anything is charged, with how many people would do."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ctrl-C at a person's keyboard: the run ends, nothing half-made stays, and no ledger forgets."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import subprocess
@@ -12,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_project import Project, one_object, write_project
+from cli_project import Cli, Project, one_object, write_project
 
-from colonnade.cli.app import run
 from colonnade.errors import InputError
 from colonnade.models import uncertainty
 from colonnade.runs.folders import new_folder, uninterrupted
@@ -125,7 +122,7 @@ def test_ctrl_c_that_a_block_answers_by_skipping_something_ends_nothing_else() -
 
 
 def test_ctrl_c_during_the_estimate_of_uncertainty_keeps_the_run_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     project = write_project(tmp_path)
     rehearse = uncertainty._rehearse
@@ -136,8 +133,7 @@ def test_ctrl_c_during_the_estimate_of_uncertainty_keeps_the_run_whole(
 
     monkeypatch.setattr(uncertainty, "_rehearse", pressed)
     monkeypatch.chdir(tmp_path)
-    assert run(["train", "job.toml", "--output", "out", "--json"]) == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("train job.toml --output out")
     assert any("not estimated: it was interrupted" in note for note in facts["notes"])
     assert {"facts.json", "model.json", "release.npz", "report.html"} <= {
         path.name for path in project.path("out").iterdir()
@@ -174,19 +170,3 @@ def test_a_folder_that_another_run_is_writing_is_refused_and_one_that_a_killed_r
     with new_folder(tmp_path / "other") as folder:
         assert list(folder.draft.iterdir()) == []
         folder.finish()
-
-
-@pytest.mark.slow  # a run that is interrupted says as much
-def test_an_interrupted_demonstration_leaves_nothing(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*COLONNADE, "demo", "--people", "few"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        wait_until(lambda: any(tmp_path.glob(".demo-run.*/*.ledger")), process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
-        process.wait()
-    assert (process.returncode, "Traceback" in err) == (INTERRUPTED, False)
-    assert list(tmp_path.iterdir()) == []

@@ -1,12 +1,10 @@
 """A job with several labels: one run, a model for each of them, and verbs that take one by name."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
 import pytest
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project, train
 
 from colonnade.cli.app import run
 from colonnade.models.files.linear_file import ModelFile
@@ -50,11 +48,8 @@ def everybody(path: str) -> None:
         writer.writerows(rows)
 
 
-def test_one_run_leaves_a_model_of_each_label_and_verbs_take_one_by_name(
-    several: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(several, "--output", "run") == 0
-    said = capsys.readouterr().out
+def test_one_run_leaves_a_model_of_each_label_and_verbs_take_one_by_name(several: Project, cli: Cli) -> None:
+    said = cli("train job.toml --output run")
     assert "\n" not in said[: said.index("What each observer")].strip(), "one line comes first"
     lines = [line.split() for line in said.splitlines()]
     assert ["risk", "classification"] in [line[:2] for line in lines]
@@ -68,14 +63,10 @@ def test_one_run_leaves_a_model_of_each_label_and_verbs_take_one_by_name(
 
     everybody("people.csv")
     rows = ["--rows", "people.csv", "--id", "customer"]
-    assert run(["predict", "run", *rows, "--label", "loss", "--json"]) == 0
-    assert one_object(capsys.readouterr().out)["names"] == ["loss"]
-    assert run(["predict", "run", *rows, "--json"]) == 0
-    assert "probability of high" in one_object(capsys.readouterr().out)["names"]
-    assert run(["evaluate", "run", *rows, "--label", "loss", "--json"]) == 0
-    assert "RMSE" in capsys.readouterr().out
-    assert run(["evaluate", "run", "job.toml", "--label", "loss", "--json"]) == 0
-    evaluated = one_object(capsys.readouterr().out)
+    assert cli.facts("predict", "run", *rows, "--label", "loss")["names"] == ["loss"]
+    assert "probability of high" in cli.facts("predict", "run", *rows)["names"]
+    assert "RMSE" in cli("evaluate", "run", *rows, "--label", "loss", "--json")
+    evaluated = cli.facts("evaluate run job.toml --label loss")
     assert evaluated["label"] == "loss" and Path(evaluated["kept"]).is_file()
     assert run(["export", "run", "--label", "loss", "--card", "card.md"]) == 0
     card = Path("card.md").read_text()
@@ -85,28 +76,23 @@ def test_one_run_leaves_a_model_of_each_label_and_verbs_take_one_by_name(
     assert "A model of each label" in page and "model-2.json" in page and "2 labels" in page
     assert run(["report", "run", "--label", "loss", "--output", "loss.html"]) == 0
     assert "This is the model of loss" in Path("loss.html").read_text()
-    capsys.readouterr()
-    assert run(["show", "run", "--label", "loss"]) == 0
-    assert (
-        "What was learnt: what a column adds over its range, in units of the label" in capsys.readouterr().out
+    assert "What was learnt: what a column adds over its range, in units of the label" in cli(
+        "show run --label loss"
     )
     for verb in (["show", "run"], ["predict", "run", *rows], ["report", "run", "--output", "x.html"]):
-        assert run([*verb, "--label", "los"]) == PLAN
-        assert "Did you mean 'loss'?" in capsys.readouterr().err
+        assert "Did you mean 'loss'?" in cli(*verb, "--label", "los", code=PLAN)
 
 
-def test_plan_says_what_several_labels_cost_and_other_methods_are_refused(
-    several: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["plan", "job.toml", "--rows", "400", "--methods", "none"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+def test_plan_says_what_several_labels_cost_and_other_methods_are_refused(several: Project, cli: Cli) -> None:
+    said = " ".join(cli("plan job.toml --rows 400 --methods none").split())
     assert (
         "One release is for 2 labels (risk, loss), at the ε of one: sums of a label carry 1.4 times" in said
     )
     assert "points of accuracy" not in said and "point of accuracy" not in said
     several.edit("job.toml", '"moments"', '"margin"')
-    assert train(several, "--output", "run") == PLAN
-    assert "margin learns one label, and bank declares 2 (risk, loss)" in capsys.readouterr().err
+    assert "margin learns one label, and bank declares 2 (risk, loss)" in cli(
+        "train job.toml --output run", code=PLAN
+    )
     assert several.charges("bank") == 0
 
 

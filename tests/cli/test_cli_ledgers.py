@@ -1,14 +1,12 @@
 """What the command line does with ledgers: shows them, and stops where one cannot be trusted or reached."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project, train
 
 from colonnade.cli.app import run
 from colonnade.ledger import Ledger
@@ -16,13 +14,8 @@ from colonnade.ledger import Ledger
 PRIVACY, LEDGER = 5, 6
 
 
-def test_the_ledger_shows_what_left_and_what_is_left(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project) == 0
-    capsys.readouterr()
-    assert run(["ledger", "bank.toml", "--witness", "insurer.toml"]) == 0
-    out = capsys.readouterr().out
+def test_the_ledger_shows_what_left_and_what_is_left(trained: Project, cli: Cli) -> None:
+    out = cli("ledger bank.toml --witness insurer.toml")
     assert (
         "Ledger of bank: 6 entries" in out
         and "compared with insurer" in out
@@ -32,13 +25,9 @@ def test_the_ledger_shows_what_left_and_what_is_left(
     assert "1.00 of 4" in out
 
 
-def test_the_ledger_as_json_is_one_object_with_the_same_totals(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--json") == 0
-    of_run = one_object(capsys.readouterr().out)["ledgers"]["bank"]
-    assert run(["ledger", "bank.ledger", "--json"]) == 0
-    shown = one_object(capsys.readouterr().out)
+def test_the_ledger_as_json_is_one_object_with_the_same_totals(project: Project, cli: Cli) -> None:
+    of_run = cli.facts("train job.toml")["ledgers"]["bank"]
+    shown = cli.facts("ledger bank.ledger")
     assert shown.pop("verified") == {"entries": 6, "receipts": 0}
     assert shown.pop("written") == {}
     for total in shown["totals"]:
@@ -48,69 +37,62 @@ def test_the_ledger_as_json_is_one_object_with_the_same_totals(
 
 
 def test_a_signed_export_is_checked_without_the_ledger_and_a_changed_one_is_refused(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    trained: Project, cli: Cli
 ) -> None:
-    assert train(project) == 0
-    assert run(["ledger", "bank.toml", "--export", "bank.json", "--key", "officer.key"]) == 0
-    signer = capsys.readouterr().out.split("Signed by: ")[1].strip()
+    signer = cli("ledger bank.toml --export bank.json --key officer.key").split("Signed by: ")[1].strip()
     assert Path("officer.key").stat().st_mode & 0o077 == 0
     Path("bank.ledger").unlink()
-    assert run(["ledger", "bank.json", "--signer", signer, "--witness", "insurer.ledger"]) == 0
-    out = capsys.readouterr().out
+    out = cli("ledger", "bank.json", "--signer", signer, "--witness", "insurer.ledger")
     assert f"signed by {signer}" in out and "agrees with 1 receipt kept by insurer" in out
-    assert run(["ledger", "bank.json", "--signer", "00" * 32]) == 6
-    assert "signed by another key" in capsys.readouterr().err
+    assert "signed by another key" in cli("ledger", "bank.json", "--signer", "00" * 32, code=6)
     text = Path("bank.json").read_text()
     Path("changed.json").write_text(text.replace("server", "nobody"))
-    assert run(["ledger", "changed.json"]) == 6
-    assert "does not match its signature" in capsys.readouterr().err
+    assert "does not match its signature" in cli("ledger changed.json", code=6)
 
 
 def test_the_history_is_written_as_a_table_and_a_picture_and_never_over_a_file(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    trained: Project, cli: Cli
 ) -> None:
-    assert train(project) == 0
     assert run(["ledger", "bank.toml", "--csv", "bank.history.csv", "--picture", "bank.svg"]) == 0
     header, *rows = Path("bank.history.csv").read_text().splitlines()
     assert header.startswith("entry,time,kind") and len(rows) == 5
     assert "share of the budget spent" in Path("bank.svg").read_text()
-    capsys.readouterr()
-    assert run(["ledger", "bank.toml", "--csv", "bank.history.csv"]) == 3
-    assert "exists already" in capsys.readouterr().err
+    assert "exists already" in cli("ledger bank.toml --csv bank.history.csv", code=3)
     Path("odd.key").write_text("no key")
-    assert run(["ledger", "bank.toml", "--export", "again.json", "--key", "odd.key"]) == 3
-    assert "holds no signing key" in capsys.readouterr().err and not Path("again.json").exists()
+    assert (
+        "holds no signing key" in cli("ledger bank.toml --export again.json --key odd.key", code=3)
+        and not Path("again.json").exists()
+    )
 
 
 def test_a_ledger_cut_short_shows_against_a_peers_receipts(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    trained: Project, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train(project) == 0
     # A new ledger in place of the old one: its chain is in order, and its history is gone.
-    project.path("bank.ledger").unlink()
-    Ledger.create(project.path("bank.ledger"), "bank")
+    trained.path("bank.ledger").unlink()
+    Ledger.create(trained.path("bank.ledger"), "bank")
     capsys.readouterr()
     assert run(["ledger", "bank.toml"]) == 0
-    assert run(["ledger", "bank.toml", "--witness", "insurer.ledger"]) == LEDGER
-    assert "is not the ledger of bank that a peer holds receipts of" in capsys.readouterr().err
+    assert "is not the ledger of bank that a peer holds receipts of" in cli(
+        "ledger bank.toml --witness insurer.ledger", code=LEDGER
+    )
 
 
 def test_a_locked_ledger_is_named_and_nothing_is_charged(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    trained: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train(project) == 0
     capsys.readouterr()
-    before = project.files()
-    holder = sqlite3.connect(project.path("insurer.ledger"), isolation_level=None)
+    before = trained.files()
+    holder = sqlite3.connect(trained.path("insurer.ledger"), isolation_level=None)
     try:
         holder.execute("BEGIN IMMEDIATE")
-        assert train(project) == LEDGER
+        assert train(trained) == LEDGER
     finally:
         holder.close()
     assert "insurer.ledger: another process holds this ledger" in capsys.readouterr().err
-    assert project.files() == before
-    assert project.charges("bank") == project.charges("insurer") == 1
-    assert train(project) == 0, "and once it is free, all goes on"
+    assert trained.files() == before
+    assert trained.charges("bank") == trained.charges("insurer") == 1
+    assert train(trained) == 0, "and once it is free, all goes on"
 
 
 def test_the_budget_ends_and_then_the_ledger_refuses(
@@ -127,12 +109,11 @@ def test_the_budget_ends_and_then_the_ledger_refuses(
     )
 
 
-def test_reading_a_ledger_loads_no_model(project: Project) -> None:
+def test_reading_a_ledger_loads_no_model(trained: Project) -> None:
     # What takes most of a second to load; a process of its own, because tests have loaded everything.
-    assert train(project) == 0
     code = (
         "import sys; from colonnade.cli.app import run; "
-        f"code = run(['ledger', {str(project.path('bank.toml'))!r}]); "
+        f"code = run(['ledger', {str(trained.path('bank.toml'))!r}]); "
         "heavy = {'sklearn', 'scipy.stats', 'scipy.optimize', 'numba', 'torch'}; "
         "print(sorted(heavy & set(sys.modules))); sys.exit(code)"
     )

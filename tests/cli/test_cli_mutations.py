@@ -6,8 +6,6 @@ name file, line, field and value, and the nearest choice where there is one; not
 is not a matter of one word stands in tests/corpus.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,12 +1,9 @@
 """`colonnade new`: files that lack only what a person has to say, and nothing over what is there."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 
-import pytest
-from cli_project import Project
+from cli_project import Cli, Project
 
 from colonnade.cli.app import run
 from colonnade.data.sources import FileSource
@@ -16,22 +13,17 @@ from colonnade.federation.party_file import PartyFile
 INPUT = 3
 
 
-def test_new_files_are_complete_once_the_blanks_are_filled_in(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_new_files_are_complete_once_the_blanks_are_filled_in(project: Project, cli: Cli) -> None:
     made = ["new", "houses/risk", "--party", "bank=bank.csv", "--party", "insurer=insurer.csv"]
-    assert run([*made, "--label", "bank:risk"]) == 0
-    assert "colonnade train houses/risk/job.toml" in capsys.readouterr().out
-    assert run(["schema", "--check", "houses/risk/bank.schema.toml"]) == INPUT
-    assert "label.classes: left blank" in capsys.readouterr().out
+    assert "colonnade train houses/risk/job.toml" in cli(*made, "--label", "bank:risk")
+    assert "label.classes: left blank" in cli("schema --check houses/risk/bank.schema.toml", code=INPUT)
     drafted = Path("houses/risk/bank.schema.toml").read_text()
     assert "[columns.risk]" not in drafted and 'column = "risk"' in drafted
     for party in ("bank", "insurer"):
         filled = Path(f"{party}.schema.toml").read_text()
         Path(f"houses/risk/{party}.schema.toml").write_text(filled)
     assert run(["train", "houses/risk/job.toml", "--output", "run"]) == 0
-    assert run([*made, "--label", "bank:risk"]) == INPUT
-    assert "exists already" in capsys.readouterr().err
+    assert "exists already" in cli(*made, "--label", "bank:risk", code=INPUT)
 
 
 def test_ids_and_odd_names_of_columns_are_written_so_that_they_can_be_read(project: Project) -> None:

@@ -1,13 +1,10 @@
 """A ledger that is gone: what was spent is not forgotten in silence, and beginning again is said aloud."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
-import pytest
 from certificates import Root
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project, train
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, job_text
 
@@ -23,66 +20,44 @@ def lose(folder: Path, party: str) -> None:
 
 
 def test_a_first_ledger_is_announced_and_one_that_is_gone_is_refused_until_it_is_begun_anew(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
-    assert train(project, "--output", "first") == 0
-    out = capsys.readouterr().out
+    out = cli("train job.toml --output first")
     assert out.count("is new: what") == 2 and out.index("within every budget") < out.index("is new: what")
-    assert train(project, "--output", "second", "--json") == 0
-    assert one_object(capsys.readouterr().out)["new_ledgers"] == {}
+    assert cli.facts("train job.toml --output second")["new_ledgers"] == {}
     lose(project.folder, "bank")
     charged = project.charges("insurer")
     before = project.files()
-    assert train(project, "--output", "third") == LEDGER
-    said = capsys.readouterr().err
+    said = cli("train job.toml --output third", code=LEDGER)
     assert said.startswith("error E605: ") and "insurer holds receipts of a ledger of bank" in said
-    assert f"`colonnade ledger {project.path('bank.toml')} --new`" in said
+    assert "`colonnade ledger bank.toml --new`" in said
     assert (project.charges("insurer"), project.path("bank.ledger").exists()) == (charged, False)
     assert project.files() == before
 
-    assert run(["doctor", "job.toml", "--json"]) == INPUT
-    findings = {item["what"]: item for item in one_object(capsys.readouterr().out)["findings"]}
+    findings = {item["what"]: item for item in cli.facts("doctor job.toml", code=INPUT)["findings"]}
     assert not findings["bank ledger"]["fine"] and "E605" in findings["bank ledger"]["found"]
     assert findings["insurer ledger"]["fine"]
 
-    assert run(["ledger", "bank.toml", "--new", "--reason", "the disk was lost"]) == 0
-    assert "begun anew: the disk was lost" in capsys.readouterr().out
+    assert "begun anew: the disk was lost" in cli(
+        "ledger", "bank.toml", "--new", "--reason", "the disk was lost"
+    )
     assert train(project, "--output", "third") == 0
-    assert run(["doctor", "job.toml"]) == 0
-    out = capsys.readouterr().out
+    out = cli("doctor job.toml")
     assert out.count("1 receipt that peers here hold agrees") == 2
-    assert run(["ledger", "bank.toml", "--witness", "insurer.toml"]) == 0
-    assert "It agrees with 1 receipt kept by insurer" in capsys.readouterr().out
+    assert "It agrees with 1 receipt kept by insurer" in cli("ledger bank.toml --witness insurer.toml")
 
 
-def test_another_ledger_in_the_place_of_the_known_one_is_refused(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "first") == 0
-    lose(project.folder, "bank")
-    Ledger.create(project.path("bank.ledger"), "bank")
-    assert train(project, "--output", "second") == LEDGER
-    assert "is not the ledger of bank that a peer holds receipts of" in capsys.readouterr().err
-    assert project.charges("bank") == 0
+def test_another_ledger_in_the_place_of_the_known_one_is_refused(trained: Project, cli: Cli) -> None:
+    lose(trained.folder, "bank")
+    Ledger.create(trained.path("bank.ledger"), "bank")
+    assert "is not the ledger of bank that a peer holds receipts of" in cli(
+        "train job.toml --output second", code=LEDGER
+    )
+    assert trained.charges("bank") == 0
     # It holds no charge, so it may be given up, and is kept.
     assert run(["ledger", "bank.toml", "--new"]) == 0
-    assert project.path("bank.ledger.before").exists()
-    assert train(project, "--output", "second") == 0
-
-
-def test_a_ledger_with_charges_is_not_begun_anew_and_only_a_party_file_names_one(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "first") == 0
-    charged = project.charges("bank")
-    for words, found in (
-        (("bank.toml", "--new"), "holds charges"),
-        (("bank.ledger", "--new"), "no party file"),
-        (("bank.toml", "--new", "--reason", " "), "--reason: it is empty"),
-    ):
-        assert run(["ledger", *words]) == INPUT
-        assert found in capsys.readouterr().err
-    assert project.charges("bank") == charged
+    assert trained.path("bank.ledger.before").exists()
+    assert train(trained, "--output", "second") == 0
 
 
 def test_sites_refuse_a_peers_new_ledger_before_anything_is_charged(tmp_path: Path) -> None:

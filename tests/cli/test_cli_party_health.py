@@ -1,7 +1,5 @@
 """A member's health is what its server, its files and its clock say, and alarms are about numbers that are served."""
 
-from __future__ import annotations
-
 import datetime
 import errno
 import json
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from certificates import Root
+from cli_project import Cli
 from job_processes import job_at_work
 from kits import make_kit
 from two_houses import write_party
@@ -56,12 +55,11 @@ def announced(kit: Kit, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[s
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_a_party_that_was_heard_is_well(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_party_that_was_heard_is_well(kit: Kit, cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
     code, facts = announced(kit, capsys)
     assert (code, facts["fine"], facts["connected"], facts["problems"]) == (0, True, True, [])
     assert facts["jobs"] == {"finished": 0, "failed": 0, "running": 0, "waiting": 0}
-    assert run(["party", "health", str(kit.path)]) == 0
-    assert re.match(r"bank is connected, heard \d+ s ago\n", capsys.readouterr().out)
+    assert re.match(r"bank is connected, heard \d+ s ago\n", cli("party", "health", str(kit.path)))
 
 
 def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
@@ -157,7 +155,7 @@ def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: 
 
 
 def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party_says(
-    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kit: Kit, tmp_path: Path, cli: Cli
 ) -> None:
     now = time.time()
     for job, state, days in (("old", "failed", 40), ("new", "failed", 20), ("done", "finished", 40)):
@@ -168,10 +166,11 @@ def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party
         outcome.write_text(json.dumps({"state": state}))
         os.utime(outcome, (now - days * 86400, now - days * 86400))
     Journal.begin(kit.run_folder("running") / "journal").close()
-    assert run(["party", "clean", str(kit.path), "--dry-run"]) == 0
-    assert "would destroy" in capsys.readouterr().out and (kit.run_folder("old") / "journal").exists()
-    assert run(["party", "clean", str(kit.path), "--json"]) == 0
-    destroyed = json.loads(capsys.readouterr().out)["destroyed"]
+    assert (
+        "would destroy" in cli("party", "clean", str(kit.path), "--dry-run")
+        and (kit.run_folder("old") / "journal").exists()
+    )
+    destroyed = cli.facts("party", "clean", str(kit.path))["destroyed"]
     assert destroyed == [str(kit.run_folder("old") / "journal")]
     left = {path.parent.name for path in kit.runs.glob("*/journal")}
     assert left == {"new", "done", "running"}
@@ -180,13 +179,12 @@ def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party
     assert run(["party", "clean", str(kit.path)]) == 0
     assert not (kit.run_folder("new") / "journal").exists()
     (tmp_path / "bank.toml").write_text(f"record_days = -1\n{text}")
-    assert run(["party", "clean", str(kit.path)]) == 3
-    assert "record_days: found -1.0; it must be a number of days" in capsys.readouterr().err
+    assert "record_days: found -1.0; it must be a number of days" in cli(
+        "party", "clean", str(kit.path), code=3
+    )
 
 
-def test_what_flare_keeps_of_jobs_that_ended_and_keys_that_were_renewed_go_too(
-    kit: Kit, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_flare_keeps_of_jobs_that_ended_and_keys_that_were_renewed_go_too(kit: Kit, cli: Cli) -> None:
     old, new, running, refused = (f"{number}96ca27d-8325-4ccd-bb80-460765e4591c" for number in range(4))
     then = time.time() - 40 * 86400
     for job in (old, new, running, refused):
@@ -202,8 +200,7 @@ def test_what_flare_keeps_of_jobs_that_ended_and_keys_that_were_renewed_go_too(
     before = kit.path / "startup.before"
     before.mkdir()
     (before / "client.key").write_text("a key that is good until its certificate ends")
-    assert run(["party", "clean", str(kit.path), "--json"]) == 0
-    destroyed = json.loads(capsys.readouterr().out)["destroyed"]
+    destroyed = cli.facts("party", "clean", str(kit.path))["destroyed"]
     gone = {str(kit.path / job) for job in (old, refused)} | {
         str(kit.path / "jobs" / job) for job in (old, refused)
     }

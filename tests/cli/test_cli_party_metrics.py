@@ -1,7 +1,5 @@
 """What Prometheus is told of a member: what its logs add up to, on loopback, and nothing else."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import urllib.error

@@ -1,7 +1,5 @@
 """`colonnade privacy`: from noise to ε and back, for every observer."""
 
-from __future__ import annotations
-
 import json
 import re
 from fractions import Fraction
@@ -13,7 +11,6 @@ from training_specs import requested as spec_of
 
 from colonnade.cli import privacy
 from colonnade.cli.app import run
-from colonnade.cli.privacy_answer import AnyOwners, number_text, threshold_of
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
@@ -267,13 +264,6 @@ def test_a_plot_is_grey_and_the_same_each_time(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.svg", "two.svg"]
 
 
-def test_a_line_needs_points() -> None:
-    with pytest.raises(ValueError, match="2 abscissas and 1"):
-        Series("a", (1.0, 2.0), (1.0,))
-    with pytest.raises(ValueError, match="a line"):
-        draw(Path("never.svg"), [], Axes("x", "y"), title="")
-
-
 def test_a_paper_figure_is_labelled_and_stands_apart(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     answer = ask("gaussian", "--sensitivity", "1", "--sigma", "1/10", "--paper")
     assert "paper" not in json.dumps(answer["guarantees"])
@@ -316,9 +306,3 @@ def test_people_read_sentences_notes_and_the_noise(
         f"Plot: {file}",
     ):
         assert piece in text
-
-
-def test_small_parts() -> None:
-    assert AnyOwners(2).parts_known(["a"]) == 1
-    assert threshold_of(4, None) == 1
-    assert number_text(Fraction(10**30 + 1)) == "1e+30"

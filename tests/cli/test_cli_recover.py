@@ -1,7 +1,5 @@
 """A release that was paid for is found again, whatever ended the run after it was opened."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project, one_object, train
 
 import colonnade.cli.train
 from colonnade.cli.app import run
@@ -79,23 +77,20 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_killed_run_is_listed_kept_and_finished(
-    killed: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_run_is_listed_kept_and_finished(killed: Project, cli: Cli) -> None:
     draft = draft_of(killed.path("runs/first"))
     assert {"release.npz", "paid.json"} <= names(draft) and not killed.path("runs/first").exists()
     kept = (draft / "release.npz").read_bytes()
     # The next run of that name deletes nothing, and one without a name takes another.
     charged = killed.charges("bank")
-    assert train(killed, "--output", "runs/first") == INPUT
-    assert "`colonnade recover runs/first` finishes it" in capsys.readouterr().err
+    assert "`colonnade recover runs/first` finishes it" in cli(
+        "train job.toml --output runs/first", code=INPUT
+    )
     assert (draft / "release.npz").read_bytes() == kept and killed.charges("bank") == charged == 1
-    assert run(["runs", "runs", "--json"]) == 0
-    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    (listed,) = cli.facts("runs runs")["runs"]
     assert (listed["run"], listed["state"], listed["rows"]) == ("runs/first", "unfinished", 400)
 
-    assert run(["recover", "first", "--json"]) == 0
-    facts = one_object(capsys.readouterr().out)
+    facts = cli.facts("recover first")
     assert names(killed.path("runs/first")) == WHOLE and not draft.exists()
     assert any("stopped after its release was opened" in note for note in facts["notes"])
     release = MomentRelease.load(killed.path("runs/first/release.npz"))
@@ -104,14 +99,12 @@ def test_a_killed_run_is_listed_kept_and_finished(
     assert facts["learnt"]["features"] and killed.charges("bank") == charged
     for verb in ("show", "report"):
         assert run([verb, "runs/first"]) == 0
-    capsys.readouterr()
-    assert run(["recover", "first"]) == INPUT
-    assert "there is nothing to recover" in capsys.readouterr().err
+    assert "there is nothing to recover" in cli("recover first", code=INPUT)
 
 
 @pytest.mark.parametrize("charges", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
 def test_a_run_that_is_killed_between_its_charge_and_what_it_keeps_is_listed(
-    project: Project, charges: int, capsys: pytest.CaptureFixture[str]
+    project: Project, charges: int, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A ledger has its entry, and nothing that the run opened is on the disk."""
     words = ["train", str(project.path("job.toml")), "--output", "runs/first"]
@@ -119,16 +112,13 @@ def test_a_run_that_is_killed_between_its_charge_and_what_it_keeps_is_listed(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert sum(project.charges(party) for party in ("bank", "insurer")) == charges
-    assert run(["runs", "runs", "--json"]) == 0
-    listed = one_object(capsys.readouterr().out)["runs"]
+    listed = cli.facts("runs runs")["runs"]
     assert [(one["run"], one["state"], one["epsilon"]) for one in listed] == [
         ("runs/first", "failed", 1.0)
     ] * bool(charges)
     # The next run of that name takes nothing of it away.
-    assert train(project, "--output", "runs/first") == INPUT
-    assert "`colonnade recover runs/first`" in capsys.readouterr().err
-    assert run(["recover", "first"]) == 0
-    said = capsys.readouterr().out
+    assert "`colonnade recover runs/first`" in cli("train job.toml --output runs/first", code=INPUT)
+    said = cli("recover first")
     assert not draft_of(project.path("runs/first")).exists()
     if not charges:
         assert "before any ledger was charged" in said and train(project, "--output", "runs/first") == 0
@@ -136,8 +126,7 @@ def test_a_run_that_is_killed_between_its_charge_and_what_it_keeps_is_listed(
     assert "Its process was killed after it was charged" in said
     assert names(project.path("runs/first")) == {"failed.json"}
     assert run(["show", "runs/first"]) == 0 and said.splitlines()[0] in capsys.readouterr().out
-    assert run(["runs", "runs", "--json"]) == 0
-    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    (listed,) = cli.facts("runs runs")["runs"]
     assert (listed["run"], listed["state"]) == ("runs/first", "failed")
     assert sum(project.charges(party) for party in ("bank", "insurer")) == charges
 
@@ -159,7 +148,7 @@ def test_what_is_recovered_says_what_the_run_would_have_said(
 def test_a_signal_after_the_release_was_opened_loses_nothing(
     project: Project,
     number: signal.Signals,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
@@ -167,9 +156,7 @@ def test_a_signal_after_the_release_was_opened_loses_nothing(
         assert train(project, "--output", "run") == INTERRUPTED
     assert names(project.path("run")) == {"release.npz", "paid.json", "failed.json"}
     assert not draft_of(project.path("run")).exists()
-    capsys.readouterr()
-    assert run(["runs", ".", "--json"]) == 0
-    assert [line["state"] for line in one_object(capsys.readouterr().out)["runs"]] == ["failed"]
+    assert [line["state"] for line in cli.facts("runs .")["runs"]] == ["failed"]
     assert run(["recover", "run"]) == 0
     assert names(project.path("run")) == WHOLE
 
@@ -202,10 +189,3 @@ def test_sigterm_is_heard_where_ctrl_c_is_ignored() -> None:
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def test_there_is_nothing_to_recover_where_nothing_was_left(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["recover", "none"]) == INPUT
-    assert "there is no run none that was stopped" in capsys.readouterr().err

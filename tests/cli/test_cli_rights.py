@@ -1,7 +1,5 @@
 """Who may read what a run leaves: its party alone what is its own, everybody whom the umask lets what is shared."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

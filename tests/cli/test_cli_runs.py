@@ -1,7 +1,5 @@
 """Runs on the disk: listed, shown, reported again; failed ones say where they stopped and what they cost."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -9,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_project import ROWS, Project, one_object, train, write_project
+from cli_project import ROWS, Cli, Project, one_object, write_project
 from encrypted_runs import WIDER
 
 from colonnade.cli.app import run
@@ -30,15 +28,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_runs_are_listed_with_task_epsilon_rows_date_and_state(
-    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    finished: Project, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.chdir(finished.folder)
-    assert run(["runs"]) == 0
-    head, line = capsys.readouterr().out.splitlines()
+    head, line = cli("runs").splitlines()
     assert head.split() == ["run", "name", "task", "epsilon", "rows", "score", "date", "state"]
     assert "runs/first" in line and f"  {ROWS}  " in line and line.endswith("done")
-    assert run(["runs", "--json"]) == 0
-    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    (listed,) = cli.facts("runs")["runs"]
     assert (listed["task"], listed["epsilon"], listed["state"]) == ("classification", 1.0, "done")
 
 
@@ -46,7 +42,7 @@ def test_runs_are_listed_with_task_epsilon_rows_date_and_state(
 def test_a_run_of_encrypted_gradients_is_listed_with_its_epsilon_where_it_has_one(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
     defence: str,
     epsilon: float | None,
 ) -> None:
@@ -58,28 +54,22 @@ def test_a_run_of_encrypted_gradients_is_listed_with_its_epsilon_where_it_has_on
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "patience = 0.2", "patience = 0.2\npublic = true")
     assert run(["train", str(project.path("job.toml")), "--output", str(tmp_path / "runs/first")]) == 0
-    capsys.readouterr()
-    assert run(["runs", str(tmp_path / "runs"), "--json"]) == 0
-    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    (listed,) = cli.facts("runs", str(tmp_path / "runs"))["runs"]
     assert (listed["epsilon"], listed["state"]) == (epsilon, "done")
 
 
 def test_show_and_report_say_again_what_the_run_said(
-    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    finished: Project, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.chdir(finished.folder)
     facts = one_object(Path("runs/first/facts.json").read_text())
     for name in ("runs/first", "first", "runs/first/facts.json"):
-        assert run(["show", name, "--verbose"]) == 0
-        out = capsys.readouterr().out
+        out = cli("show", name, "--verbose")
         assert all(item["sentence"] in out for item in facts["guarantees"])
-    assert run(["show", "first", "--json"]) == 0
-    assert one_object(capsys.readouterr().out) == facts
-    assert run(["report", "first", "--output", "again.html"]) == 0
-    assert "Report: again.html" in capsys.readouterr().out
+    assert cli.facts("show first") == facts
+    assert "Report: again.html" in cli("report first --output again.html")
     assert Path("again.html").read_text() == Path("runs/first/report.html").read_text()
-    assert run(["report", "first", "--output", "again.html"]) == INPUT
-    assert "again.html exists already" in capsys.readouterr().err
+    assert "again.html exists already" in cli("report first --output again.html", code=INPUT)
 
 
 def failing_after_charges(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +84,11 @@ def failing_after_charges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
-    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing_after_charges(monkeypatch)
     before = project.files()
-    assert train(project, "--output", "runs/half") == PROTOCOL
-    err = capsys.readouterr().err
+    err = cli("train job.toml --output runs/half", code=PROTOCOL)
     assert "Charged by then: bank, insurer, for run" in err
     assert "`colonnade show runs/half`" in err
     assert project.files() - before == {"runs", "runs/half", "runs/half/failed.json"}
@@ -107,15 +96,12 @@ def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
     assert record["stopped"]["party"] == "insurer"
     assert record["stopped"]["reached"]["bank"] == "receipts"
     assert set(record["charged"]) == {"bank", "insurer"}
-    assert run(["show", "half"]) == 0
-    shown = capsys.readouterr().out
+    shown = cli("show half")
     assert "insurer stopped it after step 'receipts'" in shown and "1.00 of 4" in shown
-    assert run(["report", "half"]) == INPUT
-    announced = capsys.readouterr().err
+    announced = cli("report half", code=INPUT)
     assert "failed half way" in announced and "insurer stopped it after step 'receipts'" in announced
     assert "Charged by then: bank, insurer, for run" in announced
-    assert run(["runs"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].endswith("failed")
+    assert cli("runs").splitlines()[1].endswith("failed")
 
 
 def test_two_processes_that_want_one_folder_make_one_run_and_one_charge(tmp_path: Path) -> None:
@@ -154,23 +140,21 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_found_before_anything_is_charged(
-    project: Project, small_disk: Path, capsys: pytest.CaptureFixture[str]
+    project: Project, small_disk: Path, cli: Cli
 ) -> None:
-    assert train(project, "--output", str(small_disk / "run")) == INPUT
-    err = capsys.readouterr().err
+    err = cli("train", "job.toml", "--output", str(small_disk / "run"), code=INPUT)
     assert str(small_disk / "run") in err and "No space left" in err and "Nothing was run or charged" in err
     assert list(small_disk.iterdir()) == []
     assert project.charges("bank") == project.charges("insurer") == 0
 
 
 def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(
-    project: Project, small_disk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project, small_disk: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if somebody else had filled the disk since: room is not set aside, and little is left.
     monkeypatch.setattr("colonnade.runs.folders.Folder.reserve", lambda self, size: None)
     (small_disk / "others").write_bytes(b"x" * (230 << 10))
-    assert train(project, "--output", str(small_disk / "run")) == INPUT
-    err = capsys.readouterr().err
+    err = cli("train", "job.toml", "--output", str(small_disk / "run"), code=INPUT)
     assert "No space left" in err and str(small_disk / "run") in err
     assert "Charged by then: bank, insurer, for run" in err
     assert project.charges("bank") == project.charges("insurer") == 1
@@ -184,7 +168,7 @@ def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(
 
 
 def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Project, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     from colonnade.errors import BadValues
 
@@ -192,8 +176,9 @@ def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(
         raise BadValues(f"party {party.name!r}, column 'age': 17 values are missing.")
 
     monkeypatch.setattr("colonnade.protocols.verified_rows.share", unreadable)
-    assert train(project, "--output", "half") == INPUT
-    assert "17 values" in capsys.readouterr().err, "at the keyboard of its own operator"
+    assert "17 values" in cli("train job.toml --output half", code=INPUT), (
+        "at the keyboard of its own operator"
+    )
     text = project.path("half/failed.json").read_text()
     stopped = json.loads(text)["stopped"]
     assert "17" not in stopped["reason"] and stopped["kind"] == "DataError" and "BadValues" not in text

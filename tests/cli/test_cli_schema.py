@@ -1,7 +1,5 @@
 """`colonnade schema`: a draft holds no value, and nothing passes until a person has filled it in."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

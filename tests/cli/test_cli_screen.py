@@ -1,7 +1,5 @@
 """Progress for people at a terminal, silence for everybody else."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -4,8 +4,6 @@ Every run here draws the same coins for its noise, and others for finding the co
 sums are equal release the same numbers: whatever then differs in a shared file is told without noise.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +32,7 @@ FROM_NOISE = ("learnt", "spectrum", "notes", "digest")
 METHODS = {
     "moments": "",
     "functional": "",
-    "slr": "[options]\nepochs = 1\nrate = 0.5\n",
+    "slr": "[options]\nepochs = 1\nrate = 1.0\n",
     "margin": "[options]\nsteps = 2\n",
     "local": "",
     "intermediate": "[options]\nepochs = 1\n",

@@ -1,16 +1,10 @@
 """Tables and descriptions of a release on the command line: what they write, and what they refuse without writing."""
 
-from __future__ import annotations
-
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
-
 from tables_people import people, release_with
 
 from colonnade.cli.app import run

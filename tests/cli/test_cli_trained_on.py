@@ -1,13 +1,11 @@
 """Nobody who was trained on gets an exact score: not under other rules for ids, not by another model."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from typing import Any
 
 import pytest
-from cli_project import Project, one_object, train
+from cli_project import Cli, Project, train
 
 from colonnade.cli.app import run
 from colonnade.ledger import Ledger
@@ -50,36 +48,28 @@ def only(project: Project, kept: range) -> None:
         '{column = "customer", trim = false}',
     ],
 )
-def test_ids_respelt_by_other_rules_get_no_exact_scores(
-    project: Project, capsys: pytest.CaptureFixture[str], declared: str
-) -> None:
-    assert train(project, "--output", "run") == 0
-    named_by(project, declared)
-    capsys.readouterr()
-    assert run(["predict", "run", "job.toml"]) == REFUSED
-    said = capsys.readouterr().err
+def test_ids_respelt_by_other_rules_get_no_exact_scores(trained: Project, cli: Cli, declared: str) -> None:
+    named_by(trained, declared)
+    said = cli("predict run job.toml", code=REFUSED)
     assert "people were trained on under ids of column 'customer' with trim = true, case = \"exact\"" in said
     assert "nobody can tell who of them was trained on" in said and "--epsilon" in said
-    assert exact(project) == 0
+    assert exact(trained) == 0
     # Noise covers whoever they are.
     assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0
 
 
-def test_another_id_column_gets_no_exact_scores(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(project, "--output", "run") == 0
+def test_another_id_column_gets_no_exact_scores(trained: Project, cli: Cli) -> None:
     for party in FILES:
-        header, *rows = project.path(f"{party}.csv").read_text().splitlines()
+        header, *rows = trained.path(f"{party}.csv").read_text().splitlines()
         numbered = [f"number,{header}", *(f"{place + 7000},{row}" for place, row in enumerate(rows))]
-        project.path(f"{party}.csv").write_text("\n".join(numbered) + "\n")
-    named_by(project, '"number"')
-    capsys.readouterr()
-    assert run(["predict", "run", "job.toml"]) == REFUSED
-    assert "those to score are named by column 'number'" in capsys.readouterr().err
-    assert exact(project) == 0
+        trained.path(f"{party}.csv").write_text("\n".join(numbered) + "\n")
+    named_by(trained, '"number"')
+    assert "those to score are named by column 'number'" in cli("predict run job.toml", code=REFUSED)
+    assert exact(trained) == 0
 
 
 def test_people_of_one_training_get_no_exact_scores_by_the_model_of_another(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
     only(project, range(200))
     assert train(project, "--output", "first") == 0
@@ -88,35 +78,30 @@ def test_people_of_one_training_get_no_exact_scores_by_the_model_of_another(
     only(project, range(100, 200))
     capsys.readouterr()
     for model in ("first", "second", "second/model.json"):
-        assert run(["predict", model, "job.toml"]) == REFUSED
-        assert "100 of the 100 people to score were trained on" in capsys.readouterr().err
+        assert "100 of the 100 people to score were trained on" in cli(
+            "predict", model, "job.toml", code=REFUSED
+        )
     # Another name for the data set makes nobody another person.
     for party in FILES:
         project.edit(f"{party}.toml", 'dataset = "customers"', 'dataset = "visitors"')
     for model in ("first", "second"):
         assert run(["predict", model, "job.toml"]) == REFUSED
     only(project, range(300, 400))
-    capsys.readouterr()
-    assert run(["predict", "second", "job.toml", "--json"]) == 0
-    found = one_object(capsys.readouterr().out)
+    found = cli.facts("predict second job.toml")
     assert found["exact"] == 100 and "no ε covers them" in found["statement"]
     assert exact(project) == 100
     only(project, range(310, 400))
-    assert run(["predict", "second", "job.toml"]) == 0
-    assert "EXACT scores of 90 people were disclosed" in capsys.readouterr().out
+    assert "EXACT scores of 90 people were disclosed" in cli("predict second job.toml")
 
 
 def test_the_lists_are_their_partys_own_and_a_damaged_one_is_found_before_anything_is_charged(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    trained: Project, cli: Cli
 ) -> None:
-    assert train(project, "--output", "run") == 0
-    lists = sorted(project.folder.glob("*.ledger.people.*.npz"))
+    lists = sorted(trained.folder.glob("*.ledger.people.*.npz"))
     assert [path.name.split(".")[0] for path in lists] == list(FILES)
-    for path in (*lists, *project.folder.glob("run/parties/*.people.npz")):
+    for path in (*lists, *trained.folder.glob("run/parties/*.people.npz")):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     lists[0].write_bytes(lists[0].read_bytes()[:100])
-    charged = project.charges("insurer")
-    capsys.readouterr()
-    assert train(project, "--output", "again") == DATA
-    assert f"{lists[0].name} does not hold the people" in capsys.readouterr().err
-    assert project.charges("insurer") == charged
+    charged = trained.charges("insurer")
+    assert f"{lists[0].name} does not hold the people" in cli("train job.toml --output again", code=DATA)
+    assert trained.charges("insurer") == charged

@@ -1,7 +1,5 @@
 """The verbs themselves: what they print, what they write, how fast they answer."""
 
-from __future__ import annotations
-
 import html
 import re
 import subprocess
@@ -11,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from cli_project import ROWS, Project, one_object, train
+from cli_project import ROWS, Cli, Project, one_object, train
 
 from colonnade import MomentRelease
 from colonnade.cli.app import app, run
@@ -20,11 +18,8 @@ from colonnade.cli.demo_files import INCOMES, PARTIES, PEOPLE, RICH, census
 USAGE, INPUT = 2, 3
 
 
-def test_a_run_writes_release_report_and_facts_and_says_where(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(project, "--output", "runs/first") == 0
-    out = capsys.readouterr().out
+def test_a_run_writes_release_report_and_facts_and_says_where(project: Project, cli: Cli) -> None:
+    out = cli("train job.toml --output runs/first")
     folder = project.path("runs/first")
     assert sorted(path.name for path in folder.iterdir()) == [
         "facts.json",
@@ -53,25 +48,21 @@ def test_train_as_json_is_one_object_and_nothing_else(
     assert facts["measured"] is None, "exact accuracy on private rows would be a release"
 
 
-def test_people_whom_only_one_party_knows_are_left_out(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_people_whom_only_one_party_knows_are_left_out(project: Project, cli: Cli) -> None:
     project.row("bank.csv", 3, "X1,30,clerk,low")
     lines = project.path("insurer.csv").read_text().splitlines()
     project.path("insurer.csv").write_text("\n".join([lines[0], *reversed(lines[1:-1])]) + "\n")
-    assert train(project, "--json") == 0
-    assert one_object(capsys.readouterr().out)["rows"] == ROWS - 2
+    assert cli.facts("train job.toml")["rows"] == ROWS - 2
     assert project.charges("bank") == project.charges("insurer") == 1
 
 
 def test_a_refusal_of_one_party_costs_the_other_nothing_also_where_rows_differ(
-    project: Project, capsys: pytest.CaptureFixture[str]
+    project: Project, cli: Cli
 ) -> None:
     lines = project.path("insurer.csv").read_text().splitlines()
     project.path("insurer.csv").write_text("\n".join(lines[:-5]) + "\n")
     project.edit("insurer.toml", "epsilon = 4.0", "epsilon = 0.5")
-    assert train(project) == 5
-    assert "insurer: releasing" in capsys.readouterr().err
+    assert "insurer: releasing" in cli("train job.toml", code=5)
     assert project.charges("bank") == project.charges("insurer") == 0
 
 
@@ -98,20 +89,18 @@ def test_a_release_that_teaches_nothing_is_kept_all_the_same(
     assert project.charges("bank") == tries
 
 
-def test_what_noise_made_doubtful_is_noted(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_noise_made_doubtful_is_noted(project: Project, cli: Cli) -> None:
     project.edit("job.toml", 'task = "classification"', 'task = "pca"\ncomponents = 5')
     project.edit("job.toml", "epsilon = 1.0", "epsilon = 0.01")
     declare_public(project)
-    assert train(project, "--json") == 0
-    assert "stand out of the noise" in one_object(capsys.readouterr().out)["notes"][0]
+    assert "stand out of the noise" in cli.facts("train job.toml")["notes"][0]
 
 
 def test_the_demonstration_shows_what_it_promises(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["demo", "--people", "few", "--verbose"]) == 0
-    out = capsys.readouterr().out
+    out = cli("demo --people few --verbose")
     assert "private model, accuracy" in out and "non-private model, accuracy" in out
     facts = one_object(Path("demo-run/run/facts.json").read_text())
     assert {item["observer"] for item in facts["guarantees"]} == {
@@ -169,11 +158,8 @@ def verbs(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ..
 
 
 @pytest.mark.parametrize("verb", verbs(), ids=" ".join)
-def test_every_verb_has_help_with_an_example_and_speaks_json(
-    capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]
-) -> None:
-    assert run([*verb, "--help"]) == 0
-    out = capsys.readouterr().out
+def test_every_verb_has_help_with_an_example_and_speaks_json(cli: Cli, verb: tuple[str, ...]) -> None:
+    out = cli(*verb, "--help")
     assert re.search(rf"^ +colonnade {' '.join(verb)}( |$)", out, re.MULTILINE), out
     assert "Example" in out
     assert "--json" in out
@@ -181,11 +167,9 @@ def test_every_verb_has_help_with_an_example_and_speaks_json(
     assert len(announced) > 15, "the first line says what it does"
 
 
-def test_nothing_asked_is_help_not_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([]) == 0
-    assert "Commands:" in capsys.readouterr().out
-    assert run(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("colonnade ")
+def test_nothing_asked_is_help_not_an_error(cli: Cli) -> None:
+    assert "Commands:" in cli()
+    assert cli("--version").startswith("colonnade ")
 
 
 def test_help_waits_for_no_numerical_library() -> None:
@@ -212,14 +196,13 @@ def test_a_run_by_moments_waits_for_no_library_that_it_does_not_need(project: Pr
 
 
 def test_a_mistake_of_ours_is_owned_without_a_traceback_or_a_value(
-    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    project: Project, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise TypeError("row 17 is Jane Doe")
 
     monkeypatch.setattr("colonnade.federation.job.Job.load", broken)
-    assert train(project) == 1
-    err = capsys.readouterr().err
+    err = cli("train job.toml", code=1)
     assert "TypeError" in err and "Jane" not in err and "Traceback" not in err
     monkeypatch.setenv("COLONNADE_TRACEBACK", "1")
     with pytest.raises(TypeError):

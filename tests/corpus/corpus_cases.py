@@ -3,8 +3,6 @@
 A case is a table in one of the files under `cases`; docs/contributing/add-a-bad-input.md says how to write one.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Good files that cases spoil a copy of: each stage is made once, by the verbs that make such files."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Hundreds of ways of getting it wrong, each through the real verbs: told as what it is, and nothing lost by it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 from pathlib import Path

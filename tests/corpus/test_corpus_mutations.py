@@ -1,7 +1,5 @@
 """New cases from old ones: whatever a chance change makes of a case, it ends as every case must."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from dataclasses import replace

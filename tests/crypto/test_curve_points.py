@@ -1,7 +1,5 @@
 """Points of Curve25519: where ids land, what is refused, and that blinding commutes."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Blinded sets: the intersection, its order, and everything a dishonest list of places could try."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

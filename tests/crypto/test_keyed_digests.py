@@ -1,7 +1,5 @@
 """Keyed digests of ids: what BLAKE2b says, with the key hashed once for all of them."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pairwise masks: sums are exact, parts are uniform, and the published integer masks are not."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The integers behind Paillier: products, powers and products of powers against Python's own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Encryption, decryption, validation and packing."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

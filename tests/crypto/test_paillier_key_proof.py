@@ -1,7 +1,5 @@
 """Proofs that a Paillier modulus is one."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """Masks on plaintexts, and the active attack they and the size bound are there for."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pseudonyms: what a list of them has, and what lists have in common, beside sets."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

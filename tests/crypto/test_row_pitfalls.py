@@ -1,15 +1,7 @@
 """What goes wrong with checks of rows that are nearly right, each shown on the wrong version and on ours."""
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from row_sessions import Lying, Session, dealt, short_rows
 
 from colonnade.crypto import row_proofs as row_check

@@ -2,17 +2,10 @@
 does not.
 """
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from plain_kernels import plain_numpy
 from row_sessions import Session, one_more, short_rows
 

@@ -1,7 +1,5 @@
 """What was sealed opens once, at its place, at its receiver; nothing else opens."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@ Masks come off and keys agree whatever they are, so a test of results passes als
 the same in all of 64 draws once in 2⁶³ times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

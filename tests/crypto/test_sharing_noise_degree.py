@@ -4,8 +4,6 @@ The wrong protocol deals the noise at degree t and raises it to 2t, so that the 
 secret. The receiver, with t computing parties' shares (its own among them), still computes exact equations in the data.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import prod
 

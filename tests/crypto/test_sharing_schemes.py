@@ -1,7 +1,5 @@
 """Any t + 1 shares open, t shares are uniform, and sums and products of shares are those of the secrets."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Zero shares open to zero, differ by run and step, and hide everything but the secret."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

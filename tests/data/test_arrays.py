@@ -1,7 +1,5 @@
 """Columns as they come: arrays, lists, parts of data frames and of Arrow tables mean the same, and errors show none."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from datetime import UTC, date, datetime

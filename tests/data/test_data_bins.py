@@ -1,7 +1,5 @@
 """Edges of bins: by list, by number, by quantiles of a public set, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Dates, bins, missing values and spelling: public rules that turn values into numbers or levels."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone

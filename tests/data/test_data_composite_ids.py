@@ -1,7 +1,5 @@
 """Ids of several columns: the same people by the same rules, wherever rows come from."""
 
-from __future__ import annotations
-
 import sqlite3
 from datetime import datetime
 from pathlib import Path

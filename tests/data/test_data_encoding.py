@@ -1,7 +1,5 @@
 """Encoders: norms for any values, inverses, and the same features however rows are cut."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

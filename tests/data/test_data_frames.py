@@ -1,7 +1,5 @@
 """Tables in memory, whatever package made them: the same rows, classes as declared, one sentence for a mistake."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date, timedelta
 from types import MappingProxyType

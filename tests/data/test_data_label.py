@@ -1,7 +1,5 @@
 """Label blocks: exact norms on the integer grid, and inverses."""
 
-from __future__ import annotations
-
 import json
 import math
 

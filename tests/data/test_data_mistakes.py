@@ -1,7 +1,5 @@
 """What a person gives wrongly in Python ends in an error of ours, as it does on the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One mistake has one number, whatever the table comes in: a file, a query, Arrow, a data frame or lists."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """Quantizers: the norm that privacy rests on holds for any values, decided on integers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

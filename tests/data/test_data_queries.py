@@ -1,7 +1,5 @@
 """Queries read and never write, read nothing but what is named, and take no rows together unacknowledged."""
 
-from __future__ import annotations
-
 import itertools
 import sqlite3
 from contextlib import closing
@@ -247,13 +245,16 @@ TOGETHER = [
 def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledges_it(
     databases: Databases,
 ) -> None:
+    looked_at = set()
     for kind, sql in TOGETHER:
         others = tuple(other for other in KINDS if other != kind)
         for name, source in databases.sources(sql).items():
             refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
             acknowledged = databases.sources(sql, (kind,))[name]
             assert Table("bank", acknowledged, SCHEMA).rows > 0, sql
-            refused(databases.sources(sql, others)[name], rf"\({kind}\)")
+            if (kind, name) not in looked_at:
+                looked_at.add((kind, name))
+                refused(databases.sources(sql, others)[name], rf"\({kind}\)")
 
 
 def test_views_and_macros_are_looked_into(databases: Databases) -> None:

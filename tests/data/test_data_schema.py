@@ -1,7 +1,5 @@
 """Schemas: what they say survives every form, and every mistake is pointed at."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

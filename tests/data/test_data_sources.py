@@ -1,7 +1,5 @@
 """Sources: the same rows from anywhere give the same integers, and whatever is wrong is said without a value."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import decimal

@@ -1,7 +1,5 @@
 """CSV that a spreadsheet opens: names stay names, numbers stay numbers."""
 
-from __future__ import annotations
-
 import csv
 import io
 

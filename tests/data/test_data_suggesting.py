@@ -1,7 +1,5 @@
 """Drafts: codes that look like categories, and what rows that are public suggest; nothing of any others."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

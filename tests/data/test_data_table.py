@@ -1,7 +1,5 @@
 """Tables: the same integers from CSV, Parquet and arrays, however the rows are cut; nothing wrong gets past."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import subprocess

@@ -1,7 +1,5 @@
 """Public maps: norms for any values, the same features everywhere, and what each kind promises."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

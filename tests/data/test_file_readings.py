@@ -1,7 +1,5 @@
 """A party's file is read at most three times in a training, however often a run goes through its rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

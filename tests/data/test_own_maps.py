@@ -1,7 +1,5 @@
 """A party's own function: one person at a time, its norm held, and no value in any message."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows taken in another order where memory is too small for them: the same, from the disk, and nothing left there."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile

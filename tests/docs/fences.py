@@ -19,8 +19,6 @@ on the list `NOT_RUN` there; one that would take long is run with the words that
 commands need files that it does not write has a stage in tests/docs/stages.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -4,8 +4,6 @@ A slow test that has followed its page calls `note`, which writes `followed.json
 says which to run when the page or something that it shows has changed since.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

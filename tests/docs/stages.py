@@ -1,7 +1,5 @@
 """Files that the commands of a page need and that the page does not write: small, made up, and about nobody."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

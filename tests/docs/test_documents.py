@@ -3,8 +3,6 @@
 How a page is written so that its snippets and commands are run and their output compared: tests/docs/fences.py.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Every example runs as a script in an empty folder and prints lines like those in `examples/printed`."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

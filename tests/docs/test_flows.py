@@ -1,7 +1,5 @@
 """The pictures of message flows show what a fresh run of the real protocol sends."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Pages that only slow tests follow were followed as they are."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The runbook is followed as written after the page about two organisations, and what `deploy` holds is in order."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """The frame of the studies: a quick run of one, what is kept of it, and the page that is made of what is kept."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -155,48 +153,6 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     assert [section.title for section in load("made", folder=tmp_path) or []] == ["first", "second"]
     assert "goes on: 1 of 2 parts are done" in capsys.readouterr().out
     assert not (tmp_path / "progress.json").exists(), "the next one begins again"
-
-
-def test_what_takes_hours_is_prepared_beside_the_other_parts_and_comes_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from reproduction import __main__ as program
-    from reproduction import sections
-    from reproduction.sections import Part, Section
-    from reproduction.studies import Study
-
-    (tmp_path / "hours.py").write_text(
-        "import pathlib, sys\npathlib.Path(sys.argv[2], 'prepared').write_text('yes')\n", encoding="utf-8"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(sections.keep, "__kwdefaults__", {"folder": tmp_path})
-    ran: list[tuple[str, bool]] = []
-
-    def run(title: str) -> Section:
-        ran.append((title, (tmp_path / "prepared").exists()))
-        return Section(title, "Words.", seconds=1.0)
-
-    parts = [Part("long", partial(run, "long"), alongside="hours"), Part("short", partial(run, "short"))]
-    monkeypatch.setattr(Study, "parts", lambda *_, **__: parts)
-    program.run_parts(
-        [Study("made", "Made up")], tmp_path, quick=False, part="", anew=False, progress=tmp_path / "progress"
-    )
-    assert [title for title, _ in ran] == ["short", "long"]
-    assert ran[1] == ("long", True), "it waits for what is prepared"
-
-
-def test_a_piece_that_is_there_is_not_made_again(tmp_path: Path) -> None:
-    from reproduction.sections import Pieces
-
-    made: list[str] = []
-
-    def make() -> dict[str, float]:
-        made.append("once")
-        return {"seconds": 1.5}
-
-    for _ in range(2):
-        assert Pieces(tmp_path / "deep" / "kept.json").get("one", make) == {"seconds": 1.5}
-    assert made == ["once"]
 
 
 @pytest.mark.parametrize("conditional", [False, True])
@@ -354,13 +310,3 @@ def test_every_study_runs_quickly_and_gives_the_tables_of_the_page(name: str) ->
             # The tables of a quick run are those of the page: smaller, with the same columns to begin with.
             heads = {table.head[0] for table in section.tables}
             assert heads <= {table.head[0] for table in kept[part.title].tables}, part.title
-
-
-def test_a_study_that_does_not_exist_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
-) -> None:
-    from reproduction.__main__ import main
-
-    monkeypatch.setattr(sys, "argv", ["reproduction", "--only", "alchemy"])
-    with pytest.raises(SystemExit, match="no study called alchemy"):
-        main()

@@ -1,7 +1,5 @@
 """The site: pages written for GitHub read the same there, and the check of a built site finds what is wrong."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """docs/soundness.md says what the library computes."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the tutorial leaves to the reader's trust. That it runs as written is held with all pages, in test_documents."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

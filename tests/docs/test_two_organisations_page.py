@@ -4,8 +4,6 @@ Files travel as the page says: invitations, requests and signed answers; nothing
 about failures have tests of their own.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

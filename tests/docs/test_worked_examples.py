@@ -1,7 +1,5 @@
 """A kind of column and a loss are added by their pages: applied to a copy of the sources, they run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Several classes judged on private people: what is read from sums by class against the truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, log_loss

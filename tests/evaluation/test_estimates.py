@@ -1,7 +1,5 @@
 """Figures against scikit-learn, and what is read from noisy characteristic functions against the truth."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Networks judged by scores with noise: no total grows, figures are those of the scores, coalitions are refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

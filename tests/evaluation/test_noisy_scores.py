@@ -1,7 +1,5 @@
 """What noisy sums say of people, against the same people scored many times."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit

@@ -1,7 +1,5 @@
 """What is read of numbers from noisy characteristic functions, against the truth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

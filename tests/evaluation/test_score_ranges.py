@@ -1,7 +1,5 @@
 """Where a party's part of a score can lie is said from declarations, and is neither too small nor too large."""
 
-from __future__ import annotations
-
 import math
 from datetime import date
 

@@ -4,8 +4,6 @@ Each function takes the question of a case and returns plain values. `WORDS` has
 this version, their word first; it is applied to whole keys and texts, both ways.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """What the golden comparison needs that knows nothing of Colonnade: plain values, digests, TOML, graphs."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

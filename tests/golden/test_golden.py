@@ -4,8 +4,6 @@ The variable COLONNADE_GOLDEN names the folder of cases; without it these tests 
 where this version answers otherwise, each with its reason. Anything else that differs is a mistake.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A campaign of attacks on somebody's public tables, and what is said about it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

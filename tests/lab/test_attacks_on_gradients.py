@@ -1,7 +1,5 @@
 """Attacks on recorded transcripts: they succeed on the undefended protocol and fail on the defended one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

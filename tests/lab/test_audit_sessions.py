@@ -33,6 +33,7 @@ QUICK = [
     ("one-shot", {"parties": 3}),
     ("intermediate", {"epochs": 2, "batch": 30}),
     ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
+    ("slr", {"epochs": 1, "rate": 1.0}),
     ("slr", {"epochs": 1, "rate": 0.5}),
     ("margin", {"steps": 2}),
     ("network", {"embedding": 4}),
@@ -46,6 +47,7 @@ def sessions_of(target: Target, seed: int = 1) -> Sessions:
 
 # Of a method whose audit takes seconds, one job in `make test`.
 LONG = [
+    ("slr", {"epochs": 1, "rate": 0.5}),
     ("moments", {"task": "regression", "parties": 3}),
     ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
 ]

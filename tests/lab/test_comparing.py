@@ -1,7 +1,5 @@
 """Comparisons: the same people for everybody, exact scores on public data only, and charges where data is private."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How well an owner of an encrypted gradient tells two records apart by the statistic that the audit uses."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

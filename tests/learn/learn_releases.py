@@ -1,7 +1,5 @@
 """Releases as a trusted party would make them from rows in the clear: inputs for the tests of this room."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any

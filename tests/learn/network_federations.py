@@ -1,7 +1,5 @@
 """Small federations that a network can learn something from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """People whose columns have much to do with each other, as releases that a trusted party would make."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A job that waits for people: nothing is compared or charged before they say yes, and the ledger says who did."""
 
-from __future__ import annotations
-
 import base64
 import threading
 import time

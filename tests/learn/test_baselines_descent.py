@@ -1,7 +1,5 @@
 """DP-SGD by a trusted party: what a record can add to a step, what the run costs, and where it ends without noise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

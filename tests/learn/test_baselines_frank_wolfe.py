@@ -1,7 +1,5 @@
 """Private Frank-Wolfe by a trusted party: what a choice costs, and where the walk ends without noise."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Baselines as methods: what they compute without noise, what they promise, and whom they refuse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Class weights and thresholds: as in scikit-learn, from noisy counts, and refused before anything is charged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression as Exact

@@ -1,7 +1,5 @@
 """Files that runs left, cut off at every length, with flipped bytes and with other contents: refused by name."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator

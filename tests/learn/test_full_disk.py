@@ -1,7 +1,5 @@
 """A disk that is full at one party, a real one: the party says so in its outcome, and peers name it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

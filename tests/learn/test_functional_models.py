@@ -1,7 +1,5 @@
 """Models from a noisy quadratic objective: scikit-learn's without noise, what noise does, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Models trained by messages: what they learn without noise, what they cost, and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

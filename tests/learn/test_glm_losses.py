@@ -1,7 +1,5 @@
 """Losses, penalties and the exact solver: derivatives, bounds, distances, and scikit-learn's answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One release, a model for each of its labels: what a view is, what it is fitted to, and how it is kept."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What cannot be had is refused before it is paid for, and what stopped half way says where."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every learner keeps every law of learners, from a federation and from a release."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The encrypted gradient as a method: what it trains, what it promises, and on which data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

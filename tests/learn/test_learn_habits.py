@@ -1,7 +1,5 @@
 """Habits from scikit-learn and notebooks: folds, labels, saving, looking; each meets a sentence or a table."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

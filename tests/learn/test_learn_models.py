@@ -1,7 +1,5 @@
 """The models against scikit-learn on the encoded rows, what they predict from, and what they refuse."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A release says what the rows say, and its file is whole or refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """The solvers against solutions known by construction, and the laws their rules keep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

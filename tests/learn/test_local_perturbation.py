@@ -1,7 +1,5 @@
 """The baseline in which every party perturbs its own columns: its true guarantee, and how little is left."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

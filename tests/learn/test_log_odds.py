@@ -1,7 +1,5 @@
 """Log-odds from two moments: laws, closed forms they must meet, and probabilities on people with rare classes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

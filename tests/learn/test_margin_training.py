@@ -1,7 +1,5 @@
 """Noisy margin descent as users meet it: learners, options, probabilities, and runs that go on after a crash."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

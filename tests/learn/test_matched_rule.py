@@ -1,7 +1,5 @@
 """The matched rule: logistic regression's own coefficients where nothing is hidden, and a decision that says why."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every method of ours keeps the contract, and the suite catches those that do not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

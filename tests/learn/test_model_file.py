@@ -1,7 +1,5 @@
 """A model file is the model, and nothing but a whole one is read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

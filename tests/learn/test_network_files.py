@@ -1,7 +1,5 @@
 """A network on disk is the network, and a pair of files that is not whole is refused by name."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from dataclasses import replace

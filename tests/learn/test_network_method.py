@@ -1,7 +1,5 @@
 """Networks in the table of methods: jobs name them, plans need no PyTorch, comparisons score them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Local networks and the fusion model: rows apart, gradients clipped on integers, losses without bias."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

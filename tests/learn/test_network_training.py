@@ -1,7 +1,5 @@
 """Networks over several parties: as one network where nothing is private, and what users meet otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An exported graph says what the model says, of any table; and what is not released is not exported."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """A share of the people held out: cut alike by all parties, in every run, and counted apart."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

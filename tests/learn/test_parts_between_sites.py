@@ -1,7 +1,5 @@
 """A job between sites that holds people out: every member cuts alike, and its ledger counts the part."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lists of people trained on: told by rules, joined over runs, read from earlier versions, lost to nobody."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

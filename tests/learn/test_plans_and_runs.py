@@ -1,7 +1,5 @@
 """What a plan accepts its run accepts too, for every method, label and loss; and every observer is read again."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

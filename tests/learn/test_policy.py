@@ -1,7 +1,5 @@
 """Policies: what is not named is refused, with the key and what to write; what they accept, in words."""
 
-from __future__ import annotations
-
 import datetime
 from types import SimpleNamespace
 from typing import Any

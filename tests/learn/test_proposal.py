@@ -1,7 +1,5 @@
 """Four eyes for submission: what two administrators signed is checked by every party, once, and its ledger says who."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from dataclasses import replace

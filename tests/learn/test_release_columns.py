@@ -1,7 +1,5 @@
 """Some columns of a release are a release: the same moments, the same models, at no cost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What one release gives beyond a classifier: rankings, paths, one class against the rest, and a list of it all."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import pairwise
 

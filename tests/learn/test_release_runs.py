@@ -1,7 +1,5 @@
 """Mapped columns through the real protocol, and what is refused before it runs."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """A ledger that is restored from an old copy has lost charges, and whoever holds receipts of them says so."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a site keeps of a run is what the same run in one process keeps, file by file, for every method."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

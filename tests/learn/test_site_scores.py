@@ -1,7 +1,5 @@
 """Scores as a job between sites: right, at the receiver alone, and refused where policy, ledger or training say so."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

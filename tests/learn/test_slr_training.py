@@ -1,7 +1,5 @@
 """Logistic regression by noisy gradients as users meet it: learners, options, notes, the paper's three releases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -89,7 +87,7 @@ def test_log_odds_are_those_of_the_weights_on_the_training_rows(fitted: Any) -> 
 
 @pytest.mark.parametrize("optimiser", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
 def test_any_optimiser_may_move_the_weights(optimiser: Any) -> None:
-    source = federation(rows=2000)
+    source = federation()
     rate = 0.5 if optimiser == "adam" else 8.0
     options = SHORT | {"optimiser": optimiser, "learning_rate": rate}
     model = LogisticRegression(epsilon=2.0, method="slr", options=options).fit(source)
@@ -106,7 +104,7 @@ def test_five_parties_train_with_two_colluders_allowed_for() -> None:
 
 
 def test_notes_say_how_often_a_person_can_be_used() -> None:
-    source = federation(rows=500)
+    source = federation()
     learnt = train_with(
         source, "slr", TrainingSpec("classification", 2.0, delta=1e-5, options=SlrOptions(**SHORT))
     )
@@ -114,7 +112,7 @@ def test_notes_say_how_often_a_person_can_be_used() -> None:
 
 
 def test_a_budget_that_does_not_cover_the_whole_schedule_stops_it_before_it_starts() -> None:
-    source = federation(rows=500, budget=(1.0, 1e-5))
+    source = federation(budget=(1.0, 1e-5))
     with pytest.raises(Exception, match="costs ε"):
         LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
     assert source.runs == []

@@ -1,7 +1,5 @@
 """Margins and tables of a release: exact without noise, honest with it, in the parties' own values, and free."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is said of columns: exact without noise, and with it as far off as it says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tables_people import coded, people, release_with

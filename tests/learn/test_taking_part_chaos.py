@@ -1,7 +1,5 @@
 """Fifty runs in which members die and a relay delays, loses, repeats and alters: each ends right, or fails by name."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

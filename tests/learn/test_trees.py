@@ -1,7 +1,5 @@
 """Boosted trees from a class-conditional release: what they learn and what they say of themselves."""
 
-from __future__ import annotations
-
 import sys
 from fractions import Fraction
 from typing import Any

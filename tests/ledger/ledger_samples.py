@@ -1,7 +1,5 @@
 """Small releases and ledgers that the ledger's tests share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from colonnade.ledger import Ledger, LedgerLine, Receipt, Release

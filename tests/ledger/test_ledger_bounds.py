@@ -1,7 +1,5 @@
 """Which line bounds which account: in a world where the truth is known, where it was wrong, and in old files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """The hash chain by itself: what it lets pass, and that it lets nothing else pass."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Budgets and charges: what is admitted, what is refused, and what is remembered."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

@@ -1,7 +1,5 @@
 """That ids were compared is in the ledger: once a run, before it can be refused too late, in a format with a number."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What people decided stands in a ledger, beside all that earlier formats hold."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from pathlib import Path

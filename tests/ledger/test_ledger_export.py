@@ -1,7 +1,5 @@
 """An export is the whole ledger: it can be checked without it, and any change to it is noticed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

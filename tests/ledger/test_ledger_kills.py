@@ -1,7 +1,5 @@
 """kill -9 at any instant: what left was charged. Real processes, real kills."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """Totals by part: in a world where the truth is known, and over files of earlier formats."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Many at once: threads and processes of one party never spend the same ε twice."""
 
-from __future__ import annotations
-
 import os
 import threading
 import traceback

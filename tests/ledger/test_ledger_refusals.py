@@ -1,7 +1,5 @@
 """What a ledger refuses, how it rounds and what it chooses: each refusal with a case, each choice both ways."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

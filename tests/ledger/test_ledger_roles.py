@@ -1,7 +1,5 @@
 """One observer in several roles: it takes part in one run, reads the model of another, and has one total."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

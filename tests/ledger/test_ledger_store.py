@@ -1,7 +1,5 @@
 """The file: what it refuses, what it survives, and what it says when it cannot be used."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

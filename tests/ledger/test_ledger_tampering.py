@@ -1,7 +1,5 @@
 """Hands in the file: what the chain notices, what only receipts notice, and that nothing else rings."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from pathlib import Path

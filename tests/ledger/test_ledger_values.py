@@ -1,7 +1,5 @@
 """What a ledger writes down is refused for one bad field among good ones, and kept at the last value that is right."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

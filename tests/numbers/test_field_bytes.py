@@ -1,7 +1,5 @@
 """Elements travel as bytes that are checked on arrival."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

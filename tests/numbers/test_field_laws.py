@@ -1,7 +1,5 @@
 """Field arrays are the integers modulo the field's size, whichever loops compute them."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Matrix products of field elements are exact, at the extremes too."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from typing import Any
 

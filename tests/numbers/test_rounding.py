@@ -1,7 +1,5 @@
 """Rounding keeps the norm bounds it states, for every row and every coin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Boards to look at: a kit with a job that waits, a folder with runs, and people who are signed in."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import http.client

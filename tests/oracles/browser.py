@@ -4,8 +4,6 @@ The machine's Chromium speaks the DevTools protocol on two file descriptors, mes
 serves many pages; `.ci/run` installs it.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

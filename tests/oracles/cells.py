@@ -1,7 +1,5 @@
 """FLARE's own cells in one process: real messaging and a real relay, without FLARE's processes."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable, Iterator

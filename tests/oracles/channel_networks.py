@@ -1,7 +1,5 @@
 """Every transport as the suite for channels takes it: an asynchronous context in which all names are connected."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping

@@ -1,13 +1,13 @@
 """Two organisations' files as a user would write them, and the command line run on them."""
 
-from __future__ import annotations
-
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from colonnade.cli.app import run
 from colonnade.ledger import Ledger
@@ -125,6 +125,32 @@ def write_project(folder: Path, rows: int = ROWS) -> Project:
 
 def train(project: Project, *options: str) -> int:
     return run(["train", str(project.path("job.toml")), *options])
+
+
+@dataclass(frozen=True)
+class Cli:
+    """The command line: what a verb prints, and that it ends with the code that is expected.
+
+    A command is one text, as people type it, or its words.
+    """
+
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        """All that a verb prints."""
+        return "".join(self._printed(words, code))
+
+    def facts(self, *words: str, code: int = 0) -> dict[str, Any]:
+        """The one object that a verb prints for programs."""
+        return one_object(self._printed((*words, "--json"), code)[0])
+
+    def _printed(self, words: tuple[str, ...], code: int) -> tuple[str, str]:
+        self.capsys.readouterr()
+        first, rest = words[:1], words[1:]
+        ended = run([*(shlex.split(first[0]) if first and " " in first[0] else first), *rest])
+        printed = self.capsys.readouterr()
+        assert ended == code, f"{' '.join(words)}: {printed.out}{printed.err}"
+        return printed.out, printed.err
 
 
 def one_object(text: str) -> dict[str, Any]:

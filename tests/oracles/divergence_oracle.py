@@ -3,8 +3,6 @@
 Densities are integrated, probabilities on the integers are summed, at 30 digits. Coins are exact fractions.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Runs whose coins are known by who draws them where: one place can be given others, and nothing else changes."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Small federations for the encrypted gradient, with keys that protect nothing and take no time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

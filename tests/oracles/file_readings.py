@@ -1,7 +1,5 @@
 """How often data files are looked into: every opening for a header and every statement of the engine counts as one."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections import Counter

@@ -4,8 +4,6 @@ The norms of a change are symmetric in the coordinates, so only how many coordin
 (before, after) matters: multisets instead of products. `VERTICES` is the grid {−1, 0, 1}.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Small federations for the functional mechanism, and noise that is silent or remembered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any

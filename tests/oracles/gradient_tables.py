@@ -1,7 +1,5 @@
 """Small tables for training by gradients, and plans over them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ε of the composed homogeneous Poisson binomial pair, by dp-accounting from the two laws."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Each protocol as a trusted party would do it: the twin that the real one must equal, on integers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

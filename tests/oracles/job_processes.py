@@ -1,7 +1,5 @@
 """A process that looks as a job's does: it names the kit, and is called by the job."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

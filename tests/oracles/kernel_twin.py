@@ -1,7 +1,5 @@
 """The same machine in Python integers: slow, plain, and the reference for the compiled kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Kits made for tests: folders as FLARE's provisioning lays them out, with certificates of a test's own root."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A federation of real FLARE processes on this machine, with the files that its parties would write."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -4,8 +4,6 @@ For trying a federation out and for measuring it. Sockets here are neither encry
 are bound to the loopback address and to nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

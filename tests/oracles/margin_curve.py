@@ -4,8 +4,6 @@ They are stored, not computed where a run is planned: two machines with differen
 test holds the stored ones to this program.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog

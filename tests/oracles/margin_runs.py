@@ -1,7 +1,5 @@
 """Small plans of noisy margin descent, and runs of them as every party runs it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

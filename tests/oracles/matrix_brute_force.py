@@ -1,7 +1,5 @@
 """Every integer row up to a norm, and the exact F², A, Q, R of every change: what the table must cover."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

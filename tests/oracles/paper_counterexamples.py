@@ -1,7 +1,5 @@
 """Figures that show where a paper's claim fails, computed from first principles."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

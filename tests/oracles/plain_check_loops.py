@@ -1,7 +1,5 @@
 """The loops of `colonnade.numbers.check_loops` in plain numpy: slower, and the same integers."""
 
-from __future__ import annotations
-
 from math import isqrt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The loops of `colonnade.numbers.compiled` in plain numpy: slower, and the same integers."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -3,8 +3,6 @@
 What a network does beneath TCP looks like this above it: a packet that is lost comes late, because it is sent again.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """All members of a job over FLARE's own relay in one process, each with a kit of its own."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

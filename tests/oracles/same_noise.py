@@ -5,8 +5,6 @@ several tests share has a stream with its own name, since which of them needs it
 Processes that a test starts draw as users' do.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -12,8 +12,6 @@ A and C are checked completely. B and D are checked at every value where the sup
 sampled values of every cell; the proof covers the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

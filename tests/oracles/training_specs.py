@@ -1,7 +1,5 @@
 """What is asked of a method in a test, in one line: which words are the job's and which the method's is known here."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A bank and a shop with the files that each would write, and a job between them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

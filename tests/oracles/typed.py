@@ -1,7 +1,5 @@
 """What a test knows about a value and its type does not say."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 T = TypeVar("T")

@@ -9,8 +9,6 @@ Large shifts are rare and weigh most, so the mean has a skewed law: a run of `RU
 cent, and two such runs differ by as much.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,8 +9,6 @@ Guarantee: to t computing parties, the zero shares of the other t + 1 are unifor
 shows the secret of h and nothing else about h.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Small jobs with every method, and the runs that forecasts are held to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

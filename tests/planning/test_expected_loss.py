@@ -1,7 +1,5 @@
 """What noise costs: the theorem on noisy quadratics, and the estimate of a plan."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

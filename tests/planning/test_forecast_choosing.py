@@ -1,7 +1,5 @@
 """Which method is recommended, on what people it is rehearsed, and what a machine and a line do to seconds."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -400,7 +398,10 @@ def test_the_progress_of_a_plan_begins_before_trials_choose_its_method_and_is_fu
 def test_a_method_whose_trials_take_too_long_has_no_prediction_unless_it_has_a_twin() -> None:
     made = tables([2, 2], 1500)
     schemas = {table.party: table.public() for table in made}
-    for name, options, known in (("slr", {"epochs": 4.0}, False), ("margin", {"steps": 3}, True)):
+    for name, options, known in (
+        ("slr", {"epochs": 4.0, "rate": 1.0}, False),
+        ("margin", {"steps": 3}, True),
+    ):
         requested, plan, _ = planned(name, made, 1500, options=options)
         runs = PilotRuns(schemas, effort=0.0, tries=1, weighed=False)
         found = forecast(runs, untyped(METHODS[name]), requested, plan)

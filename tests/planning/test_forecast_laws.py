@@ -1,7 +1,5 @@
 """A forecast is what the run then takes: the same rounds, and the same bytes but for digits in the names of steps."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +33,7 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
     ("moments", "pca", {}),
     ("functional", "classification", {}),
     ("spca", "pca", {}),
-    ("slr", "classification", {"epochs": 4.0}),
+    ("slr", "classification", {"epochs": 30.0, "rate": 1.0}),
     ("margin", "classification", {"steps": 9}),
     ("local", "classification", {}),
     ("intermediate", "classification", {"epochs": 13}),

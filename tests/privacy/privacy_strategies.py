@@ -1,7 +1,5 @@
 """Generated events for the laws."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from hypothesis import strategies as st

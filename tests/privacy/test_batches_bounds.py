@@ -1,7 +1,5 @@
 """Capacities and uses of Poisson batches against the binomial law itself."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

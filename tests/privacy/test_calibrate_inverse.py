@@ -1,7 +1,5 @@
 """Calibration is the inverse of accounting: within the target, and just below it no longer."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Events: what can be built, what comes back from data, and how they compose."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """A replaced record is two zeroed ones, by way of the zero row."""
 
-from __future__ import annotations
-
 import pytest
 
 from colonnade.privacy.events import (

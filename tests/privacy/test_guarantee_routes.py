@@ -1,7 +1,5 @@
 """Routes from an event to (ε, δ): the tightest is taken, every one is sound, and distances are paid for."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

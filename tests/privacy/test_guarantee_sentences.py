@@ -1,7 +1,5 @@
 """Guarantees as sentences: every number is rounded up, and no claim is made that sampling does not support."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

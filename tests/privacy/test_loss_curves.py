@@ -1,7 +1,5 @@
 """Hockey-stick curves against sums from the definition, and compositions against dp-accounting."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

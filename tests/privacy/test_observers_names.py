@@ -1,7 +1,5 @@
 """Observers and units: stable names that parse back, and the noise parts each observer knows."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

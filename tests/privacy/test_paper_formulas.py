@@ -1,7 +1,5 @@
 """The papers' formulas, as printed: they reproduce the printed tables, say why they are no guarantee, and fail."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The paper's block sensitivities and its two budgets, as written, and where they disagree with each other."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import pytest

@@ -1,7 +1,5 @@
 """HDP-VFL's noise does not give what its theorem says when received messages are used as they come."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from unclipped_messages import achieved_delta, realised_shifts

@@ -1,7 +1,5 @@
 """The Poisson binomial: the worst pair is among those the rule looks at, for every divergence."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Every Rényi rule is at least the divergence that mpmath integrates or sums from the definition."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Sensitivities of the opened integer coefficients against brute force, box and ball."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Sensitivities of moments by class against every integer row there is, in every class."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functional-mechanism sensitivities against brute force over vertices and interior grids."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

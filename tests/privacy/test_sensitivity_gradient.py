@@ -1,7 +1,5 @@
 """SLR's gradient sensitivities against every small integer record and weight."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """How far a record moves a gradient of the margin loss: the curve's bounds, rounding, and every small case."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

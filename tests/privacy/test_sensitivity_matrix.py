@@ -1,7 +1,5 @@
 """The matrix sensitivities against every integer row there is."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Message sensitivities against brute force over residuals and against two runs on neighbouring data."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sensitivities of sums of rounded phases against brute force."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Rounded rows against every rounding of every small row."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Parties for the tests of embeddings: networks without PyTorch, whose numbers can be worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Frames come from an honest run. They are damaged as bytes, as headers, as messag
 something else, and as a sequence: dropped, repeated, swapped. The seed of a mutation is in every failure.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Small federations for the tests of noisy messages, and one party against a scripted peer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Private alignment inside a session: the same people in the same order, and nothing about the rest."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a guarantee rests on, in the sentences of every kind of committee."""
 
-from __future__ import annotations
-
 import pytest
 
 from colonnade.protocols.assumptions import (

@@ -5,8 +5,6 @@ place that draws has a stream of its own. It has to be among those that are know
 another one, every frame of the step that carries it has to be another one too.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 A key of pseudonyms that is the same in every run, or padding that others can make, leaves every result right.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Moments by class against their ideal twin, with their noise, and what a run and a release say of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

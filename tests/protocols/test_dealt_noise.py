@@ -1,7 +1,5 @@
 """Who deals noise, how many parts make a whole, what is said of it, and which law is taken."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Plans for sums of embeddings: what each observer learns, how noise is chosen, what is refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Training on sums of embeddings: what is sent, what is learnt, what is refused, and how a run goes on."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Callable

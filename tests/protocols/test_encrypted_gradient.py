@@ -1,7 +1,5 @@
 """The encrypted gradient against its ideal twin, what it shows to whom, and what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plans of the encrypted gradient: what they refuse, what they promise, and that the promise covers every neighbour."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The judging protocol against its ideal twin, its noise and its refusals."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Plans of the functional mechanism: what they claim, what they refuse, and what the bill says."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

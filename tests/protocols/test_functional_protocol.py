@@ -1,7 +1,5 @@
 """The functional mechanism against its ideal twin, its door, its noise and its refusals."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

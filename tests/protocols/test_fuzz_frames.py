@@ -7,8 +7,6 @@ this position: the parties are taken to follow the protocol, and a share, a mask
 another one of its kind cannot be told from the right one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

@@ -5,8 +5,6 @@ one of the frames it sends. Honest parties draw from seeds, so the right result 
 is left to the threat model: a share, a word or a point that is another of its kind is taken, and the result is wrong.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Plans of training by gradients: what they promise, what they cost, what they refuse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -92,8 +90,7 @@ def test_the_assumption_names_the_batches(plan: GradientPlan) -> None:
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_noise_parts_of_the_honest_make_the_whole(count: int) -> None:
-    tables = tables_of(NAMES[:count], 100)
-    plan = plan_for(tables)
+    plan = plan_for(tables_of(NAMES[:count], 100), rate=1.0)
     whole = plan.group.whole
     assert untyped(plan.noise.part(whole)).sigma_squared * whole == 2 * plan.mu == plan.dealt_noise.variance
     leaf = untyped(plan.all_replaced(plan.group.threshold)).event.event
@@ -107,10 +104,11 @@ def test_rows_and_constant_share_a_norm_of_gamma(plan: GradientPlan) -> None:
     assert plan.size == features + 1
 
 
-def test_longer_training_and_longer_weights_need_more_noise(plan: GradientPlan) -> None:
+def test_longer_training_and_longer_weights_need_more_noise() -> None:
     tables = tables_of(("bank", "insurer"), 2000)
-    assert plan_for(tables, epochs=8, rate=0.2).mu > plan.mu
-    assert plan_for(tables, epochs=4, rate=0.2, weight_cap=16).mu > plan.mu
+    least = plan_for(tables, epochs=4, rate=1.0).mu
+    assert plan_for(tables, epochs=8, rate=1.0).mu > least
+    assert plan_for(tables, epochs=4, rate=1.0, weight_cap=16).mu > least
 
 
 def test_three_classes_are_refused_by_name() -> None:
@@ -123,17 +121,6 @@ def test_a_label_that_nobody_holds_is_refused() -> None:
     tables = tables_of(("bank", "insurer"), 60, active="nobody")
     with pytest.raises(PlanError, match="no party declares one"):
         plan_for(tables, Group.of(("bank", "insurer")))
-
-
-@pytest.mark.slow  # it searches; that a grid is refused with the largest that fits is quick in other methods
-def test_a_grid_too_fine_for_the_noise_says_which_one_fits() -> None:
-    tables = tables_of(("bank", "insurer"), 60)
-    with pytest.raises(PlanError, match=r"The largest gamma that fits is \d+") as error:
-        plan_for(tables, gamma=1 << 17)
-    largest = int(str(error.value).split("fits is ")[1].rstrip("."))
-    plan_for(tables, gamma=largest)
-    with pytest.raises(PlanError, match="The largest gamma"):
-        plan_for(tables, gamma=largest + 1)
 
 
 def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out() -> None:
@@ -180,7 +167,7 @@ def test_a_plan_says_what_reports_read_of_it(plan: GradientPlan) -> None:
 
 @pytest.mark.parametrize("gamma", [64, 100, 1000])
 def test_the_field_has_room_for_all_of_every_row(gamma: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = plan_for(tables_of(("bank", "insurer"), 60), gamma=gamma)
+    made = plan_for(tables_of(("bank", "insurer"), 60), gamma=gamma, rate=1.0)
     most = Fraction(fused_zero_out(made.shape).l2)
     assert most.denominator > 1, "what is rounded is no integer"
     requested = {}
@@ -201,7 +188,7 @@ def test_rows_are_checked_a_block_at_a_time_however_many_there_are() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = tuple(table.public() for table in tables)
     rows = 2 * MOST_ROWS
-    requested = spec_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=0.01, verify="rows")
+    requested = spec_of(SlrOptions, epsilon=1.0, delta=1e-9, gamma=256, epochs=1, rate=1.0, verify="rows")
     made = requested.plan(group, schemas, rows)
     assert made.verify == "rows" and made.block < MOST_ROWS < made.rows
     for claims in made.claims.values():

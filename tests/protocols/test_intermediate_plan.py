@@ -1,7 +1,5 @@
 """Plans of noisy messages: what they refuse, whom they protect, what they charge."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

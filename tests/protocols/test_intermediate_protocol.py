@@ -1,7 +1,5 @@
 """The protocol of noisy messages: its ideal twin, what each member sees, what a peer can do, what a record moves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What HDP-VFL promises and what its protocol reaches, by the code that runs it: with its noise, and with ours."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

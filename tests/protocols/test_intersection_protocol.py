@@ -1,7 +1,5 @@
 """Private set intersection between parties: what each ends up with, what each sees, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Joint scores: exact sums for one reader, refused where a promise was made, noisy and charged where ε is given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plans of noisy margin descent: what they charge whom, which grids they take, and what they refuse."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

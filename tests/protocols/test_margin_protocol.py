@@ -1,7 +1,5 @@
 """Noisy margin descent against its ideal twin, its refusals, and the attacks on versions that are wrong."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How many people a plan can be for at its δ."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """How near their law noise is drawn: as near as the largest ε of any observer asks for, and paid by each of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,7 +67,7 @@ DEALT: dict[str, Callable[[float], Any]] = {
     "functional": lambda epsilon: functional(pair(), epsilon),
     "judging": lambda epsilon: evaluated(pair(), epsilon),
     "margin": lambda epsilon: margin_plan(tables_of(PAIR, 500), epsilon=epsilon),
-    "slr": slr,
+    "slr": lambda epsilon: slr(epsilon, rate=1.0),
 }
 
 

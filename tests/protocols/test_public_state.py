@@ -1,7 +1,5 @@
 """Those who are told something public compare what they were told: the attack without that, and that it stops."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What is published is the server's word: another model than was trained is read by all alike, as SECURITY.md says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

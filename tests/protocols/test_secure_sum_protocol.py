@@ -1,7 +1,5 @@
 """Secure sums between parties: exact, charged first, and a party that fails is named."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Matching through the server: what each ends up with, what each sees, and every wrong version of it."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import math

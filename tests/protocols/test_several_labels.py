@@ -1,7 +1,5 @@
 """Several labels in one release: no longer than one, opened as they should be, and refused where one is learnt."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from fractions import Fraction

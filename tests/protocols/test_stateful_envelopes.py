@@ -1,7 +1,5 @@
 """A frame is taken if and only if it is the next one, in this run, at this step, in this direction."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from typing import Any

@@ -1,7 +1,5 @@
 """Sentences of plans that check nothing say that everybody is assumed to run the protocol, others who may deviate."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Moments by class with checks: indicators that are not one-hot, and products that are none, stop the run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

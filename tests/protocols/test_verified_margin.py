@@ -1,7 +1,5 @@
 """Margin with checks: honest runs are the ideal, and every cheat that reads a person without them stops the run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

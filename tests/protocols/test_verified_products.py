@@ -1,7 +1,5 @@
 """Resharings that are proved: a computing party that adds to its product reads a row, unless the other two check it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows that are checked: honest runs are what they were, and whoever deviates is caught before anything is opened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

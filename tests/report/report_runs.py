@@ -1,7 +1,5 @@
 """Finished runs to report on, small enough to make anew."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

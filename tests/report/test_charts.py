@@ -1,17 +1,13 @@
 """Charts: what is drawn is where it belongs, names are escaped."""
 
-from __future__ import annotations
-
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.cli.app import run
 from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 
 NUMBERS = st.floats(-1e9, 1e9) | st.sampled_from([0.0, 1e-300, math.inf, -math.inf, math.nan])
@@ -77,16 +73,3 @@ def test_epochs_are_whole_numbers() -> None:
     )
     below = re.findall(r'y="345.0" text-anchor="middle">([^<]*)<', drawn)
     assert below == ["1", "2", "3"]
-
-
-def test_another_kind_of_picture_is_refused_before_anything_is_computed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["privacy", "gaussian", "--sensitivity", "1", "--sigma", "2", "--plot"]
-    assert run([*command, str(tmp_path / "curve.svg")]) == 0
-    assert (tmp_path / "curve.svg").read_text().startswith("<svg")
-    capsys.readouterr()
-    assert run([*command, str(tmp_path / "curve.png")]) == 3
-    printed = capsys.readouterr()
-    assert ".svg" in printed.err and "ε" not in printed.out
-    assert not (tmp_path / "curve.png").exists()

@@ -1,7 +1,5 @@
 """The card of a model: metadata that hubs accept, and nothing on it that may not be shown."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import date

@@ -1,9 +1,6 @@
 """Pages in a real browser, by structure: nothing is cut, stacked or laid over something else, at any width."""
 
-from __future__ import annotations
-
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -11,12 +8,9 @@ import numpy as np
 import pytest
 from browser import Browser
 from report_runs import HOSTILE, hostile_run, private_run, seeded_run
+from tables_people import people, release_with
 from test_report_beside import ATTACK, comparison
 from typed import there, untyped
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
-
-from tables_people import people, release_with
 
 from colonnade.evaluation.estimates import estimate_two_classes
 from colonnade.report.comparison import comparison_page, section_of

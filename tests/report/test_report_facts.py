@@ -1,7 +1,5 @@
 """The same facts as data, as text and as a page, and the books behind them."""
 
-from __future__ import annotations
-
 import html
 import json
 import math

@@ -1,7 +1,5 @@
 """Training ends before anything is written: whoever writes or shows a run fits nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plan against outcome: both sides of a run on public data, in its facts, its text and its page."""
 
-from __future__ import annotations
-
 from report_runs import private_run
 
 from colonnade.planning.cost import Cost

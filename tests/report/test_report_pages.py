@@ -1,7 +1,5 @@
 """What a page must hold and what it must not: effects, intervals, pictures, budgets before, one party's own page."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The record of a run has one form: its types, the JSON Schema that is published, and what is written agree."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

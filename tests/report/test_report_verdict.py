@@ -1,7 +1,5 @@
 """What a run comes to, before any detail: on the page, in a line, and for whoever has to sign it."""
 
-from __future__ import annotations
-
 import math
 import re
 

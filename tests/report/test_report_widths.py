@@ -1,15 +1,7 @@
 """Tables on the screen are no wider than it, whatever their names are: they shrink, or their rows stack."""
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learn"))
-
 from tables_people import people, release_with
 
 from colonnade.evaluation.estimates import estimate_two_classes

@@ -1,7 +1,5 @@
 """Whoever asks whether a copy of a kit may come proves that it holds the kit."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every transport keeps every law of channels; and what only sockets have to fear."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

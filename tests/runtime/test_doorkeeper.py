@@ -1,7 +1,5 @@
 """An administrator whom a list excludes is refused by the server at any command, and by every party with the list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract with FLARE's messaging: what the channel needs of it, on FLARE's own cells."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

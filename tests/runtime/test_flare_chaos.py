@@ -4,8 +4,6 @@ Parties reach their server through a proxy that delays what passes and cuts conn
 can do to mutual TLS. Every job ends right or fails by name everywhere, goes on when it is resumed, and is charged once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

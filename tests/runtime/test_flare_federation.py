@@ -1,7 +1,5 @@
 """Real FLARE: a server and two parties as processes of their own, with kits of their own and mutual TLS."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A run that stopped anywhere goes on to where it would have come, and nobody sees two messages for one draw."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from pathlib import Path

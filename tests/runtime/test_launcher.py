@@ -1,7 +1,5 @@
 """A job is handed to a process that has been waiting for one, which takes it alone and ends with it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

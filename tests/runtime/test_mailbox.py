@@ -1,7 +1,5 @@
 """Whatever the order in which threads deliver, a line hands out each frame once and in order."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

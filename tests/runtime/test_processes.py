@@ -1,7 +1,5 @@
 """Members' processes end with everything that they started, whoever ends them and however."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

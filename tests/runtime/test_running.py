@@ -1,7 +1,5 @@
 """Groups, channels and runs."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """Sealed lines over a channel that somebody else relays, and everything that somebody may try."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace

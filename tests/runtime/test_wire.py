@@ -1,7 +1,5 @@
 """The codec: what goes in comes out, and nothing else comes in."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

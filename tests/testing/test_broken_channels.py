@@ -1,7 +1,5 @@
 """For every law of channels a channel that breaks it, and the suite names the law."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from typing import Any

@@ -3,8 +3,6 @@
 A leaf cannot be added from outside, so the rules of the leaves that are there are broken instead.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

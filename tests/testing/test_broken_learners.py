@@ -1,8 +1,7 @@
 """For every law of learners one that breaks it, and the suite names the law."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +47,27 @@ class Sound(LinearRegression):
     method, options, label = "moments", None, None
 
 
+def fitting(after: Callable[[Any], Any]) -> type[Sound]:
+    """Least squares that does this after a fit, and returns what that returns."""
+
+    class Broken(Sound):
+        def fit(self, source: Any) -> Any:  # type: ignore[override]
+            found = after(super().fit(source))
+            return self if found is None else found
+
+    return Broken
+
+
+def answering(change: Callable[[Any, Any, Any], Any]) -> type[Sound]:
+    """Least squares whose answers are changed: the model, the rows, the answers."""
+
+    class Broken(Sound):
+        def predict(self, X: Any) -> Any:
+            return change(self, X, super().predict(X))
+
+    return Broken
+
+
 class Computes(Sound):
     def __init__(self, *, epsilon: Any = 9.0) -> None:
         super().__init__(epsilon=epsilon)
@@ -64,75 +84,9 @@ class TakesRows(Sound):
         return self if isinstance(source, np.ndarray) else super().fit(source)
 
 
-class Changes(Sound):
-    def fit(self, source: Any) -> Any:  # type: ignore[override]
-        super().fit(source)
-        self.epsilon = self.epsilon + 0.0
-        return self
-
-
-class Returns(Sound):
-    def fit(self, source: Any) -> Any:  # type: ignore[override]
-        super().fit(source)
-        return self.coef_
-
-
-class Plain(Sound):
-    def fit(self, source: Any) -> Any:  # type: ignore[override]
-        self.weights = super().fit(source).coef_
-        return self
-
-
 class Stubborn(Sound):
     def set_params(self, **parameters: Any) -> Any:
         return self
-
-
-class SaysNothing(Sound):
-    def fit(self, source: Any) -> Any:  # type: ignore[override]
-        super().fit(source).privacy_ = Privacy(())
-        return self
-
-
-class Forgetful(Sound):
-    def fit(self, source: Any) -> Any:  # type: ignore[override]
-        del untyped(super().fit(source)).releases_
-        return self
-
-
-class Miscounts(Sound):
-    def fit(self, source: Any) -> Any:  # type: ignore[override]
-        untyped(super().fit(source)).n_features_in_ += 1
-        return self
-
-
-class Few(Sound):
-    def predict(self, X: Any) -> Any:
-        return super().predict(X)[:-1]
-
-
-class Infinite(Sound):
-    def predict(self, X: Any) -> Any:
-        return super().predict(X) / 0.0 if hasattr(self, "coef_") else super().predict(X)
-
-
-class Learns(Sound):
-    def predict(self, X: Any) -> Any:
-        answers = super().predict(X)
-        self.intercept_ += 1.0
-        return answers
-
-
-class Ranks(Sound):
-    def predict(self, X: Any) -> Any:
-        answers = super().predict(X)
-        return answers - answers.mean()
-
-
-class ByPlace(Sound):
-    def predict(self, X: Any) -> Any:
-        answers = super().predict(X)
-        return answers if isinstance(X, np.ndarray) else answers + np.asarray(next(iter(X.values())))
 
 
 class Lax(Sound):
@@ -141,11 +95,6 @@ class Lax(Sound):
             return super().predict(X)
         except DataError:
             return np.zeros(len(next(iter(X.values()))))
-
-
-class Raw(Sound):
-    def predict(self, X: Any) -> Any:
-        return super().predict(X) + isinstance(X, np.ndarray)
 
 
 class Remembers(Sound):
@@ -200,24 +149,39 @@ class Afterwards(Sound):
         return self
 
 
+def learning(model: Any, X: Any, answers: Any) -> Any:
+    model.intercept_ += 1.0
+    return answers
+
+
+def first_column_added(model: Any, X: Any, answers: Any) -> Any:
+    return answers if isinstance(X, np.ndarray) else answers + np.asarray(next(iter(X.values())))
+
+
 BROKEN: list[tuple[str, type[Sound]]] = [
     ("the constructor only stores", Computes),
     ("an answer before fit is refused", Eager),
     ("rows are never given to fit", TakesRows),
-    ("fit returns the model and changes no parameter", Returns),
-    ("fit returns the model and changes no parameter", Changes),
-    ("what was learnt ends in an underscore", Plain),
+    ("fit returns the model and changes no parameter", fitting(lambda model: model.coef_)),
+    (
+        "fit returns the model and changes no parameter",
+        fitting(lambda model: setattr(model, "epsilon", model.epsilon + 0.0)),
+    ),
+    ("what was learnt ends in an underscore", fitting(lambda model: setattr(model, "weights", model.coef_))),
     ("parameters can be read, set and cloned", Stubborn),
-    ("what it cost is said", SaysNothing),
-    ("what it cost is said", Forgetful),
-    ("features are counted and named", Miscounts),
-    ("everybody gets an answer", Few),
-    ("everybody gets an answer", Infinite),
-    ("answering changes neither model nor rows", Learns),
-    ("an answer depends on its own row", Ranks),
-    ("columns are found by name", ByPlace),
+    ("what it cost is said", fitting(lambda model: setattr(model, "privacy_", Privacy(())))),
+    ("what it cost is said", fitting(lambda model: delattr(model, "releases_"))),
+    ("features are counted and named", fitting(lambda model: setattr(model, "n_features_in_", 9))),
+    ("everybody gets an answer", answering(lambda model, X, answers: answers[:-1])),
+    ("everybody gets an answer", answering(lambda model, X, answers: answers / 0.0)),
+    ("answering changes neither model nor rows", answering(learning)),
+    ("an answer depends on its own row", answering(lambda model, X, answers: answers - answers.mean())),
+    ("columns are found by name", answering(first_column_added)),
     ("columns are found by name", Lax),
-    ("encoded features are answered alike", Raw),
+    (
+        "encoded features are answered alike",
+        answering(lambda model, X, answers: answers + isinstance(X, np.ndarray)),
+    ),
     ("fitting again forgets the last time", Remembers),
     ("every ledger is charged once", PaysTwice),
     ("every ledger is charged once", Pays),

@@ -1,8 +1,6 @@
 """For every law of mechanisms one that breaks it, and the suite names the law."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -37,36 +35,49 @@ class Sound:
         return SkellamNoise(self.mu).event(change, known=known, parts=parts, of=of)
 
 
-class Floats(Sound):
-    def draw(self, shape: Any, randomness: Randomness) -> Any:
-        return super().draw(shape, randomness).astype(float)
+def broken(**methods: Callable[..., Any]) -> type[Sound]:
+    """Skellam noise with some of its methods replaced."""
+    return type("Broken", (Sound,), methods)
 
 
-class Flat(Sound):
-    def draw(self, shape: Any, randomness: Randomness) -> Any:
-        return super().draw(shape, randomness).ravel()
-
-
-class Late(Sound):
+def late(noise: Sound, shape: Any, coins: Randomness) -> Any:
     """Refuses a shape after it has drawn."""
-
-    def draw(self, shape: Any, randomness: Randomness) -> Any:
-        randomness.bytes(1)
-        return super().draw(shape, randomness)
+    coins.bytes(1)
+    return Sound.draw(noise, shape, coins)
 
 
-class Own(Sound):
-    """Coins of its own besides the given ones."""
-
-    def draw(self, shape: Any, randomness: Randomness) -> Any:
-        return super().draw(shape, randomness) + super().draw(shape, SystemRandomness())
+def with_own_coins(noise: Sound, shape: Any, coins: Randomness) -> Any:
+    return Sound.draw(noise, shape, coins) + Sound.draw(noise, shape, SystemRandomness())
 
 
-class Deaf(Sound):
-    """Fixed coins, whatever is given."""
+def halved(noise: Sound, parts: int) -> Any:
+    """Whoever deals one part deals half."""
+    return SkellamNoise(noise.mu / 2) if parts == 1 else Sound.part(noise, parts)
 
-    def draw(self, shape: Any, randomness: Randomness) -> Any:
-        return super().draw(shape, SeededRandomness(1))
+
+def short(noise: Sound, parts: int) -> Any:
+    """Parts that are a twentieth too small in variance."""
+    whole = Sound.part(noise, parts)
+    return whole if parts == 1 else SkellamNoise(whole.mu * Fraction(19, 20))
+
+
+def claiming(mu: Callable[..., Any]) -> type[Sound]:
+    """Noise whose event has this μ, given the whole, what is known, and parts of how many."""
+
+    def event(noise: Sound, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
+        Sound.event(noise, change, known=known, parts=parts, of=of)
+        return Skellam(change.l1, change.l2, noise.mu * mu(known, parts, of))
+
+    return broken(event=event)
+
+
+def taken_for_known(taken: Callable[[int, int], int]) -> type[Sound]:
+    """Noise whose event takes another number of parts for known."""
+
+    def event(noise: Sound, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
+        return Sound.event(noise, change, known=taken(known, parts), parts=parts, of=of)
+
+    return broken(event=event)
 
 
 class Kept(Sound):
@@ -79,84 +90,43 @@ class Kept(Sound):
         return self.kept.setdefault((drawn.shape, drawn[:1].tobytes()), drawn) if drawn.size < 100 else drawn
 
 
-class Halved(Sound):
-    """Whoever deals one part deals half."""
-
-    def part(self, parts: int) -> Any:
-        return SkellamNoise(self.mu / 2) if parts == 1 else super().part(parts)
-
-
-class Short(Sound):
-    """Parts that are a twentieth too small in variance."""
-
-    def part(self, parts: int) -> Any:
-        whole = super().part(parts)
-        return whole if parts == 1 else SkellamNoise(whole.mu * Fraction(19, 20))
-
-
-class None_(Sound):
-    """Deals nought parts as if they were one."""
-
-    def part(self, parts: int) -> Any:
-        return super().part(max(parts, 1))
-
-
-class NoEvent(Sound):
-    def event(self, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Any:
-        return (change, self.mu)
-
-
-class KnowsAll(Sound):
-    def event(self, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
-        return super().event(change, known=min(known, parts - 1) if parts > 1 else 0, parts=parts, of=of)
-
-
-class Uncounted(Sound):
-    def event(self, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
-        return super().event(change, known=max(known, 0), parts=parts, of=of)
-
-
-class Generous(Sound):
-    """Counts every part as a whole."""
-
-    def event(self, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
-        super().event(change, known=known, parts=parts, of=of)
-        return super().event(change, known=known, parts=parts, of=1)
-
-
-class Boastful(Sound):
-    """Credits observers with noise that they know."""
-
-    def event(self, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
-        super().event(change, known=known, parts=parts, of=of)
-        return Skellam(change.l1, change.l2, self.mu * Fraction(parts + known, of))
-
-
-class Rounded(Sound):
-    """A fraction of the whole counts as all of it."""
-
-    def event(self, change: Any, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
-        super().event(change, known=known, parts=parts, of=of)
-        left = Fraction(parts - known, of)
-        return Skellam(change.l1, change.l2, self.mu * (left if parts >= of else 1 + left))
-
-
 BROKEN: list[tuple[str, type[Sound]]] = [
-    ("draws are 64-bit integers of the shape asked", Floats),
-    ("draws are 64-bit integers of the shape asked", Flat),
-    ("a shape that cannot be is refused before anything is drawn", Late),
-    ("the same seed gives the same draws", Own),
-    ("draws come from the source that was given", Deaf),
+    (
+        "draws are 64-bit integers of the shape asked",
+        broken(draw=lambda noise, shape, coins: Sound.draw(noise, shape, coins).astype(float)),
+    ),
+    (
+        "draws are 64-bit integers of the shape asked",
+        broken(draw=lambda noise, shape, coins: Sound.draw(noise, shape, coins).ravel()),
+    ),
+    ("a shape that cannot be is refused before anything is drawn", broken(draw=late)),
+    ("the same seed gives the same draws", broken(draw=with_own_coins)),
+    (
+        "draws come from the source that was given",
+        broken(draw=lambda noise, shape, coins: Sound.draw(noise, shape, SeededRandomness(1))),
+    ),
     ("every draw is an array of its own", Kept),
-    ("the only part is the whole", Halved),
-    ("parts sum to the whole", Short),
-    ("no part at all is refused", None_),
-    ("the event of a release can be accounted for", NoEvent),
-    ("an observer who knows all of the noise is refused", KnowsAll),
-    ("counts that make no sense are refused", Uncounted),
-    ("parts hide no more than the whole", Generous),
-    ("an observer who knows more never gets a smaller cost", Boastful),
-    ("less than the whole never costs less", Rounded),
+    ("the only part is the whole", broken(part=halved)),
+    ("parts sum to the whole", broken(part=short)),
+    ("no part at all is refused", broken(part=lambda noise, parts: Sound.part(noise, max(parts, 1)))),
+    (
+        "the event of a release can be accounted for",
+        broken(event=lambda noise, change, **counts: (change, noise.mu)),
+    ),
+    (
+        "an observer who knows all of the noise is refused",
+        taken_for_known(lambda known, parts: min(known, parts - 1) if parts > 1 else 0),
+    ),
+    ("counts that make no sense are refused", taken_for_known(lambda known, parts: max(known, 0))),
+    ("parts hide no more than the whole", claiming(lambda known, parts, of: Fraction(parts - known))),
+    (
+        "an observer who knows more never gets a smaller cost",
+        claiming(lambda known, parts, of: Fraction(parts + known, of)),
+    ),
+    (
+        "less than the whole never costs less",
+        claiming(lambda known, parts, of: Fraction(parts - known, of) + (parts < of)),
+    ),
 ]
 
 

@@ -1,7 +1,5 @@
 """Bindings of conversions, curves and composed costs: Gaussian, Poisson binomial, Skellam, SPCA."""
 
-from __future__ import annotations
-
 import math
 from re import Match
 from typing import Any

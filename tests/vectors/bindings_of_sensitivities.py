@@ -1,7 +1,5 @@
 """Bindings of sensitivities: functional mechanism, HDP-VFL, SLR, vertical logistic regression."""
 
-from __future__ import annotations
-
 import math
 from re import Match
 

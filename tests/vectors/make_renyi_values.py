@@ -4,8 +4,6 @@ Independent of the library: each value is the divergence of two explicit laws, b
 as `python tests/vectors/make_renyi_values.py` after adding a case.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

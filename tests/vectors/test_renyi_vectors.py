@@ -1,7 +1,5 @@
 """Every event leaf has a Rényi rule and a vector for it; `make_renyi_values.py` says how they were made."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, get_args

@@ -4,8 +4,6 @@ Further files of the same form may be named in the environment variable COLONNAD
 A name that no binding matches fails.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

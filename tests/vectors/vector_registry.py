@@ -3,8 +3,6 @@
 Most are functions of the library. Counterexamples, Monte-Carlo figures and brute force live in tests/oracles.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
