@@ -122,10 +122,10 @@ def holdout_task(job: Job, result: TrainingResult, run: Run[Any], *, alignment: 
 
 
 def evaluate_trained(
-    job: Job, federation: Federation, result: TrainingResult | ColonnadeError, run: Run[Any]
+    job: Job, federation: Federation, result: TrainingResult | None, run: Run[Any]
 ) -> HeldOut:
     """The evaluation of what was trained, or why there is none; None for a job that holds nobody out."""
-    if job.held_out is None or isinstance(result, ColonnadeError):
+    if job.held_out is None or result is None:
         return None
     try:
         return holdout_task(job, result, run, alignment=federation.alignment).run(federation)
@@ -147,8 +147,11 @@ async def evaluate_at_site(
 
     All members begin it or none does.
     """
-    result = result_at(job, run)
-    if result is None or isinstance(result, ColonnadeError):
+    try:
+        result = result_at(job, run)
+    except ColonnadeError:
+        result = None
+    if result is None:
         return NOT_EVALUATED.format(reason="nothing was learnt.")
     try:
         task = holdout_task(job, result, run, alignment=job.alignment)
