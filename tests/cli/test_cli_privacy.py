@@ -13,7 +13,7 @@ from training_specs import requested as spec_of
 
 from colonnade.cli import privacy
 from colonnade.cli.app import run
-from colonnade.cli.privacy_answer import AnyOwners, number_text, threshold_of
+from colonnade.cli.privacy_answer import number_text, threshold_of
 from colonnade.data.kinds import NumericColumn
 from colonnade.data.labels import ClassLabel
 from colonnade.data.schema import PublicSchema
@@ -319,6 +319,5 @@ def test_people_read_sentences_notes_and_the_noise(
 
 
 def test_small_parts() -> None:
-    assert AnyOwners(2).parts_known(["a"]) == 1
     assert threshold_of(4, None) == 1
     assert number_text(Fraction(10**30 + 1)) == "1e+30"

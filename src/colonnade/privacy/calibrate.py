@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 
 from colonnade.errors import NoNoiseFits, PrivacyError
 from colonnade.privacy.events import COARSE_BITS, Event, PoissonBinomial, Repeated, contains_sampling, itemise
@@ -80,11 +81,10 @@ def calibrate(
         return _first_within(
             lambda rank: cost(family(value(rank))),
             epsilon,
-            low=_LEAST_EXPONENT * per_decade,
-            high=_GREATEST_EXPONENT * per_decade,
-            start=start,
-            stride=stride,
-            position=lambda rank: math.log(value(rank)),
+            (_LEAST_EXPONENT * per_decade, _GREATEST_EXPONENT * per_decade),
+            start,
+            stride,
+            lambda rank: math.log(value(rank)),
         )
 
     start, stride = 0, per_decade
@@ -121,19 +121,15 @@ def calibrate_poisson_binomial(
         rank = _first_within(
             lambda rank: _epsilon(Repeated(event(rank), times), delta),
             epsilon,
-            low=1 - grid // 2,
-            high=-1,
-            start=1 - grid // 2,
-            stride=grid // 4,
-            position=lambda rank: -math.log(-rank),
+            (1 - grid // 2, -1),
+            1 - grid // 2,
+            grid // 4,
+            lambda rank: -math.log(-rank),
         )
         if rank is None:
             continue
         candidate = event(rank)
-        if (
-            best is None
-            or candidate.trials * Fraction(candidate.beta) ** 2 > best.trials * Fraction(best.beta) ** 2
-        ):
+        if best is None or count * Fraction(candidate.beta) ** 2 > best.trials * Fraction(best.beta) ** 2:
             best = candidate
     if best is None:
         raise NoNoiseFits(
@@ -159,24 +155,18 @@ def _epsilon(event: Event, delta: float) -> float:
 def _first_within(
     cost: Callable[[int], float],
     target: float,
-    *,
-    low: int,
-    high: int,
+    ends: tuple[int, int],
     start: int,
     stride: int,
     position: Callable[[int], float],
 ) -> int | None:
-    """The least rank in [low, high] whose cost, which does not rise with the rank, is at most the target.
+    """The least rank between the ends whose cost, which does not rise with the rank, is at most the target.
 
     Strides that double find a bracket; inside it the guess is where log cost, as a straight line over `position`,
     meets the target, and a plain bisection whenever such a guess left most of the bracket standing.
     """
-    costs = {start: cost(start)}
-
-    def at(rank: int) -> float:
-        if rank not in costs:
-            costs[rank] = cost(rank)
-        return costs[rank]
+    low, high = ends
+    at = cache(cost)
 
     above, within = start, start  # `above` will cost more than the target, `within` at most the target
     if at(start) <= target:
@@ -193,7 +183,7 @@ def _first_within(
     while within - above > 1:
         guess = (above + within) // 2
         if not bisect:
-            guess = _interpolated(above, within, at(above), at(within), target, position=position)
+            guess = _interpolated(above, within, at(above), at(within), target, position)
         length = within - above
         if at(guess) <= target:
             within = guess
@@ -209,7 +199,6 @@ def _interpolated(
     above_cost: float,
     within_cost: float,
     target: float,
-    *,
     position: Callable[[int], float],
 ) -> int:
     if math.isinf(above_cost) or within_cost <= 0:
