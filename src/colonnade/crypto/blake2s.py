@@ -1,10 +1,7 @@
-"""BLAKE2s of many short messages, sixteen side by side.
+"""BLAKE2s of many short messages (RFC 7693), sixteen side by side: what comes out is what `hashlib.blake2s` gives.
 
 Sixteen states advance in one vector register a word, written as vector instructions because the compiler does not find
-them by itself; on a processor without wide vectors the same code splits into narrower ones. What comes out is what
-`hashlib.blake2s` gives.
-
-Source: RFC 7693.
+them by itself; on a processor without wide vectors the same code splits into narrower ones.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from colonnade.crypto.modular import compiled
+from colonnade.numbers.compiling import machine_code
 
 LANES = 16
 BLOCK_BYTES = 64
@@ -96,12 +93,6 @@ def _compression(_typing_context: Any, _work: Any) -> Any:
 compress: Any = intrinsic(_compression)
 
 
-def start_state(digest_size: int, *, person: bytes = b"") -> NDArray[np.uint32]:
-    """The state before the first block, for a digest of so many bytes and a personalisation of up to eight."""
-    parameters = bytes((digest_size, 0, 1, 1)) + bytes(20) + person.ljust(8, b"\0")
-    return np.frombuffer(parameters, dtype="<u4").astype(np.uint32) ^ np.array(IV, dtype=np.uint32)
-
-
 def digests(store: NDArray[np.uint8], ends: NDArray[Any], domain: bytes) -> NDArray[np.uint64]:
     """The 128-bit digest of every text between two ends, as two words; texts of one domain only can agree.
 
@@ -109,28 +100,26 @@ def digests(store: NDArray[np.uint8], ends: NDArray[Any], domain: bytes) -> NDAr
     """
     if len(domain) > BLOCK_BYTES:
         domain = hashlib.sha256(domain).digest()
-    out = np.empty((len(ends) - 1, 2), dtype=np.uint64)
-    # One type of array each, so that the kernel is compiled once.
-    content = store if store.flags.writeable and store.flags.c_contiguous else store.copy()
-    _digests(content, ends.astype(np.int64), _after(domain), out)
-    return out
-
-
-def _after(domain: bytes) -> NDArray[np.uint32]:
     work = np.zeros((34, LANES), dtype=np.uint32)
-    work[STATE:MESSAGE] = start_state(16)[:, None]
+    # The state before the first block: the parameters are a digest of 16 bytes, no key, and no tree.
+    parameters = np.frombuffer(bytes((16, 0, 1, 1)) + bytes(28), dtype="<u4")
+    work[STATE:MESSAGE] = (parameters ^ np.array(IV, dtype=np.uint32))[:, None]
     work[MESSAGE:COUNT] = np.frombuffer(domain.ljust(BLOCK_BYTES, b"\0"), dtype="<u4")[:, None]
     work[COUNT] = BLOCK_BYTES
     _compress_once(work.reshape(-1))
-    return work[RESULT:, 0].copy()
+    out = np.empty((len(ends) - 1, 2), dtype=np.uint64)
+    # One type of array each, so that the kernel is compiled once.
+    content = store if store.flags.writeable and store.flags.c_contiguous else store.copy()
+    _digests(content, ends.astype(np.int64), work[RESULT:, 0].copy(), out)
+    return out
 
 
-@compiled
+@machine_code
 def _compress_once(work: Any) -> None:
     compress(work.ctypes.data)
 
 
-@compiled
+@machine_code
 def _digests(store: Any, ends: Any, start: Any, out: Any) -> None:
     work = np.zeros(WORK, np.uint32)
     count = len(ends) - 1

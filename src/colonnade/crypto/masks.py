@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from numpy.typing import NDArray
 
-from colonnade.crypto.modular import compiled
+from colonnade.numbers.compiling import machine_code
 
 
 def packed_size(count: int, bits: int) -> int:
@@ -46,7 +46,7 @@ def unpack_words(packed: NDArray[np.uint8], count: int, *, bits: int, dtype: np.
     return out
 
 
-@compiled
+@machine_code
 def _pack(words: Any, bits: int, out: Any) -> None:
     held, pending, at = np.uint64(0), 0, 0
     for i in range(words.size):
@@ -65,7 +65,7 @@ def _pack(words: Any, bits: int, out: Any) -> None:
         out[at] = held
 
 
-@compiled
+@machine_code
 def _unpack(packed: Any, bits: int, out: Any) -> None:
     offset, at = 0, 0
     for i in range(out.size):
@@ -201,7 +201,7 @@ def _mask_blocks(values: NDArray[Any], ring: SumRing, adding: Sequence[Any], tak
     return out
 
 
-@compiled
+@machine_code
 def _combine(values: Any, streams: Any, adding: Any, largest: Any, low_bits: Any, out: Any) -> Any:
     """out := (values + the first `adding` streams − the others) modulo 2^k; whether all values are in range."""
     fits = True

@@ -82,16 +82,6 @@ class PrivateKey:
     def __repr__(self) -> str:
         return f"PrivateKey(<{self.public.bits} bits>)"
 
-    @cached_property
-    def p_squared(self) -> int:
-        """p²."""
-        return self.p * self.p
-
-    @cached_property
-    def q_squared(self) -> int:
-        """q²."""
-        return self.q * self.q
-
     @classmethod
     def generate(cls, randomness: Randomness, bits: int = 2048) -> PrivateKey:
         """A key of 2048 or 3072 bits. 2048 bits correspond to 112 bits of security, 3072 to 128."""
@@ -251,7 +241,7 @@ class Encryptor:
             FixedBase.prepare(
                 MontgomeryModulus(square), pow(base, key.modulus, square), exponent_bytes=key.exponent_bytes
             )
-            for square in (private.p_squared, private.q_squared)
+            for square in (private.p**2, private.q**2)
         )
         return cls(key, tables, randomness)
 
@@ -275,15 +265,11 @@ class Encryptor:
         if len(parts) == 1:
             return parts[0]
         first, second = (gmpy2.mpz(table.modulus.value) for table in self.tables)
+        inverse = gmpy2.invert(second, first)
         return [
-            at_second + second * ((at_first - at_second) * self._second_inverse % first)
+            at_second + second * ((at_first - at_second) * inverse % first)
             for at_first, at_second in zip(*parts, strict=True)
         ]
-
-    @cached_property
-    def _second_inverse(self) -> int:
-        first, second = (table.modulus.value for table in self.tables)
-        return pow(second, -1, first)
 
 
 def rerandomised(ciphertexts: Ciphertexts, randomness: Randomness) -> Ciphertexts:

@@ -287,7 +287,7 @@ def answer(claim: ProductClaim, held: Held, *, seed: bytes, challenge: bytes, th
     point = point_of(third, GROUPS + 1)
     mine = stretched(seed, "proof", GROUPS + 1)
     out = np.empty((3, 4, claim.answer_length))
-    out[:, :, :-2] = _factors_at(claim, held, seed, point, 0)
+    out[:, :, :-2] = masked_at(held[:2], claim.count, seed, point, claim.share_weights[0])
     out[:, :, -2] = _dealt_at(claim, held[2], challenge, point, 0)
     quotient = QUOTIENT_NODES.at(point)
     for q, field in enumerate(quartics()):
@@ -311,7 +311,8 @@ def accepts(
     """
     point = point_of(third, GROUPS + 1)
     theirs, half = unpacked(answered), unpacked(proof)
-    factors = theirs[:, :, :-2] + _factors_at(claim, held, seed, point, 1)
+    mine = masked_at(held[:2], claim.count, seed, point, claim.share_weights[1])
+    factors = theirs[:, :, :-2] + mine
     dealt = theirs[:, :, -2] + _dealt_at(claim, held[2], challenge, point, 1)
     beta = stretched(challenge, "rows", claim.count)
     quotient, vanishing = QUOTIENT_NODES.at(point), ROW_NODES.vanishing_at(point)
@@ -329,18 +330,22 @@ def accepts(
     return holds
 
 
-def _factors_at(claim: ProductClaim, held: Held, seed: bytes, point: Floats, side: int) -> Floats:
-    """One side of both factors at the point, weighted so that both sides add up to the prover's shares."""
+def masked_at(
+    shares: tuple[FieldArray, FieldArray], count: int, seed: bytes, point: Floats, weight: int
+) -> Floats:
+    """One side of polynomials through shares and masks at the point; weighted, both sides add up to the prover's."""
     basis = MASKED_NODES.at(point)
+    widths = [count * share.shape[1] for share in shares]
+    out = stretched(seed, "row masks", sum(widths))
     factors = np.empty((3, GROUPS, 4), dtype=np.int64)
     for q, field in enumerate(quartics()):
-        factors[q] = field.scaled(basis[q, :, 1:], claim.share_weights[side]).T
-    out = stretched(seed, "row masks", 2 * claim.width)
-    for q, field in enumerate(quartics()):
+        factors[q] = field.scaled(basis[q, :, 1:], weight).T
         out[q] = field.times(out[q], basis[q, :, :1].copy())
-    for at, share in enumerate(held[:2]):
-        here = out[:, :, at * claim.width : (at + 1) * claim.width]
-        loops().combine(share.words[0].reshape(-1), claim.width, factors, np.array(PRIMES), here)
+    start = 0
+    for share, width in zip(shares, widths, strict=True):
+        here = out[:, :, start : start + width]
+        loops().combine(share.words[0].reshape(-1), width, factors, np.array(PRIMES), here)
+        start += width
     return out
 
 

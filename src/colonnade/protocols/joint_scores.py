@@ -197,11 +197,7 @@ class ScoresPlan(Plan):
         return replace(release, exact=self.exact if discloses else 0)
 
     def own_data(self) -> dict[str, Any]:
-        """What is summed, for whom, on which grid."""
-        return {
-            "beta": str(self.beta),
-            "grid": GRID,
-        }
+        return {"beta": str(self.beta), "grid": GRID}
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,14 +219,14 @@ async def scores_session(
     mine = None
     if aligned is not None:
         _refuse_trained(party, plan, aligned, trained_on)
-        mine = _checked(
-            party, plan, np.zeros((plan.rows, plan.spec.width)) if terms is None else terms(aligned)
-        )
+        given = np.zeros((plan.rows, plan.spec.width)) if terms is None else terms(aligned)
+        mine = _checked(party, plan, given)
     release = plan.release(party.name, run=party.run, reproducible=party.seeded)
     await charge_first(party, release)
     streams = await share_mask_keys(party, party.group.owners)
     total = await secure_sum(
         party,
+        # Noise is drawn once it is charged.
         None if mine is None else _counts(party, plan, mine),
         (plan.rows, plan.spec.width),
         streams=streams,

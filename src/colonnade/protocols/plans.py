@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, TypedDict, TypeVar
@@ -337,9 +337,10 @@ class Plan(ABC):
             "delta": self.delta,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             **self.own_data(),
+            # One view of each event: a plan names every observer already by its parties.
             "views": [
                 [view.observer.name, view.unit.name, event_to_data(view.event)]
-                for view in distinct(self.views)
+                for view in {view.event: view for view in self.views}.values()
             ],
         }
 
@@ -391,11 +392,6 @@ def group_data(group: Group) -> dict[str, Any]:
         "dealers": list(group.dealers),
         "whole": group.whole,
     }
-
-
-def distinct(views: Iterable[View]) -> Iterator[View]:
-    """One view of each event: a plan names every observer already by its parties."""
-    yield from {view.event: view for view in views}.values()
 
 
 def guarantees_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from colonnade.crypto.product_proof import ProductClaim, ProductProof, accepts, answer
-from colonnade.crypto.sharing import Scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.errors import LocalProtocolError
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.assumptions import Verify
@@ -17,14 +17,13 @@ from colonnade.runtime.wire import Message
 
 
 async def reshare_products(
-    party: Party, left: Shared, right: Shared, *, scheme: Scheme, verify: Verify, step: str
+    party: Party, left: Shared, right: Shared, *, scheme: Shamir, verify: Verify, step: str
 ) -> Shared:
-    """Shares of Σ_k left_ik·right_ik at degree t, one column, with every computing party's product proved if all is
-    verified.
+    """Shares of Σ_k left_ik·right_ik at degree t, one column; if all is verified, each computing party proves its part.
 
-    Guarantee for `verify = "all"`: if this returns at a computing party, and at most one computing party deviates
-    from the protocol, what
-    the shares of the others stand for is the product, except with the probability that `ProductClaim` names.
+    Guarantee for `verify = "all"`: if this returns at a computing party, and at most one computing party deviates from
+    the protocol, what the shares of the others stand for is the product, except with the probability that
+    `ProductClaim` names.
     """
     group = party.group
     if left.shape != right.shape or {left.degree, right.degree} != {group.threshold}:
@@ -50,7 +49,7 @@ async def _check(
     right: Shared,
     mine: FieldArray | None,
     dealt: dict[str, Shared],
-    scheme: Scheme,
+    scheme: Shamir,
     step: str,
 ) -> None:
     """Steps 2 to 4, of all computing parties at once; whoever keeps no shares has no part in it."""
@@ -116,13 +115,12 @@ async def rotated(
     party: Party,
     waves: Sequence[Shared],
     *,
-    scheme: Scheme,
+    scheme: Shamir,
     groups: int,
     step: str,
     verify: Verify = "none",
 ) -> Shared:
-    """Shares of the product of all of them, at degree t, with every computing party's products proved if all is
-    verified.
+    """Shares of the product of all of them, at degree t; if all is verified, computing parties prove their products.
 
     Every group of columns holds real parts, then as many imaginary parts.
     """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from colonnade.crypto.product_proof import derived
 from colonnade.crypto.row_proofs import RowClaim, RowClaims, RowProof, accepts, answer
-from colonnade.crypto.sharing import Scheme
+from colonnade.crypto.sharing import Shamir
 from colonnade.errors import FieldTooSmall, GroupMismatch, RemoteProtocolError, RowsNotProved
 from colonnade.numbers.field import FIELD63, Field, FieldArray
 from colonnade.protocols.assumptions import Verify
@@ -286,13 +286,6 @@ class RowCheck:
                 raise checking.refused(dealer)
 
 
-def can_verify(group: Group) -> bool:
-    """Whether two computing parties can check a dealer: with t = 1 at most one of the three deviates, with t =
-    2 two might.
-    """
-    return group.threshold == 1 and len(group.computing_parties) == 3
-
-
 def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, rows: int) -> Verify:
     """What a plan checks: what was asked for, if it can be done; else rows where there are two owners.
 
@@ -301,14 +294,14 @@ def chosen_verify(requested: Verify | None, group: Group, claims: Claims, *, row
     """
     if requested == "none" or (requested is None and len(group.owners) > 2):
         return "none"
-    if not can_verify(group):
+    # With t = 1 at most one of the three computing parties deviates, with t = 2 two might, and hide each other.
+    if group.threshold != 1 or len(group.computing_parties) != 3:
         if requested is None:
             return "none"
         raise GroupMismatch(
-            f"verify = {requested!r} was asked for; two computing parties check each dealer, which shows "
-            f"something only where at "
-            f"most one member deviates, and this group has t = {group.threshold}. Write verify = 'none', or "
-            "threshold = 1."
+            f"verify = {requested!r} was asked for; two computing parties check each dealer, which shows something "
+            f"only where at most one member deviates, and this group has t = {group.threshold}. Write verify = 'none', "
+            "or threshold = 1."
         )
     try:
         _check_room(claims, rows)
@@ -341,7 +334,7 @@ def _check_room(claims: Claims, rows: int) -> None:
 
 
 class VerifiedPlan(Protocol):
-    """What a plan says about the rows that its owners deal."""
+    """What a plan says about the rows that its owners deal, and the field where sums of their products do not wrap."""
 
     @property
     def verify(self) -> Verify: ...
@@ -350,16 +343,10 @@ class VerifiedPlan(Protocol):
     def dealt(self) -> Mapping[str, int]: ...
 
     @property
-    def claims(self) -> Claims:
-        """What each owner proves about every row it deals."""
-        ...
+    def claims(self) -> Claims: ...
 
     @property
-    def scheme(self) -> Scheme: ...
-
-
-class SummedPlan(VerifiedPlan, Protocol):
-    """What a plan says about rows of which only products, summed over all of them, are needed."""
+    def scheme(self) -> Shamir: ...
 
     @property
     def rows(self) -> int: ...
@@ -368,13 +355,11 @@ class SummedPlan(VerifiedPlan, Protocol):
     def block(self) -> int: ...
 
     @property
-    def field(self) -> Field:
-        """Where sums do not wrap around."""
-        ...
+    def field(self) -> Field: ...
 
 
 async def sum_products(
-    party: Party, blocks: Iterable[tuple[int, Integers | None]], plan: SummedPlan, *, columns: int
+    party: Party, blocks: Iterable[tuple[int, Integers | None]], plan: VerifiedPlan, *, columns: int
 ) -> Shared:
     """Owners deal their rows block by block; each computing party adds up the products of all columns, at degree 2t."""
     products = MomentSum(plan.field, columns, keeps_shares=party.keeps_shares)
@@ -396,7 +381,7 @@ async def share_rows(
 
 
 async def share_verified(
-    party: Party, mine: Integers | None, rows: int, claims: Claims, *, scheme: Scheme, step: str
+    party: Party, mine: Integers | None, rows: int, claims: Claims, *, scheme: Shamir, step: str
 ) -> dict[str, Shared]:
     """As `share` at degree t, with every dealer's claims about these rows checked before this returns.
 
@@ -417,7 +402,7 @@ async def check_rows(
     dealt: Mapping[str, Shared],
     claims: Claims,
     *,
-    scheme: Scheme,
+    scheme: Shamir,
     step: str,
 ) -> None:
     """The check of rows that were dealt, or that everybody computes of what was dealt: `mine` are this party's."""

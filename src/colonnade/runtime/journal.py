@@ -28,9 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-from numpy.typing import NDArray
-
 from colonnade.errors import CannotWrite, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Frame
@@ -47,19 +44,10 @@ _SENT, _RECEIVED = 0, 1
 _PIECE = 1 << 20
 
 
-class ReplayRandomness:
+class ReplayRandomness(KeyedRandomness):
     """A member's randomness for one run, from a key that only the member has: nobody else can repeat it."""
 
     reproducible = False
-
-    def __init__(self, key: bytes) -> None:
-        self._stream = KeyedRandomness(key)
-
-    def bytes(self, count: int) -> bytes:
-        return self._stream.bytes(count)
-
-    def words(self, count: int) -> NDArray[np.uint64]:
-        return self._stream.words(count)
 
 
 @dataclass(frozen=True)

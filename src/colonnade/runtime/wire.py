@@ -1,7 +1,4 @@
-"""How a message becomes bytes, how bytes that may be hostile become a message.
-
-And frames in order for one event loop.
-"""
+"""How a message becomes bytes, how bytes that may be hostile become one, and frames in order for one event loop."""
 
 from __future__ import annotations
 
@@ -163,9 +160,7 @@ def _arrays(frame: bytes | bytearray, listed: list[Any], start: int) -> tuple[di
             raise ValueError("wrong array")
         if not all(type(side) is int and 0 <= side <= MAX_FRAME for side in shape):
             raise ValueError("wrong shape")
-        count = 1
-        for side in shape:
-            count *= side
+        count = math.prod(shape)
         dtype = np.dtype("<" + code)
         if start + count * dtype.itemsize > len(frame):
             raise RemoteProtocolError(f"a frame ended inside its array {name!r}")

@@ -1,7 +1,4 @@
-"""Approval by people.
-
-A job that two administrators submit, and one that waits until somebody at this party has said yes.
-"""
+"""Approval by people: jobs that two administrators submit, and jobs that wait until somebody at this party says yes."""
 
 from __future__ import annotations
 
@@ -317,17 +314,14 @@ def _decide(
         party=request.party,
         because=because,
     )
-    ledger = Ledger.open(request.ledger, patience=patience)
-    ledger.note_decision(replace(decision, signature=_signature(decision, kit, key)))
-    return _with_decisions(kit, [request], patience)[0]
-
-
-def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tuple[str, str], ...]:
     if key is None:
-        return vouch(kit.identity(), decision.statement, purpose=_PURPOSE, scheme="certificate")
-    value = key.sign(decision.statement, purpose=_PURPOSE)
-    made = {"scheme": "ed25519", "public": key.public.hex(), "value": value.hex()}
-    return tuple(sorted(made.items()))
+        signature = vouch(kit.identity(), decision.statement, purpose=_PURPOSE, scheme="certificate")
+    else:
+        value = key.sign(decision.statement, purpose=_PURPOSE).hex()
+        signature = (("public", key.public.hex()), ("scheme", "ed25519"), ("value", value))
+    ledger = Ledger.open(request.ledger, patience=patience)
+    ledger.note_decision(replace(decision, signature=signature))
+    return _with_decisions(kit, [request], patience)[0]
 
 
 def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:

@@ -1,7 +1,4 @@
-"""A member's kit.
-
-The folder with its certificate, its key and what its FLARE process may do; who is excluded, and who vouches.
-"""
+"""A member's kit: its certificate, its key and what its FLARE process may do; who is excluded, and who vouches."""
 
 from __future__ import annotations
 

@@ -25,11 +25,10 @@
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
 Where `server`, `computing_parties`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may
-have its
-default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or `most_ids`
-is not, there is no such limit. Ids are matched through the server only where `alignment` names "server". What is
-learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the
-party file.
+have its default and nothing else, and it may not turn checks off with verify = "none"; where `rows`, `alignments` or
+`most_ids` is not, there is no such limit. Ids are matched through the server only where `alignment` names "server".
+What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs,
+stand in the party file.
 """
 
 from __future__ import annotations
@@ -431,15 +430,12 @@ class Policy:
         usual = Group.of(job.parties, active=job.active, server=job.server).threshold
         least = usual if self.threshold is None else self.threshold
         if group.threshold < least or (self.threshold is None and group.threshold != usual):
-            said = (
-                f"accepted is the default, {usual}"
-                if self.threshold is None
-                else f"the least accepted is {least}"
-            )
+            said = f"the least accepted is {least}"
+            if self.threshold is None:
+                said = f"accepted is the default, {usual}"
             raise PolicyRefused(
                 f"{self.name}, threshold: in the job {group.threshold} computing parties may pool what they have "
-                f"and learn "
-                f"nothing, and {said}. To accept it, write threshold = {group.threshold}."
+                f"and learn nothing, and {said}. To accept it, write threshold = {group.threshold}."
             )
         disclosed = group.threshold if self.disclosed_noise is None else self.disclosed_noise
         if group.tolerated < disclosed:
@@ -452,19 +448,15 @@ class Policy:
             job.parties, active=job.active, server=job.server, threshold=group.threshold
         ).computing_parties
         named = set(committee if self.computing_parties is None else (*self.computing_parties, party))
-        strangers = [
-            computing_party for computing_party in group.computing_parties if computing_party not in named
-        ]
+        strangers = [name for name in group.computing_parties if name not in named]
         if strangers:
-            said = (
-                f"{', '.join(committee)}, the default"
-                if self.computing_parties is None
-                else ", ".join(self.computing_parties)
-            )
+            named_here, default = self.computing_parties, ""
+            if named_here is None:
+                named_here, default = committee, ", the default"
             raise PolicyRefused(
                 f"{self.name}, computing parties: the job gives shares to {', '.join(strangers)}, and accepted "
-                f"are {said}. To "
-                f"accept it, write computing_parties = {json.dumps(group.computing_parties)}."
+                f"are {', '.join(named_here)}{default}. To accept it, write computing_parties = "
+                f"{json.dumps(group.computing_parties)}."
             )
 
     def _check_delta(self, delta: float) -> None:

@@ -248,8 +248,7 @@ def approve_party(
     if requested.kind != "client" or not requested.name.isidentifier():
         raise KitError(
             f"{request} asks for a certificate in the name of {requested.name!r} as {requested.kind!r}, and only "
-            f"parties are "
-            "approved here. Nothing was issued; find out who sent it."
+            "parties are approved here. Nothing was issued; find out who sent it."
         )
     invitation = folder / INVITATION
     if invitation.exists() and requested.name.lower() == Invitation.load(invitation).host.lower():
@@ -268,8 +267,7 @@ def approve_party(
     if renews and not key:
         raise KitError(
             f"--fingerprint: {requested.name} asks for a second certificate, and whoever else asked in its name "
-            f"would get "
-            "it. Ask by telephone for the key's fingerprint, and give it here. Nothing was issued."
+            "would get it. Ask by telephone for the key's fingerprint, and give it here. Nothing was issued."
         )
     if not renews and approved.get(requested.name, requested.key) != requested.key:
         raise KitError(
