@@ -349,7 +349,6 @@ class MemoryEntryStore:
     def writing(self) -> Iterator[Page]:
         with self._lock, _translated(self.where), _transaction(self._connection, "BEGIN IMMEDIATE"):
             yield Page(self._connection)
-            yield Page(self._connection)
 
 
 EntryStore = FileEntryStore | MemoryEntryStore
